@@ -1,0 +1,40 @@
+/** What a system is to us: ours, somebody else's library, or a script that shows what the hardware allows. */
+export type Role = 'holdfast' | 'peer' | 'ceiling'
+
+/**
+ * The middle value; of an even number of values, the mean of the two in the middle. Null for none.
+ *
+ * @example
+ * median([3, 1, 2])   // 2
+ */
+export function median(values: readonly number[]): number | null {
+  const sorted = values.toSorted((a, b) => a - b)
+  const upper = sorted[Math.floor(sorted.length / 2)]
+  const lower = sorted[Math.ceil(sorted.length / 2) - 1]
+  return upper === undefined || lower === undefined ? null : (lower + upper) / 2
+}
+
+/**
+ * Whom everybody is compared with: the best peer; where nobody else's library takes part, the best ceiling.
+ *
+ * @example
+ * bestRival([{ role: 'ceiling', value: 90 }, { role: 'peer', value: 30 }, { role: 'holdfast', value: 60 }])   // the peer
+ */
+export function bestRival<T extends { readonly role: Role; readonly value: number }>(
+  results: readonly T[],
+): T | undefined {
+  const best = (role: Role) => results.filter((result) => result.role === role).toSorted((a, b) => b.value - a.value)[0]
+  return best('peer') ?? best('ceiling')
+}
+
+/**
+ * The order of a round. Every round begins with another system, so that none always has the caches of the same
+ * predecessor or the quietest moment of the machine.
+ *
+ * @example
+ * rotated(['a', 'b', 'c'], 1)   // ['b', 'c', 'a']
+ */
+export function rotated<T>(systems: readonly T[], round: number): readonly T[] {
+  const first = systems.length === 0 ? 0 : round % systems.length
+  return [...systems.slice(first), ...systems.slice(0, first)]
+}

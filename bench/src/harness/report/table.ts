@@ -1,0 +1,44 @@
+import type { Result } from '../results.js'
+import { titleOf } from './title.js'
+
+/** The results for people. */
+export function table(results: readonly Result[], heading: string): string {
+  const rows = [headerOf(results), ...results.map(cellsOf)]
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  const lines = rows.map((row) => row.map((cell, column) => aligned(cell, widths[column] ?? 0, column)).join('  '))
+  const rule = widths.map((width) => '─'.repeat(width)).join('  ')
+  return [heading, '', lines[0], rule, ...lines.slice(1), '', footnoteOf(results)].join('\n')
+}
+
+function headerOf([first]: readonly Result[]): string[] {
+  return ['system', first?.unit ?? '', 'ratio', 'WAL B', 'statements', 'Node µs', 'PostgreSQL µs', 'peak MB']
+}
+
+function cellsOf(result: Result): string[] {
+  return [
+    titleOf(result.system),
+    Math.round(result.value).toLocaleString('en'),
+    fixed(result.ratio, 2),
+    fixed(result.walBytesPerItem, 0),
+    fixed(result.statementsPerItem, 4),
+    fixed(result.nodeCpuPerItem, 1),
+    fixed(result.postgresCpuPerItem, 1),
+    fixed(result.peakRssMb, 0),
+  ]
+}
+
+function footnoteOf(results: readonly Result[]): string {
+  const [first] = results
+  const rounds = first?.rounds ?? []
+  const commits = rounds.map((round) => Math.round(round.yardstick).toLocaleString('en')).join(', ')
+  const compared = first?.comparedWith ? `ratio: to ${first.comparedWith}` : 'ratio: no peer or ceiling took part'
+  return `medians of ${rounds.length} · costs per item · ${compared}\nyardstick, single-row commits/s by round: ${commits}`
+}
+
+function aligned(cell: string, width: number, column: number): string {
+  return column === 0 ? cell.padEnd(width) : cell.padStart(width)
+}
+
+function fixed(value: number | null, digits: number): string {
+  return value === null ? '–' : value.toFixed(digits)
+}

@@ -1,0 +1,6 @@
+export { type Database, databaseFromEnvironment } from './environment.js'
+export { type EmbeddedErrorCode, EmbeddedPostgresError, embeddedErrorCodes } from './errors.js'
+export type { EmbeddedOptions } from './options.js'
+export type { EmbeddedServer } from './server.js'
+export type { ServerSettings } from './settings.js'
+export { startEmbedded } from './start.js'

@@ -1,0 +1,42 @@
+import { EmbeddedPostgresError, systemErrorCode } from '../errors.js'
+import { until } from '../waiting.js'
+import { isPostmasterOf } from './pid-file.js'
+
+export type StopMode = 'fast' | 'immediate'
+
+// Fast: sessions are ended, everything is written down. Immediate: like a crash, recovered at the next start.
+const steps = { fast: ['SIGINT', 'SIGQUIT', 'SIGKILL'], immediate: ['SIGQUIT', 'SIGKILL'] } as const
+const STEP_TIMEOUT_MS = { SIGINT: 15_000, SIGQUIT: 10_000, SIGKILL: 10_000 }
+
+/** Stops the server, harder each time it does not go within the time limit. */
+export async function stopPostmaster(pid: number, dataDir: string, mode: StopMode): Promise<void> {
+  for (const signal of steps[mode]) {
+    if (await signalAndWait(pid, dataDir, signal)) return
+  }
+  throw new EmbeddedPostgresError(
+    'HF_EMBEDDED_STOP_FAILED',
+    `The PostgreSQL server with pid ${pid} on ${dataDir} did not stop, not even by SIGKILL.`,
+    'It waits for the disk or belongs to another user; look at it with ps, then try again.',
+  )
+}
+
+/** Ends the server without warning, as a crash does. */
+export async function killPostmaster(pid: number, dataDir: string): Promise<void> {
+  await signalAndWait(pid, dataDir, 'SIGKILL')
+}
+
+/** Sends a signal to the server, if it still is one. */
+export function signalPostmaster(pid: number, dataDir: string, signal: NodeJS.Signals): void {
+  if (!isPostmasterOf(pid, dataDir)) return
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ESRCH') throw error
+  }
+}
+
+async function signalAndWait(pid: number, dataDir: string, signal: keyof typeof STEP_TIMEOUT_MS): Promise<boolean> {
+  signalPostmaster(pid, dataDir, signal)
+  const gone = await until(STEP_TIMEOUT_MS[signal], () => (isPostmasterOf(pid, dataDir) ? undefined : true))
+  return gone === true
+}

@@ -1,0 +1,143 @@
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { startInChild } from '../test/child-program.js'
+import { ask, scratchFolder, stopAfterTest } from '../test/scratch.js'
+import { isAlive } from './process-table.js'
+import { startEmbedded } from './start.js'
+
+describe('an ephemeral server', () => {
+  it('is a real PostgreSQL with the database holdfast, UTF8 and UTC, asks for its password, and leaves nothing behind', async () => {
+    const server = await stopAfterTest(startEmbedded({ ephemeral: true }))
+    const facts = await ask(
+      server.connectionString,
+      `select concat_ws(' ', current_database(), current_user, getdatabaseencoding(), current_setting('TimeZone'),
+         current_setting('fsync'), current_setting('max_connections'), current_setting('listen_addresses'))`,
+    )
+    expect(facts).toBe('holdfast holdfast UTF8 UTC off 200 127.0.0.1')
+    expect(await ask(server.connectionString, 'show server_version')).toContain(server.version)
+    const guess = server.connectionString.replace(/:[^:@]+@/, ':wrong@')
+    await expect(ask(guess, 'select 1')).rejects.toMatchObject({ code: '28P01' })
+    await server.stop()
+    expect(isAlive(server.pid)).toBe(false)
+    expect(existsSync(dirname(server.dataDir))).toBe(false)
+  })
+
+  it('takes the settings it is given, also durability and preloaded libraries', async () => {
+    const settings = { fsync: true, synchronous_commit: 'on', shared_preload_libraries: 'pg_stat_statements' }
+    const server = await stopAfterTest(startEmbedded({ ephemeral: true, settings }))
+    const statement = `select concat_ws(' ', current_setting('fsync'), current_setting('synchronous_commit'),
+      current_setting('full_page_writes'), current_setting('shared_preload_libraries'))`
+    expect(await ask(server.connectionString, statement)).toBe('on on off pg_stat_statements')
+  })
+
+  it('that cannot start says why with the end of the log, and leaves nothing behind', async () => {
+    const said: string[] = []
+    const starting = startEmbedded({
+      ephemeral: true,
+      settings: { no_such_setting: 1 },
+      log: (line) => said.push(line),
+    })
+    await expect(starting).rejects.toMatchObject({
+      code: 'HF_EMBEDDED_START_FAILED',
+      message: expect.stringContaining('unrecognized configuration parameter "no_such_setting"'),
+    })
+    const folder = /in (\S+)/.exec(said[0] ?? '')?.[1] ?? ''
+    expect(folder).toContain('holdfast-postgres-')
+    expect(existsSync(dirname(folder))).toBe(false)
+  })
+})
+
+describe('a server that is kept', () => {
+  it('has its data, password and port again after it was stopped and started, twice', async () => {
+    const dataDir = join(scratchFolder(), 'kept')
+    const first = await stopAfterTest(startEmbedded({ dataDir }))
+    await ask(first.connectionString, 'create table kept (n int)')
+    await first.stop()
+    for (const n of [1, 2]) {
+      const again = await stopAfterTest(startEmbedded({ dataDir }))
+      expect(again).toMatchObject({ reused: false, dataDir, connectionString: first.connectionString })
+      await ask(again.connectionString, `insert into kept values (${n})`)
+      expect(await ask(again.connectionString, 'select count(*)::int from kept')).toBe(n)
+      expect(await ask(again.connectionString, 'show fsync')).toBe('on')
+      await again.stop()
+    }
+    expect(readdirSync(dirname(dataDir))).toEqual(['kept'])
+    expect(statSync(join(dataDir, 'holdfast.json')).mode & 0o777).toBe(0o600)
+  })
+
+  it('is started once by programs that start it at the same moment, and lasts until the last of them stops', async () => {
+    const dataDir = join(scratchFolder(), 'shared')
+    const [here, there, third] = await Promise.all([
+      stopAfterTest(startEmbedded({ dataDir })),
+      startInChild({ dataDir }),
+      startInChild({ dataDir }),
+    ])
+    const all = [here, there.started, third.started]
+    expect(new Set(all.map((server) => server.pid)).size).toBe(1)
+    expect(all.filter((server) => !server.reused)).toHaveLength(1)
+    there.child.kill('SIGKILL')
+    await there.ended
+    await here.stop()
+    expect(await ask(here.connectionString, 'select 1')).toBe(1)
+    third.child.kill('SIGKILL')
+    await third.ended
+    const last = await stopAfterTest(startEmbedded({ dataDir }))
+    expect(last).toMatchObject({ reused: true, pid: here.pid })
+    await last.stop()
+    expect(isAlive(here.pid)).toBe(false)
+  })
+
+  it('is stopped for everybody by stop({ force: true })', async () => {
+    const dataDir = join(scratchFolder(), 'forced')
+    const first = await stopAfterTest(startEmbedded({ dataDir }))
+    const second = await stopAfterTest(startEmbedded({ dataDir }))
+    await second.stop()
+    expect(isAlive(first.pid)).toBe(true)
+    await second.stop({ force: true })
+    expect(isAlive(first.pid)).toBe(false)
+    await first.stop()
+  })
+
+  it('that runs with another port or other settings than asked for is not reused in silence', async () => {
+    const dataDir = join(scratchFolder(), 'particular')
+    const server = await stopAfterTest(startEmbedded({ dataDir, settings: { work_mem: '8MB' } }))
+    const refused = { code: 'HF_EMBEDDED_RUNNING_DIFFERENTLY', message: expect.stringContaining(String(server.pid)) }
+    await expect(startEmbedded({ dataDir, port: server.port === 5555 ? 5556 : 5555 })).rejects.toMatchObject(refused)
+    await expect(startEmbedded({ dataDir, settings: { work_mem: '9MB' } })).rejects.toMatchObject(refused)
+    const same = await stopAfterTest(startEmbedded({ dataDir, port: server.port, settings: { work_mem: '8MB' } }))
+    expect(same.reused).toBe(true)
+  })
+})
+
+describe('the port', () => {
+  it('that is asked for and taken is a clear error', async () => {
+    const port = await takenPort()
+    await expect(startEmbedded({ ephemeral: true, port })).rejects.toMatchObject({
+      code: 'HF_EMBEDDED_PORT_TAKEN',
+      message: expect.stringContaining(`Port ${port}`),
+    })
+  })
+
+  it('of last time gives way to a free one when another program has taken it', async () => {
+    const dataDir = join(scratchFolder(), 'moved')
+    const first = await stopAfterTest(startEmbedded({ dataDir }))
+    await first.stop()
+    await takenPort(first.port)
+    const said: string[] = []
+    const second = await stopAfterTest(startEmbedded({ dataDir, log: (line) => said.push(line) }))
+    expect(second.port).not.toBe(first.port)
+    expect(said).toContainEqual(expect.stringContaining(`port ${first.port} is in use`))
+    expect(await ask(second.connectionString, 'select 1')).toBe(1)
+  })
+})
+
+async function takenPort(port = 0): Promise<number> {
+  const listener = createServer()
+  await new Promise<void>((resolve) => listener.listen(port, '127.0.0.1', resolve))
+  onTestFinished(() => void listener.close())
+  const address = listener.address()
+  if (typeof address !== 'object' || address === null) throw new Error('no address')
+  return address.port
+}

@@ -1,0 +1,44 @@
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isAlive, startTime } from './process-table.js'
+
+let handles = 0
+
+/**
+ * Who uses a server that is kept: one file per handle, named by process. So that the first of two programs that share a
+ * server can leave without taking the database away from the other.
+ */
+export class ServerUsers {
+  readonly #folder: string
+  readonly #own: string
+
+  constructor(dataDir: string) {
+    this.#folder = `${dataDir}.users`
+    this.#own = `${process.pid}.${startTime(process.pid) ?? ''}.${++handles}`
+  }
+
+  enter(): void {
+    mkdirSync(this.#folder, { recursive: true })
+    writeFileSync(join(this.#folder, this.#own), '')
+  }
+
+  /** Takes this handle off the list; true when nobody is left on it. */
+  leave(): boolean {
+    rmSync(join(this.#folder, this.#own), { force: true })
+    const others = this.#names()
+    const dead = others.filter((name) => !isLivingUser(name))
+    if (dead.length < others.length) return false
+    rmSync(this.#folder, { recursive: true, force: true })
+    return true
+  }
+
+  #names(): string[] {
+    mkdirSync(this.#folder, { recursive: true })
+    return readdirSync(this.#folder)
+  }
+}
+
+function isLivingUser(name: string): boolean {
+  const [pid, started] = name.split('.')
+  return isAlive(Number(pid)) && (!started || startTime(Number(pid)) === started)
+}

@@ -1,0 +1,167 @@
+-- revision: 1
+--
+-- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
+-- (an older release may still call it): a new one gets a new name.
+
+-- The one clock (SPEC: STABLE over statement_timestamp(), so that `due_at <= holdfast.now()` can use an index; with a
+-- volatile function a claim among a million parked rows took 110 ms instead of 0.2).
+create or replace function holdfast.now()
+returns timestamptz
+language sql
+stable
+parallel safe
+as $$
+  select statement_timestamp() + (select shift from holdfast.clock)
+$$;
+
+-- Is any of these subjects paused (K-18)? Claims ask it for every type they go through.
+create or replace function holdfast.is_paused(subjects text[])
+returns boolean
+language sql
+stable
+parallel safe
+as $$
+  select exists (select from holdfast.pause where subject = any (subjects))
+$$;
+
+-- Topics are hashed into the sixteen rows of wake_bucket; a listener asks which one is its own.
+create or replace function holdfast.wake_bucket_of(topic text)
+returns int
+language sql
+immutable
+parallel safe
+as $$
+  select hashtext(topic) & 15
+$$;
+
+-- The channel of this installation: one per schema, since NOTIFY knows databases but not schemas.
+create or replace function holdfast.wake_channel()
+returns text
+language sql
+stable
+parallel safe
+as $$
+  select 'holdfast_' || tableoid from holdfast.clock
+$$;
+
+-- Wakes the idle workers of a topic when the caller's transaction commits, at most once in five milliseconds whoever
+-- calls (K-06). NOTIFY takes a lock of the whole database at commit: one in each of 50 concurrent transactions cuts
+-- commits to a quarter. Whoever is skipped here is found by the woken worker, which looks again shortly after.
+create or replace function holdfast.wake(topic text)
+returns void
+language plpgsql
+volatile
+as $$
+declare
+  v_bucket int := holdfast.wake_bucket_of(topic);
+  v_now bigint := extract(epoch from clock_timestamp()) * 1000;
+  v_sequence regclass;
+  v_last bigint;
+begin
+  select last_wake into strict v_sequence from holdfast.wake_bucket where bucket = v_bucket;
+  v_last := pg_sequence_last_value(v_sequence);
+  -- The distance counts in both directions: a clock that was set back must not silence wake-ups until it catches up.
+  if v_last is null or abs(v_now - v_last) >= 5 then
+    perform setval(v_sequence, v_now);
+    perform pg_notify(holdfast.wake_channel(), v_bucket::text);
+  end if;
+end
+$$;
+
+create or replace function holdfast.refuse_audit_change()
+returns trigger
+language plpgsql
+as $$
+begin
+  raise exception 'the audit trail is append-only' using errcode = 'restrict_violation';
+end
+$$;
+
+create or replace trigger audit_is_append_only
+before update or delete or truncate on holdfast.audit
+for each statement execute function holdfast.refuse_audit_change();
+
+-- Makes the partitions of this week and of the given number of weeks to come; returns the names of the new ones.
+-- Each is filled in as a plain table and then attached, which locks out nobody who reads or writes the audit; the short
+-- lock of the (normally empty) default partition is given up after a moment and tried again by the next chore.
+create or replace function holdfast.ensure_audit_partitions(weeks_ahead int)
+returns setof text
+language plpgsql
+set timezone = 'UTC'
+set lock_timeout = '1s'
+as $$
+declare
+  v_schema text := (select relnamespace::regnamespace from pg_class where oid = (select tableoid from holdfast.clock));
+  v_week timestamptz;
+  v_name text;
+begin
+  -- Transaction-level, so that two workers do not make the same partition; nothing else takes it.
+  if not pg_try_advisory_xact_lock(hashtextextended('holdfast audit partitions', (select tableoid from holdfast.clock)::bigint)) then
+    return;
+  end if;
+  for v_week in
+    select week
+    from generate_series(0, weeks_ahead) ahead,
+         lateral (select date_trunc('week', holdfast.now()) + ahead * interval '7 days') as at (week)
+  loop
+    v_name := 'audit_' || to_char(v_week, 'IYYY"w"IW');
+    continue when to_regclass(v_schema || '.' || quote_ident(v_name)) is not null;
+    -- Rows already in the default partition stay there: moving them would need a long exclusive lock.
+    continue when exists (
+      select from holdfast.audit_default where at >= v_week and at < v_week + interval '7 days'
+    );
+    execute format('create table %1$s.%2$I (like %1$s.audit including defaults including constraints)', v_schema, v_name);
+    execute format(
+      'alter table %s.%I add constraint %I check (at >= %L and at < %L)',
+      v_schema, v_name, v_name || '_week', v_week, v_week + interval '7 days'
+    );
+    execute format(
+      'alter table %1$s.audit attach partition %1$s.%2$I for values from (%3$L) to (%4$L)',
+      v_schema, v_name, v_week, v_week + interval '7 days'
+    );
+    return next v_name;
+  end loop;
+end
+$$;
+
+-- The first ones, so that the trail of a new installation does not begin in the default partition.
+select holdfast.ensure_audit_partitions(4);
+
+-- Chores: the law on a table of a handful of rows, where no index and no watermark is needed.
+create or replace function holdfast.chore_claim(names text[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int)
+returns table (items json, next_due_ms float8)
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_names text[];
+begin
+  v_names := array(
+    select chore.name
+    from holdfast.chore
+    where chore.name = any (names)
+      and due_at <= v_now
+      and (leased_at is null or not spare_leased)
+    order by due_at
+    limit most
+    for no key update skip locked
+  );
+  return query
+  with claimed as (
+    update holdfast.chore
+    set due_at = v_now + lease_ms * interval '1 ms',
+        lease_epoch = lease_epoch + 1,
+        leased_by = worker,
+        leased_at = v_now
+    where chore.name = any (v_names)
+    returning chore.name, chore.lease_epoch
+  )
+  select
+    coalesce((select json_agg(json_build_object('id', name, 'type', name, 'epoch', lease_epoch)) from claimed), '[]'),
+    (
+      select extract(epoch from min(due_at) - v_now)::float8 * 1000
+      from holdfast.chore
+      where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+    );
+end
+$$;

@@ -1,0 +1,84 @@
+import type { Executor } from '../database/executor.js'
+import { HoldfastError } from '../errors.js'
+
+/** Who acts and why: asked of every call by which an operator changes something (K-12). */
+export interface Actor {
+  readonly actor: string
+  readonly reason: string
+}
+
+export interface AuditEntry {
+  readonly model: string
+  readonly event: string
+  /** The thing it is about: its id, or the name of a thing that has none. */
+  readonly subject: { readonly id: string } | { readonly name: string }
+  readonly by?: Actor
+  readonly before?: unknown
+  readonly after?: unknown
+  readonly detail?: unknown
+}
+
+export interface RecordedAuditEntry {
+  readonly at: Date
+  readonly model: string
+  readonly event: string
+  readonly subject: string
+  readonly actor: string | null
+  readonly reason: string | null
+  readonly before: unknown
+  readonly after: unknown
+  readonly detail: unknown
+}
+
+/** Appends entries in the transaction of the change that they describe; only inserts. */
+export async function appendAudit(executor: Executor, entries: readonly AuditEntry[]): Promise<void> {
+  await executor.run(appendStatement, [JSON.stringify(entries)])
+}
+
+/** Refuses an operator's call that does not say who acts and why. */
+export function checkActor(operation: string, by: Actor | undefined): Actor {
+  const missing = !by?.actor?.trim() ? 'actor' : !by.reason?.trim() ? 'reason' : undefined
+  if (!by || missing) throw new HoldfastError('HF_INVALID_ACTOR', { operation, missing: missing ?? 'actor' })
+  return { actor: by.actor.trim(), reason: by.reason.trim() }
+}
+
+/** What is on record about one thing, oldest first. */
+export async function readAudit(
+  executor: Executor,
+  subject: { readonly id: string } | { readonly name: string },
+): Promise<RecordedAuditEntry[]> {
+  return 'id' in subject
+    ? executor.run<RecordedAuditEntry & object>(readByIdStatement, [subject.id])
+    : executor.run<RecordedAuditEntry & object>(readByNameStatement, [subject.name])
+}
+
+const appendStatement = {
+  name: 'audit.append',
+  text: `
+    insert into holdfast.audit (at, model, event, subject_id, subject_name, actor, reason, before, after, detail)
+    select
+      holdfast.now(),
+      it ->> 'model',
+      it ->> 'event',
+      (it -> 'subject' ->> 'id')::uuid,
+      it -> 'subject' ->> 'name',
+      it -> 'by' ->> 'actor',
+      it -> 'by' ->> 'reason',
+      it -> 'before',
+      it -> 'after',
+      it -> 'detail'
+    from jsonb_array_elements($1::text::jsonb) as it`,
+}
+
+const columns = `
+  at, model, event, coalesce(subject_id::text, subject_name) as subject, actor, reason, before, after, detail`
+
+const readByIdStatement = {
+  name: 'audit.read-by-id',
+  text: `select ${columns} from holdfast.audit where subject_id = $1 order by at, seq`,
+}
+
+const readByNameStatement = {
+  name: 'audit.read-by-name',
+  text: `select ${columns} from holdfast.audit where subject_name = $1 order by at, seq`,
+}

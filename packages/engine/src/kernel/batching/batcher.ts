@@ -1,0 +1,140 @@
+import { HoldfastError } from '../errors.js'
+import { type Logger, silentLogger } from '../logger.js'
+import { type Metrics, noMetrics } from '../metrics/metrics.js'
+import { createFlusher, type Flush, type Pending } from './flusher.js'
+
+export interface BatcherOptions<Write, Result> {
+  /** The model and what is written: `commands.finish`. Goes into logs and metrics. */
+  readonly name: string
+  /** One statement for many writes; answers in their order. Must be harmless when repeated (each write carries a token). */
+  readonly flush: Flush<Write, Result>
+  /**
+   * What a write locks. Two writes of one key never share a flush and keep their order; flushes are sorted by it, so
+   * that every statement locks in the same order.
+   */
+  readonly key: (write: Write) => string
+  /** Give a caller an error after so long without a database; without it, writes wait for as long as it takes. */
+  readonly giveUpAfter?: number
+  readonly maxBatch?: number
+  readonly logger?: Logger
+  readonly metrics?: Metrics
+}
+
+export interface Batcher<Write, Result> {
+  /** Resolves when the write is committed; rejects with this write's own error. */
+  write(write: Write): Promise<Result>
+  /** Writes accepted and not yet settled. */
+  readonly pending: number
+  /** Refuses new writes and resolves when the accepted ones are settled; after `timeout` the rest are rejected. */
+  close(timeout?: number): Promise<void>
+}
+
+/** A second flush starts beside the first only when this many writes wait: below that, one larger flush is cheaper. */
+const SECOND_LANE_FROM = 100
+const LANES = 2
+
+/**
+ * Group commit (K-05). Writes that come while a flush is in flight go out together in the next one; when idle, a write
+ * goes out at once (all that were made in the same turn of the event loop share the statement).
+ *
+ * @example
+ * const finishes = createBatcher({ name: 'commands.finish', key: (w) => w.id, flush: (writes) => finishCommands(db, writes) })
+ * await finishes.write({ id, epoch, token: newId(), result })
+ */
+export function createBatcher<Write, Result>(options: BatcherOptions<Write, Result>): Batcher<Write, Result> {
+  const { name, key, giveUpAfter, maxBatch = 1000, logger = silentLogger, metrics = noMetrics } = options
+  const ready: Pending<Write, Result>[] = []
+  /** Keys that are queued, in flight or held, each with the later writes that wait behind it. */
+  const behind = new Map<string, Pending<Write, Result>[]>()
+  const closing = new AbortController()
+  let pending = 0
+  let lanes = 0
+  let scheduled = false
+  let closed = false
+  let onIdle: (() => void) | undefined
+
+  const flusher = createFlusher<Write, Result>({
+    name,
+    flush: options.flush,
+    ...(giveUpAfter === undefined ? {} : { giveUpAfter }),
+    signal: closing.signal,
+    logger,
+    metrics,
+    settled,
+  })
+
+  function settled(entry: Pending<Write, Result>): void {
+    pending -= 1
+    const next = behind.get(entry.key)?.shift()
+    if (next) {
+      ready.push(next)
+      schedule()
+    } else {
+      behind.delete(entry.key)
+    }
+    if (pending === 0) onIdle?.()
+  }
+
+  function schedule(): void {
+    if (scheduled || ready.length === 0) return
+    scheduled = true
+    setImmediate(() => {
+      scheduled = false
+      startLanes()
+    })
+  }
+
+  function startLanes(): void {
+    const wanted = ready.length > SECOND_LANE_FROM ? LANES : 1
+    for (let free = wanted - lanes; free > 0 && ready.length > 0; free -= 1) {
+      startLane(ready.splice(0, Math.min(Math.ceil(ready.length / free), maxBatch)))
+    }
+  }
+
+  function startLane(batch: Pending<Write, Result>[]): void {
+    batch.sort(byKey)
+    lanes += 1
+    void flusher.flushAll(batch).finally(() => {
+      lanes -= 1
+      schedule()
+    })
+  }
+
+  function write(write: Write): Promise<Result> {
+    if (closed) return Promise.reject(new HoldfastError('HF_STOPPED', { what: name }))
+    return new Promise((resolve, reject) => {
+      const entry = { write, key: key(write), since: performance.now(), resolve, reject }
+      pending += 1
+      const queue = behind.get(entry.key)
+      if (queue) {
+        queue.push(entry)
+        return
+      }
+      behind.set(entry.key, [])
+      ready.push(entry)
+      schedule()
+    })
+  }
+
+  async function close(timeout?: number): Promise<void> {
+    closed = true
+    if (pending === 0) return
+    const timer = timeout === undefined ? undefined : setTimeout(() => closing.abort(), timeout)
+    await new Promise<void>((resolve) => {
+      onIdle = resolve
+    })
+    clearTimeout(timer)
+  }
+
+  return {
+    write,
+    close,
+    get pending() {
+      return pending
+    },
+  }
+}
+
+function byKey(a: { key: string }, b: { key: string }): number {
+  return a.key < b.key ? -1 : a.key > b.key ? 1 : 0
+}

@@ -1,0 +1,135 @@
+import type { Database } from '../database/database.js'
+import type { Executor } from '../database/executor.js'
+import { newId } from '../ids/id.js'
+import { type Logger, silentLogger } from '../logger.js'
+import type { Claimed, WorkSource } from '../work/source.js'
+
+/** A chore's code, by the name of its row in holdfast.chore. Must be harmless when repeated. */
+export type Chores = Readonly<Record<string, (db: Database) => Promise<void>>>
+
+/** The chores of the kernel itself. */
+export const kernelChores: Chores = {
+  // Four weeks ahead: a month of failures passes before a row has to go to the default partition.
+  async audit_partitions(db) {
+    await db.run({ name: 'chores.audit-partitions', text: 'select holdfast.ensure_audit_partitions(4)' })
+  },
+}
+
+/** Housekeeping as due items (K-01): whichever worker is there claims them; a failed one is tried again next time. */
+export function choreSource(db: Executor, chores: Chores): WorkSource<Claimed> {
+  const names = Object.keys(chores)
+  return {
+    model: 'chores',
+    types: () => names,
+    async claim({ lanes, worker, limit, leaseMs, spareLeased, ceilingMs }) {
+      const wanted = lanes.map((lane) => lane.type)
+      const [row] = await db.run<{ items: Claimed[]; next_due_ms: number | null }>(claimStatement, [
+        wanted,
+        worker,
+        limit,
+        leaseMs,
+        spareLeased,
+        ceilingMs,
+      ])
+      return { items: row?.items ?? [], marks: [], nextDueMs: row?.next_due_ms ?? null }
+    },
+    async extend(leases, leaseMs) {
+      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [
+        leases.map((lease) => lease.id),
+        leases.map((lease) => lease.epoch),
+        leaseMs,
+      ])
+      return row ?? { extended: [], lost: [] }
+    },
+    async release(leases) {
+      await db.run(releaseStatement, [leases.map((lease) => lease.id), leases.map((lease) => lease.epoch)])
+    },
+    async oldestDueSeconds() {
+      const [row] = await db.run<{ seconds: number | null }>(oldestDueStatement, [names])
+      return row?.seconds ?? null
+    },
+  }
+}
+
+/** Runs one chore and records how it went; its next time comes whether it failed or not. */
+export function runChore(db: Database, chores: Chores, logger: Logger = silentLogger) {
+  return async ({ id, epoch }: Claimed): Promise<void> => {
+    let problem: string | null = null
+    try {
+      await chores[id]?.(db)
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error)
+      logger.warn({ err: error, chore: id }, 'a chore failed; it is tried again when it is due next')
+    }
+    await db.run(finishStatement, [id, epoch, newId(), problem])
+  }
+}
+
+const claimStatement = {
+  name: 'chores.claim',
+  text: 'select * from holdfast.chore_claim($1, $2, $3, $4, $5, $6)',
+}
+
+const extendStatement = {
+  name: 'chores.extend',
+  text: `
+    with asked as (
+      select * from unnest($1::text[], $2::int[]) as asked (name, epoch)
+    ),
+    free as (
+      select name
+      from holdfast.chore
+      where name = any ($1::text[])
+      order by name
+      for no key update skip locked
+    ),
+    moved as (
+      update holdfast.chore
+      set due_at = holdfast.now() + $3 * interval '1 ms'
+      from asked
+      where chore.name = asked.name
+        and chore.lease_epoch = asked.epoch
+        and chore.leased_at is not null
+        and chore.name in (select name from free)
+      returning chore.name
+    )
+    select
+      (select coalesce(json_agg(name), '[]') from moved) as extended,
+      (
+        select coalesce(json_agg(asked.name), '[]')
+        from asked
+        left join holdfast.chore on chore.name = asked.name
+        where chore.name is null or chore.lease_epoch <> asked.epoch or chore.leased_at is null
+      ) as lost`,
+}
+
+const releaseStatement = {
+  name: 'chores.release',
+  text: `
+    update holdfast.chore
+    set due_at = holdfast.now(), leased_by = null, leased_at = null
+    from unnest($1::text[], $2::int[]) as asked (name, epoch)
+    where chore.name = asked.name and chore.lease_epoch = asked.epoch and chore.leased_at is not null`,
+}
+
+const finishStatement = {
+  name: 'chores.finish',
+  text: `
+    update holdfast.chore
+    set due_at = holdfast.now() + every,
+        lease_epoch = lease_epoch + 1,
+        leased_by = null,
+        leased_at = null,
+        last_write = $3,
+        last_run_at = holdfast.now(),
+        last_error = $4
+    where name = $1 and lease_epoch = $2`,
+}
+
+const oldestDueStatement = {
+  name: 'chores.oldest-due',
+  text: `
+    select extract(epoch from holdfast.now() - min(due_at))::float8 as seconds
+    from holdfast.chore
+    where name = any ($1) and due_at <= holdfast.now()`,
+}

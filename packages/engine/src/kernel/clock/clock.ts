@@ -1,0 +1,34 @@
+import type { Executor } from '../database/executor.js'
+
+/**
+ * Clocks. The database's decides what is due; a process's own monotonic clock (`performance.now`) only measures how long
+ * something took; and nothing may depend on `Date.now`.
+ */
+
+/** What the database's clock says, in the installation of this executor. */
+export async function databaseNow(executor: Executor): Promise<Date> {
+  const [row] = await executor.run<{ now: Date }>({ name: 'clock.now', text: 'select holdfast.now() as now' })
+  if (!row) throw new Error('the database did not tell its time')
+  return row.now
+}
+
+/** Moves the installation's clock, for everybody who is connected to it; a test's tool, never a product's. */
+export async function moveClock(executor: Executor, milliseconds: number): Promise<void> {
+  await executor.run(moveStatement, [milliseconds])
+}
+
+/** How long the server has been up by its own, unmoved clock. */
+export async function databaseUptimeMs(executor: Executor): Promise<number> {
+  const [row] = await executor.run<{ uptime: number }>(uptimeStatement)
+  return row?.uptime ?? 0
+}
+
+const moveStatement = {
+  name: 'clock.move',
+  text: "update holdfast.clock set shift = shift + $1::float8 * interval '1 ms'",
+}
+
+const uptimeStatement = {
+  name: 'clock.uptime',
+  text: `select (extract(epoch from statement_timestamp() - pg_postmaster_start_time()) * 1000)::float8 as uptime`,
+}

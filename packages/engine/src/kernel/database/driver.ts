@@ -1,0 +1,35 @@
+/**
+ * What we use of `pg`, as shapes rather than classes: the user's pool may come from another copy of `pg` than ours, and
+ * our published types must not need `@types/pg`.
+ */
+interface DriverClient {
+  query(query: DriverQuery): Promise<DriverResult>
+  on(event: 'error', listener: (error: Error) => void): unknown
+  removeListener(event: 'error', listener: (error: Error) => void): unknown
+}
+
+export interface DriverPoolClient extends DriverClient {
+  release(destroy?: boolean): void
+}
+
+export interface DriverQuery {
+  text: string
+  name?: string
+  values?: unknown[]
+  /** Milliseconds after which `pg` gives up waiting for the answer. */
+  query_timeout?: number
+}
+
+export interface DriverResult {
+  rows: unknown[]
+  command: string
+}
+
+/** A `pg` Pool: ours or the user's own. */
+export interface DriverPool {
+  connect(): Promise<DriverPoolClient>
+  on(event: 'error', listener: (error: Error) => void): unknown
+  removeListener(event: 'error', listener: (error: Error) => void): unknown
+  end(): Promise<void>
+  readonly options: object
+}

@@ -1,0 +1,140 @@
+import { inspect } from 'node:util'
+import { testDatabase } from '@holdfast/testing'
+import pg from 'pg'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Database } from './database.js'
+import { openDatabase } from './open.js'
+import type { DatabaseOptions } from './options.js'
+
+const { connectionString } = await testDatabase({ empty: true })
+const SECRET = 'tOps3cret'
+
+function changed(change: (url: URL) => void): string {
+  const url = new URL(connectionString)
+  url.password = SECRET
+  change(url)
+  return url.href
+}
+
+async function refusal(options: DatabaseOptions): Promise<Error & { code?: string; cause?: unknown }> {
+  return openDatabase(options).then(
+    () => expect.unreachable('the database was opened'),
+    (error) => error,
+  )
+}
+
+function openSockets(): number {
+  return process.getActiveResourcesInfo().filter((resource) => resource === 'TCPSocketWrap').length
+}
+
+const UNREACHABLE: [string, () => string, RegExp][] = [
+  ['a refused port', () => changed((url) => (url.port = '1')), /nothing listens there/],
+  ['an unknown host', () => changed((url) => (url.hostname = 'nowhere.invalid')), /the host is unknown/],
+  [
+    'an unknown database',
+    () => connectionString.replace(/\/[^/]*$/, '/no_such_database'),
+    /no_such_database.*does not exist/,
+  ],
+  ['an unknown role', () => changed((url) => (url.username = 'no_such_role')), /no_such_role/],
+  ['garbage', () => `garbage ${SECRET}`, /not an address such as postgres:/],
+  ['another protocol', () => `mysql://root:${SECRET}@localhost/x`, /not an address such as postgres:/],
+  ['an impossible port', () => `postgres://app:${SECRET}@localhost:99999999/x`, /percent-encoded/],
+  ['an unencoded password', () => `postgres://app:1${SECRET}/x@localhost/x`, /percent-encoded/],
+  ['a password that looks like a port', () => `postgres://app:12/${SECRET}@localhost/x`, /the given connection string/],
+]
+
+test.each(UNREACHABLE)('%s is one clear error without the password', async (_, address, problem) => {
+  const before = openSockets()
+  const error = await refusal({ connectionString: address() })
+  expect(error).toMatchObject({ code: 'HF_DATABASE_UNREACHABLE', message: expect.stringMatching(problem) })
+  expect(inspect(error)).not.toContain(SECRET)
+  await vi.waitFor(() => expect(openSockets()).toBe(before))
+})
+
+test('a wrong password is one clear error that does not repeat it', async (context) => {
+  const admin = new pg.Client({ connectionString })
+  await admin.connect()
+  onTestFinished(() => admin.end())
+  const role = `hf_password_${process.pid}_${Date.now()}`
+  await admin.query(`create role ${role} login password 'right'`)
+  onTestFinished(async () => void (await admin.query(`drop role ${role}`)))
+  const attempt = openDatabase({ connectionString: changed((url) => (url.username = role)) })
+  const outcome = await attempt.catch((error) => error)
+  if (!(outcome instanceof Error)) {
+    await outcome.close()
+    return context.skip('this server trusts everybody who connects from here')
+  }
+  expect(outcome).toMatchObject({ code: 'HF_DATABASE_UNREACHABLE', message: expect.stringContaining(role) })
+  expect(outcome.message).not.toContain(SECRET)
+})
+
+test('without any address the error says where one can be given', async () => {
+  vi.stubEnv('DATABASE_URL', '')
+  onTestFinished(() => void vi.unstubAllEnvs())
+  expect(await refusal({})).toMatchObject({
+    code: 'HF_INVALID_OPTION',
+    message: expect.stringContaining('DATABASE_URL'),
+  })
+})
+
+test('DATABASE_URL counts where nothing else is given', async () => {
+  vi.stubEnv('DATABASE_URL', connectionString)
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const db = await openDatabase()
+  expect(await db.run({ name: 'where', text: 'select current_database() as name' })).toEqual([
+    { name: new URL(connectionString).pathname.slice(1) },
+  ])
+  await db.close()
+})
+
+test.each<[string, DatabaseOptions]>([
+  ['poolSize', { poolSize: 0 }],
+  ['statementTimeout', { statementTimeout: 0 }],
+  ['schema', { schema: '' }],
+  ['applicationName', { applicationName: '' }],
+])('a bad %s is refused before anything is connected to', async (option, options) => {
+  expect(await refusal({ connectionString: changed((url) => (url.port = '1')), ...options })).toMatchObject({
+    code: 'HF_INVALID_OPTION',
+    details: { option },
+  })
+})
+
+test("a user's pool is used, listened to and left open", async () => {
+  const pool = new pg.Pool({ connectionString, max: 2 })
+  onTestFinished(() => pool.end())
+  const db = await openDatabase({ pool })
+  expect(db.target).not.toContain(new URL(connectionString).password || '\u0000')
+  expect(await db.run({ name: 'one', text: 'select 1 as one' })).toEqual([{ one: 1 }])
+  expect(pool.totalCount).toBe(1)
+  const direct = await db.connect()
+  await direct.query('select 1')
+  await db.close()
+  expect(pool.listenerCount('error')).toBe(0)
+  expect((await pool.query('select 2 as two')).rows).toEqual([{ two: 2 }])
+})
+
+test('a pool and a connection string at once are refused', async () => {
+  const pool = new pg.Pool({ connectionString })
+  onTestFinished(() => pool.end())
+  expect(await refusal({ pool, connectionString })).toMatchObject({
+    code: 'HF_INVALID_OPTION',
+    details: { option: 'pool' },
+  })
+})
+
+test('close can be called twice, and nothing runs afterwards', async () => {
+  const db: Database = await openDatabase({ connectionString })
+  const direct = await db.connect()
+  await Promise.all([db.close(), db.close()])
+  await expect(db.run({ name: 'one', text: 'select 1' })).rejects.toMatchObject({ code: 'HF_STOPPED' })
+  await expect(db.connect()).rejects.toMatchObject({ code: 'HF_STOPPED' })
+  await expect(direct.query('select 1')).rejects.toThrow()
+})
+
+test('connections say who they are', async () => {
+  const name = { name: 'name', text: "select current_setting('application_name') as name" }
+  const plain = await openDatabase({ connectionString })
+  const named = await openDatabase({ connectionString, applicationName: 'shop' })
+  expect([...(await plain.run(name)), ...(await named.run(name))]).toEqual([{ name: 'holdfast' }, { name: 'shop' }])
+  await Promise.all([plain.close(), named.close()])
+})

@@ -1,0 +1,77 @@
+import pg from 'pg'
+import { HoldfastError } from '../errors.js'
+import { insideCaller } from './caller.js'
+import { type Checkout, createCheckout } from './checkout.js'
+import type { Database } from './database.js'
+import { createDirectConnections } from './direct.js'
+import type { Statement } from './executor.js'
+import { checkDatabaseOptions, type DatabaseOptions } from './options.js'
+import { preparedStatements } from './prepared.js'
+import { schemaNaming } from './schema-name.js'
+import { createSession, type Session } from './session.js'
+import { connectionConfig, targetOf, targetOfPool } from './target.js'
+import { runTransaction } from './transaction.js'
+
+const OLDEST_VERSION = 140_000
+
+/**
+ * Connects to PostgreSQL, checks that it is there and new enough, and gives the one object through which the engine
+ * talks to it. If that fails, everything is closed again.
+ *
+ * @example
+ * const db = await openDatabase({ connectionString: 'postgres://app@localhost/shop' })
+ * const rows = await db.run({ name: 'read clock', text: 'select shift from holdfast.clock' })
+ * await db.close()
+ */
+export async function openDatabase(options: DatabaseOptions = {}): Promise<Database> {
+  const { schema, prepare, poolSize, statementTimeout, applicationName, logger } = checkDatabaseOptions(options)
+  const sql = schemaNaming(schema)
+  const target = options.pool ? targetOfPool(options.pool) : targetOf(options.connectionString)
+  const { directConnectionString } = options
+  const directTarget = directConnectionString === undefined ? target : targetOf(directConnectionString)
+  const pool = options.pool ?? new pg.Pool({ ...connectionConfig(target, applicationName), max: poolSize })
+  const prepared = preparedStatements(prepare, logger)
+  const session = createSession({ sql, prepared, statementTimeout, faults: options.faults })
+  const checkout = createCheckout(pool, target.label)
+  const direct = createDirectConnections(directTarget, connectionConfig(directTarget, applicationName), session)
+
+  // A connection that breaks while it lies idle in the pool; the pool has replaced it when we hear of it.
+  const onIdleError = (err: Error) => logger.debug({ err }, 'an idle connection to PostgreSQL was lost')
+  pool.on('error', onIdleError)
+  let closing: Promise<void> | undefined
+  async function closeAll(): Promise<void> {
+    checkout.close()
+    await direct.closeAll()
+    if (!options.pool) await pool.end()
+    pool.removeListener('error', onIdleError)
+  }
+  const close = () => {
+    closing ??= closeAll()
+    return closing
+  }
+
+  try {
+    await checkVersion(checkout, session)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    schema,
+    target: target.label,
+    sql,
+    run: async <Row extends object>(statement: Statement, params?: readonly unknown[]) =>
+      checkout.lend(async (connection) => (await session.run(connection, 'alone', statement, params)) as Row[]),
+    transaction: (work, transactionOptions = {}) => runTransaction(checkout, session, work, transactionOptions),
+    inside: (caller) => insideCaller(caller, session),
+    connect: () => direct.open(),
+    close,
+  }
+}
+
+async function checkVersion(checkout: Checkout, session: Session): Promise<void> {
+  const text = "select current_setting('server_version') version, current_setting('server_version_num')::int number"
+  const { rows } = await checkout.lend((connection) => session.send(connection, 'check version', text))
+  const [{ version, number }] = rows as [{ version: string; number: number }]
+  if (number < OLDEST_VERSION) throw new HoldfastError('HF_DATABASE_TOO_OLD', { version })
+}

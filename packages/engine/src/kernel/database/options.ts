@@ -1,0 +1,67 @@
+import type { Duration } from '../duration/duration.js'
+import { HoldfastError } from '../errors.js'
+import { type Logger, silentLogger } from '../logger.js'
+import { choiceOption, durationOption, integerOption, textOption } from '../validation/options.js'
+import type { DriverPool } from './driver.js'
+import { checkSchemaName } from './schema-name.js'
+import type { Faults } from './session.js'
+
+export interface DatabaseOptions {
+  /** `postgres://user:password@host:5432/database`. Without it and without `pool`, the variable DATABASE_URL counts. */
+  readonly connectionString?: string
+  /** Your own `pg` pool; it stays yours and is never ended by Holdfast. */
+  readonly pool?: DriverPool
+  /** Behind a pooler: the address of PostgreSQL itself, for LISTEN and for migrations. */
+  readonly directConnectionString?: string
+  /** The schema of this installation, `holdfast` by default. Any name goes. */
+  readonly schema?: string
+  /** `auto` prepares statements until a pooler turns out not to hold them. */
+  readonly prepare?: 'auto' | 'off'
+  /** The size of Holdfast's own pool, 10 by default. */
+  readonly poolSize?: number
+  /** How long a statement may take before its connection counts as hung, 30 s by default. */
+  readonly statementTimeout?: Duration
+  readonly applicationName?: string
+  readonly logger?: Logger
+  /** For tests only. */
+  readonly faults?: Faults
+}
+
+export interface CheckedOptions {
+  readonly schema: string
+  readonly prepare: 'auto' | 'off'
+  readonly poolSize: number
+  readonly statementTimeout: number
+  readonly applicationName: string | undefined
+  readonly logger: Logger
+}
+
+/** Refuses what cannot work before anything is connected to. */
+export function checkDatabaseOptions(options: DatabaseOptions): CheckedOptions {
+  const where = 'holdfast'
+  checkPool(options)
+  return {
+    schema: checkSchemaName(options.schema ?? 'holdfast'),
+    prepare: choiceOption(where, 'prepare', options.prepare, ['auto', 'off'], { default: 'auto' }),
+    poolSize: integerOption(where, 'poolSize', options.poolSize, { min: 1, default: 10 }),
+    // Longer than what setTimeout holds (24 days) would fire at once.
+    statementTimeout: durationOption(where, 'statementTimeout', options.statementTimeout, {
+      min: 1,
+      max: '24h',
+      default: '30s',
+    }),
+    applicationName: textOption(where, 'applicationName', options.applicationName, { default: undefined }),
+    logger: options.logger ?? silentLogger,
+  }
+}
+
+function checkPool({ pool, connectionString }: DatabaseOptions): void {
+  if (pool === undefined) return
+  const problem =
+    typeof pool?.connect !== 'function' || typeof pool.on !== 'function' || typeof pool.options !== 'object'
+      ? 'must be a Pool of `pg`'
+      : connectionString === undefined
+        ? undefined
+        : 'cannot be given together with `connectionString`'
+  if (problem) throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'pool', problem })
+}

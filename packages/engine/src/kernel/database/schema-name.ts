@@ -1,0 +1,44 @@
+import { HoldfastError } from '../errors.js'
+
+/** PostgreSQL cuts longer names off without an error, and two installations would share one schema. */
+const MAX_BYTES = 63
+
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+export function checkSchemaName(schema: string): string {
+  const problem = problemOf(schema)
+  if (problem) throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'schema', problem })
+  return schema
+}
+
+function problemOf(schema: string): string | undefined {
+  if (typeof schema !== 'string' || schema === '') return 'must be the name of a schema, not empty'
+  if (schema.includes('\u0000')) return 'holds a character that PostgreSQL cannot store (\\u0000)'
+  if (Buffer.byteLength(schema) > MAX_BYTES) return `is longer than ${MAX_BYTES} bytes`
+  if (schema.startsWith('pg_')) return 'begins with `pg_`, which PostgreSQL keeps for itself'
+  return undefined
+}
+
+/**
+ * Puts the schema really in use where our SQL says `holdfast.`, also inside function bodies. Right after a quote
+ * (`'holdfast.clock'::regclass`) it is inside a literal, so the name's own quotes are doubled there.
+ *
+ * @example
+ * schemaNaming('pay')('select * from holdfast.clock')  // select * from "pay".clock
+ */
+export function schemaNaming(schema: string): (text: string) => string {
+  const quoted = `${quoteIdentifier(schema)}.`
+  const inLiteral = `'${quoted.replaceAll("'", "''")}`
+  // Our texts are constants of the program, so the cache is bounded by its size.
+  const named = new Map<string, string>()
+  return (text) => {
+    let result = named.get(text)
+    if (result === undefined) {
+      result = text.replace(/'?\bholdfast\./g, (found) => (found.startsWith("'") ? inLiteral : quoted))
+      named.set(text, result)
+    }
+    return result
+  }
+}

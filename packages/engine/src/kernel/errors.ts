@@ -1,0 +1,167 @@
+/**
+ * The one registry of errors (K-14): every code that Holdfast can throw, its sentence, its HTTP status and what to do next.
+ * The page docs/reference/errors.md is made from it, and a test keeps the two the same.
+ */
+interface ErrorEntry<Details> {
+  readonly status: number
+  readonly message: (details: Details) => string
+  readonly next: string
+}
+
+const entry = <Details extends object>(
+  status: number,
+  message: (details: Details) => string,
+  next: string,
+): ErrorEntry<Details> => ({ status, message, next })
+
+export const errorRegistry = {
+  HF_INVALID_OPTION: entry<{ where: string; option: string; problem: string }>(
+    400,
+    (d) => `${d.where}: option \`${d.option}\` ${d.problem}`,
+    'Correct the option; the reference page of the function lists what it accepts.',
+  ),
+  HF_UNKNOWN_OPTION: entry<{ where: string; option: string; nearest?: string }>(
+    400,
+    (d) => `${d.where}: unknown option \`${d.option}\`${d.nearest ? `; did you mean \`${d.nearest}\`?` : ''}`,
+    'Remove the option or correct its name.',
+  ),
+  HF_INVALID_DURATION: entry<{ value: string; at?: string; problem?: string }>(
+    400,
+    (d) => `${d.at ? `${d.at}: ` : ''}${d.value} is not a duration${d.problem ? `: ${d.problem}` : ''}`,
+    "Give milliseconds as a number, a text such as '5s', '10m' or '2h', or ISO-8601 such as 'PT1H'.",
+  ),
+  HF_INVALID_DATA: entry<{
+    where: string
+    path: string
+    problem: string
+    issues?: readonly { path: string; problem: string }[]
+  }>(
+    422,
+    (d) => `${d.where}: ${d.path} ${d.problem}`,
+    'Send data that fits the schema of the definition; nothing was written.',
+  ),
+  HF_NOT_ENCODABLE: entry<{ path: string; problem: string }>(
+    422,
+    (d) => `${d.path} cannot be stored: ${d.problem}`,
+    'Convert the value to JSON, or register its type with the codec; nothing was written.',
+  ),
+  HF_NOT_DECODABLE: entry<{ path: string; problem: string }>(
+    500,
+    (d) => `${d.path} cannot be read back: ${d.problem}`,
+    'Register every type that was used to write the value with the codec that reads it.',
+  ),
+  HF_TOO_LARGE: entry<{ bytes: number; limit: number; path?: string; atLeast?: boolean }>(
+    413,
+    (d) =>
+      `${d.path ?? 'the value'} is ${d.atLeast ? 'at least ' : ''}${d.bytes} bytes as JSON, over the limit of ${d.limit}`,
+    'Store the large part elsewhere and send a reference to it, or raise `maxPayloadBytes`.',
+  ),
+  HF_DATABASE_UNREACHABLE: entry<{ target: string; problem: string }>(
+    503,
+    (d) => `cannot reach PostgreSQL at ${d.target}: ${d.problem}`,
+    'Check that the server runs and that the connection string (host, port, user, database) is right.',
+  ),
+  HF_DATABASE_UNAVAILABLE: entry<{ operation: string; waited: string; problem: string }>(
+    503,
+    (d) => `${d.operation} got no answer from PostgreSQL within ${d.waited}: ${d.problem}`,
+    'The outcome may be unknown. Repeat the call with the same id: it is done once.',
+  ),
+  HF_OUTCOME_UNKNOWN: entry<{ operation: string; problem: string }>(
+    503,
+    (d) =>
+      `the connection to PostgreSQL was lost during ${d.operation}; it may or may not have been applied: ${d.problem}`,
+    'Repeat the call with the same id: it is done once.',
+  ),
+  HF_TRANSACTION_FAILED: entry<object>(
+    500,
+    () => 'the transaction was rolled back: one of its statements failed and the error was not passed on',
+    'Let the error of a failed statement reach the end of the transaction; nothing was written.',
+  ),
+  HF_DATABASE_TOO_OLD: entry<{ version: string }>(
+    500,
+    (d) => `PostgreSQL ${d.version} is too old`,
+    'Use PostgreSQL 14 or newer.',
+  ),
+  HF_NOT_PERMITTED: entry<{ operation: string; problem: string; remedy: string }>(
+    403,
+    (d) => `PostgreSQL does not permit to ${d.operation}: ${d.problem}. ${d.remedy}`,
+    'Have an administrator grant the right or run the step once; nothing was changed.',
+  ),
+  HF_SCHEMA_TOO_NEW: entry<{ schema: string; found: number; known: number }>(
+    500,
+    (d) =>
+      `schema "${d.schema}" is of release ${d.found}; this version of holdfast is of release ${d.known} and runs on releases up to ${d.known + 1}`,
+    'Upgrade the holdfast package of this service, or point it at the schema it belongs to.',
+  ),
+  HF_SCHEMA_TOO_OLD: entry<{ schema: string; missing: string }>(
+    500,
+    (d) => `schema "${d.schema}" lacks ${d.missing}`,
+    'Run the migrations with a role that may (open holdfast once with `migrate: true`).',
+  ),
+  HF_MIGRATION_CHANGED: entry<{ file: string; problem: string }>(
+    500,
+    (d) => `${d.file} ${d.problem}`,
+    'A landed migration is never edited, and a changed function file raises its revision: add a new file or raise the number.',
+  ),
+  HF_MIGRATION_FAILED: entry<{ file: string; problem: string }>(
+    500,
+    (d) => `${d.file} failed: ${d.problem}`,
+    'Correct the cause named in the message and start again: what was applied is kept, what failed was rolled back.',
+  ),
+  HF_LEASE_LOST: entry<{ id: string; epoch: string }>(
+    409,
+    (d) => `the lease ${d.epoch} of ${d.id} is lost: another worker has it, or it has ended`,
+    'Nothing was written and nothing needs doing: whoever holds the newer lease carries on.',
+  ),
+  HF_STOPPED: entry<{ what: string }>(
+    503,
+    (d) => `${d.what} is stopped`,
+    'Open a new instance; work that was accepted before is safe in the database.',
+  ),
+  HF_INVALID_ACTOR: entry<{ operation: string; missing: 'actor' | 'reason' }>(
+    400,
+    (d) => `${d.operation} needs ${d.missing === 'actor' ? 'an actor' : 'a reason'}`,
+    'Say who acts and why: every write of an operator is audited with both.',
+  ),
+  HF_INVALID_ID: entry<{ where: string; value: string }>(
+    400,
+    (d) => `${d.where}: ${d.value} is not an id`,
+    'Give a UUID, or leave the id out and one is made. A name of your own is a `key`.',
+  ),
+  HF_INVALID_KEY: entry<{ where: string; problem: string }>(
+    400,
+    (d) => `${d.where}: the key ${d.problem}`,
+    'Give a text of 1 to 512 characters that is not a UUID, such as `PAY-123`.',
+  ),
+} satisfies Record<string, ErrorEntry<never>>
+
+export type ErrorCode = keyof typeof errorRegistry
+export type ErrorDetails<Code extends ErrorCode> = Parameters<(typeof errorRegistry)[Code]['message']>[0]
+
+/**
+ * Every error that Holdfast throws on purpose. Switch on `code`; show `message` and `next` to people.
+ *
+ * @example
+ * try { await hf.send(BookRisk, request) } catch (error) {
+ *   if (error instanceof HoldfastError && error.code === 'HF_INVALID_DATA') return reply(error.status, error.message)
+ *   throw error
+ * }
+ */
+export class HoldfastError<Code extends ErrorCode = ErrorCode> extends Error {
+  readonly code: Code
+  readonly status: number
+  readonly details: ErrorDetails<Code>
+  /** What the reader of the message can do about it. */
+  readonly next: string
+
+  constructor(code: Code, details: ErrorDetails<Code>, options?: ErrorOptions) {
+    // The registry is a union of entries; the pair (code, details) is right by the signature above.
+    const { message, status, next } = errorRegistry[code] as unknown as ErrorEntry<ErrorDetails<Code>>
+    super(message(details), options)
+    this.name = 'HoldfastError'
+    this.code = code
+    this.status = status
+    this.details = details
+    this.next = next
+  }
+}

@@ -1,0 +1,125 @@
+import { storableText } from '../codec/storable-text.js'
+import type { Json } from '../codec/type.js'
+import { describe } from '../validation/describe.js'
+import { type FailureKind, failureKind } from './failure-errors.js'
+import { fingerprint, messageShape } from './fingerprint.js'
+import { describeThrown, originOf, read, readText, shorten, toDetails } from './thrown.js'
+
+/** What went wrong, as data: it can be stored, shown, grouped and searched whatever was thrown (K-08). */
+export interface Failure {
+  readonly kind: FailureKind
+  readonly code: string
+  readonly message: string
+  /** The message with everything particular replaced: what a group of failures is called. */
+  readonly shape: string
+  /** The same for all failures of one code and shape. */
+  readonly fingerprint: string
+  readonly details?: Json
+  /** The chain of `cause`s, nearest first. */
+  readonly causes?: readonly string[]
+  /** Why the definition's classifier was no help, where it threw or answered nonsense. */
+  readonly classifierProblem?: string
+}
+
+export interface ClassifyOptions {
+  /** What an error is that nobody knows: transient in commands and workflows, permanent in processes. */
+  readonly unknown: 'transient' | 'permanent'
+  /** The definition's own opinion on errors that do not say their kind themselves. */
+  readonly classify?: (error: unknown) => 'transient' | 'business' | 'permanent' | undefined
+}
+
+/**
+ * Turns anything thrown into a failure; never throws. An error that says its kind is believed, then the definition's
+ * classifier is asked; timeouts and refused rate limits are transient; the rest is what `unknown` says.
+ *
+ * @example
+ * classifyFailure(new BusinessError('declined', { code: 'CARD_DECLINED' }), { unknown: 'transient' })
+ * // { kind: 'BUSINESS', code: 'CARD_DECLINED', message: 'declined', … }
+ */
+export function classifyFailure(error: unknown, options: ClassifyOptions): Failure {
+  const { kind, code, details, classifierProblem } = verdictOn(error, options)
+  const { message, causes } = describeThrown(error)
+  const shownCode = shorten(storableText(code), longestCode)
+  const shape = messageShape(message)
+  return {
+    kind,
+    code: shownCode,
+    message,
+    shape,
+    fingerprint: fingerprint(shownCode, shape),
+    ...(details === undefined ? {} : { details }),
+    ...(causes.length === 0 ? {} : { causes }),
+    ...(classifierProblem === undefined ? {} : { classifierProblem }),
+  }
+}
+
+const longestCode = 200
+
+interface Verdict {
+  readonly kind: FailureKind
+  readonly code: string
+  readonly details?: Json | undefined
+  readonly classifierProblem?: string
+}
+
+function verdictOn(error: unknown, { classify, unknown }: ClassifyOptions): Verdict {
+  const own = toKind(read(error, failureKind))
+  if (own !== undefined) return { kind: own, code: ownCode(error, own), details: toDetails(read(error, 'details')) }
+  const opinion = classify === undefined ? {} : ask(classify, error)
+  if (opinion.kind !== undefined) {
+    return { kind: opinion.kind, code: ownCode(error, opinion.kind), details: originOf(error) }
+  }
+  return { ...byDefault(error, unknown === 'transient' ? 'TRANSIENT' : 'PERMANENT'), ...opinion }
+}
+
+const ownCode = (error: unknown, kind: FailureKind): string => readText(error, 'code') ?? `${kind}_ERROR`
+
+function ask(
+  classify: (error: unknown) => unknown,
+  error: unknown,
+): { kind: FailureKind } | { kind?: never; classifierProblem?: string } {
+  try {
+    const answer = classify(error)
+    const kind = toKind(answer)
+    if (kind !== undefined) return { kind }
+    return answer === undefined ? {} : { classifierProblem: `it answered ${describe(answer)}` }
+  } catch (problem) {
+    // The error it was asked about is what counts; its own goes along.
+    return { classifierProblem: `it threw: ${describeThrown(problem).message}` }
+  }
+}
+
+function toKind(value: unknown): FailureKind | undefined {
+  switch (value) {
+    case 'TRANSIENT':
+    case 'transient':
+      return 'TRANSIENT'
+    case 'BUSINESS':
+    case 'business':
+      return 'BUSINESS'
+    case 'PERMANENT':
+    case 'permanent':
+      return 'PERMANENT'
+    default:
+      return undefined
+  }
+}
+
+/** Refused by a rate limit, out of reach for now, no answer in time: the statuses of ours that pass by themselves. */
+const passingStatuses: readonly unknown[] = [429, 503, 504]
+
+function byDefault(error: unknown, unknown: FailureKind): Verdict {
+  // By name, not by class: there may be two copies of the package in one program.
+  if (read(error, 'name') === 'HoldfastError') {
+    const kind = passingStatuses.includes(read(error, 'status')) ? 'TRANSIENT' : unknown
+    return { kind, code: readText(error, 'code') ?? 'INTERNAL_ERROR', details: toDetails(read(error, 'details')) }
+  }
+  if (isTimeout(error)) return { kind: 'TRANSIENT', code: 'TIMEOUT', details: originOf(error) }
+  return { kind: unknown, code: 'INTERNAL_ERROR', details: originOf(error) }
+}
+
+function isTimeout(error: unknown): boolean {
+  if (read(error, 'name') === 'TimeoutError' || read(error, 'code') === 'ETIMEDOUT') return true
+  // What AbortSignal.timeout() cancels often throws an AbortError whose cause is the timeout.
+  return read(error, 'name') === 'AbortError' && read(read(error, 'cause'), 'name') === 'TimeoutError'
+}

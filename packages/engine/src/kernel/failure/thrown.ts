@@ -1,0 +1,77 @@
+import { inspect } from 'node:util'
+import { createCodec } from '../codec/codec.js'
+import { storableText } from '../codec/storable-text.js'
+import type { Json } from '../codec/type.js'
+
+/** Enough to read; a failure is stored with every attempt. */
+const longestMessage = 8000
+const mostCauses = 5
+
+const detailsCodec = createCodec({ maxBytes: 16_384 })
+
+/** A property of something thrown. Whatever stands in the way (a getter that throws, a revoked proxy) means "none". */
+export function read(thrown: unknown, property: PropertyKey): unknown {
+  if ((typeof thrown !== 'object' && typeof thrown !== 'function') || thrown === null) return undefined
+  try {
+    return Reflect.get(thrown, property)
+  } catch {
+    return undefined
+  }
+}
+
+export function readText(thrown: unknown, property: PropertyKey): string | undefined {
+  const value = read(thrown, property)
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+export function shorten(text: string, longest: number): string {
+  if (text.length <= longest) return text
+  return `${text.slice(0, longest)}… (${text.length - longest} more characters)`
+}
+
+/** What was thrown in words that can be stored, and what it was caused by. */
+export function describeThrown(thrown: unknown): { message: string; causes: string[] } {
+  const causes: string[] = []
+  let cause = read(thrown, 'cause')
+  // Bounded, because causes can go round in a circle.
+  while (cause !== undefined && cause !== null && causes.length < mostCauses) {
+    const name = readText(cause, 'name')
+    causes.push(name === undefined ? messageOf(cause) : `${storableText(shorten(name, 200))}: ${messageOf(cause)}`)
+    cause = read(cause, 'cause')
+  }
+  return { message: messageOf(thrown), causes }
+}
+
+function messageOf(thrown: unknown): string {
+  const text = typeof thrown === 'string' ? thrown : (readText(thrown, 'message') ?? readText(thrown, 'name'))
+  // Shortened first: the end of a cut may be half of a surrogate pair.
+  return storableText(shorten(text || `${show(thrown)} was thrown`, longestMessage))
+}
+
+function show(thrown: unknown): string {
+  try {
+    return inspect(thrown, { depth: 2, customInspect: false, breakLength: Number.POSITIVE_INFINITY })
+  } catch {
+    return `something of type ${typeof thrown}`
+  }
+}
+
+/** What an error of somebody else's calls itself. */
+export function originOf(thrown: unknown): Json | undefined {
+  const name = readText(thrown, 'name')
+  const code = read(thrown, 'code')
+  const hasCode = typeof code === 'string' || typeof code === 'number'
+  if (name === undefined && !hasCode) return undefined
+  return toDetails({ name, code: hasCode ? code : undefined })
+}
+
+/** Details as plain JSON. Those that cannot be stored must not keep the failure itself from being stored. */
+export function toDetails(details: unknown): Json | undefined {
+  if (details === undefined) return undefined
+  try {
+    const json: Json = JSON.parse(detailsCodec.encode(details, { at: 'details' }).json)
+    return json
+  } catch (error) {
+    return { omitted: messageOf(error) }
+  }
+}

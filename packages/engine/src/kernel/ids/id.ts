@@ -1,0 +1,38 @@
+import { v7 } from 'uuid'
+import { HoldfastError } from '../errors.js'
+import { describe } from '../validation/describe.js'
+
+// The shape only: callers bring UUIDs of any version, and PostgreSQL holds them all.
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/**
+ * A new id: a UUID v7, so that rows made together lie together in the index.
+ *
+ * @example
+ * const commandId = newId()
+ */
+export function newId(): string {
+  return v7()
+}
+
+/**
+ * Whether a text is an id; anything else that names a thing is its key.
+ *
+ * @example
+ * isId('0190163d-8694-739b-aea5-966c26f8ad91')   // true
+ * isId('PAY-123')                                // false
+ */
+export function isId(value: unknown): value is string {
+  return typeof value === 'string' && uuid.test(value)
+}
+
+/**
+ * An id in the one spelling that PostgreSQL gives back (lower case), or an error.
+ *
+ * @example
+ * parseId('send: commandId', '0190163D-8694-739B-AEA5-966C26F8AD91')   // '0190163d-8694-739b-aea5-966c26f8ad91'
+ */
+export function parseId(where: string, value: unknown): string {
+  if (isId(value)) return value.toLowerCase()
+  throw new HoldfastError('HF_INVALID_ID', { where, value: describe(value) })
+}

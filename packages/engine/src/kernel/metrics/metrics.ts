@@ -1,0 +1,33 @@
+/**
+ * What the kernel measures (K-16). Labels come from a closed set of names whose values are definitions' names, never
+ * ids, so the number of series is bounded. The sinks (Prometheus, OpenTelemetry) live in other packages.
+ */
+export interface MetricLabels {
+  readonly model: string
+  readonly domain?: string
+  readonly type?: string
+  readonly outcome?: string
+}
+
+type CounterName =
+  | 'claims_tried'
+  | 'claims_won'
+  | 'leases_lost'
+  | 'runs_failed'
+  | 'notifications_received'
+  | 'database_retries'
+
+type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds'
+
+type GaugeName = 'in_flight' | 'oldest_due_seconds'
+
+export interface Metrics {
+  /** Raises a counter. */
+  count(name: CounterName, labels: MetricLabels, by?: number): void
+  /** Adds one observation to a distribution. */
+  observe(name: ObservationName, labels: MetricLabels, value: number): void
+  /** Sets a value that goes up and down. */
+  gauge(name: GaugeName, labels: MetricLabels, value: number): void
+}
+
+export const noMetrics: Metrics = { count() {}, observe() {}, gauge() {} }

@@ -1,0 +1,107 @@
+import type { Database } from '../database/database.js'
+import type { Executor, Queryable } from '../database/executor.js'
+import { quoteIdentifier } from '../database/schema-name.js'
+import type { Transaction } from '../database/transaction.js'
+import { isTransient } from '../database/transient.js'
+import { HoldfastError } from '../errors.js'
+import type { FunctionFile, MigrationFile, SqlFiles } from './files.js'
+import { tryMigrationLock } from './lock.js'
+import { planMigration } from './plan.js'
+import { schemaMustBeCreated } from './rights.js'
+import { CREATE_BOOKKEEPING, hasBookkeeping, readState } from './state.js'
+
+/** `busy`: another instance holds the lock. `done`: there was nothing left to do when we got it. */
+export type ApplyOutcome = 'busy' | 'done' | { readonly applied: string } | { readonly functions: string }
+
+const noteMigration = {
+  name: 'note migration',
+  text: 'insert into holdfast.migration (version, name, release, checksum) values ($1, $2, $3, $4)',
+}
+
+const noteFunctions = {
+  name: 'note function file',
+  text: `
+    insert into holdfast.function_file (name, revision, checksum) values ($1, $2, $3)
+    on conflict (name) do update
+    set revision = excluded.revision, checksum = excluded.checksum, applied_at = excluded.applied_at`,
+}
+
+/** Applies the next file that needs no special care, with the note that it was applied, in one transaction. */
+export function applyNext(db: Database, files: SqlFiles, lockTimeout: number): Promise<ApplyOutcome> {
+  return db.transaction(async (tx) => {
+    await settle(tx, lockTimeout)
+    if (!(await tryMigrationLock(tx, db.schema))) return 'busy'
+    await ensureBookkeeping(db, tx)
+    const plan = planMigration(files, await readState(tx, db.schema), db.schema)
+    const [migration] = plan.migrations
+    if (migration) return migration.online ? 'done' : applyMigration(db, tx, migration)
+    const [functions] = plan.functions
+    return functions ? applyFunctions(db, tx, functions) : 'done'
+  })
+}
+
+/**
+ * The settings of this transaction. A migration that waits for a table lock makes everybody queue up behind it, so it
+ * waits for a moment only. The search path is emptied because every name in our files is written in full.
+ */
+export async function settle(transaction: Queryable, lockTimeout: number): Promise<void> {
+  const text = `
+    select
+      set_config('lock_timeout', $1::text, true),
+      set_config('statement_timeout', '0', true),
+      set_config('idle_in_transaction_session_timeout', '0', true),
+      set_config('search_path', 'pg_catalog', true)`
+  await transaction.query(text, [String(lockTimeout)])
+}
+
+async function ensureBookkeeping(db: Database, tx: Transaction): Promise<void> {
+  if (await hasBookkeeping(tx, db.schema)) return
+  if (await schemaMustBeCreated(tx, db.schema)) await tx.query(`create schema ${quoteIdentifier(db.schema)}`)
+  await tx.query(db.sql(CREATE_BOOKKEEPING))
+}
+
+async function applyMigration(db: Database, tx: Transaction, file: MigrationFile): Promise<ApplyOutcome> {
+  await execute(file.name, db.sql(file.text), (text) => tx.query(text, undefined, 0))
+  await recordMigration(tx, file)
+  return { applied: file.name }
+}
+
+export async function recordMigration(
+  executor: Executor,
+  { version, name, release, checksum }: MigrationFile,
+): Promise<void> {
+  await executor.run(noteMigration, [version, name, release, checksum])
+}
+
+async function applyFunctions(db: Database, tx: Transaction, file: FunctionFile): Promise<ApplyOutcome> {
+  await execute(`functions/${file.name}`, db.sql(file.text), (text) => tx.query(text, undefined, 0))
+  await tx.run(noteFunctions, [file.name, file.revision, file.checksum])
+  return { functions: file.name }
+}
+
+/** Runs SQL of a file and says in which file and line it failed. What passes by itself is left as it is. */
+export async function execute(
+  file: string,
+  text: string,
+  run: (text: string) => Promise<unknown>,
+  firstLine = 1,
+): Promise<void> {
+  try {
+    await run(text)
+  } catch (error) {
+    if (isTransient(error)) throw error
+    throw new HoldfastError(
+      'HF_MIGRATION_FAILED',
+      { file: `${file}.sql`, problem: problemOf(error, text, firstLine) },
+      { cause: error },
+    )
+  }
+}
+
+function problemOf(error: unknown, text: string, firstLine: number): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const position = error instanceof Error && 'position' in error ? Number(error.position) : Number.NaN
+  if (Number.isNaN(position)) return firstLine === 1 ? message : `line ${firstLine}: ${message}`
+  const line = firstLine + text.slice(0, position - 1).split('\n').length - 1
+  return `line ${line}: ${message}`
+}

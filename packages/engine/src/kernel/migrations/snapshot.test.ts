@@ -1,0 +1,33 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { testDatabase } from '@holdfast/testing'
+import { expect, test } from 'vitest'
+import { openDatabase } from '../database/open.js'
+import { migrate } from './migrate.js'
+import { describeSchema } from './snapshot.js'
+import { sqlDirectory } from './sql-directory.js'
+
+async function describeMigrated(connectionString: string, schema: string): Promise<string> {
+  const db = await openDatabase({ connectionString, schema })
+  await migrate(db)
+  const text = await describeSchema(db)
+  await db.close()
+  return text
+}
+
+test('K-09 the committed snapshot is what the migrations make', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const snapshot = join(sqlDirectory(), 'schema.sql')
+  expect(existsSync(snapshot), 'sql/schema.sql is missing: run `npm run schema`').toBe(true)
+  const described = await describeMigrated(connectionString, 'holdfast')
+  expect(described, 'sql/schema.sql is out of date: run `npm run schema`').toBe(await readFile(snapshot, 'utf8'))
+})
+
+test('K-09 the snapshot does not depend on the name of the schema', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const usual = await describeMigrated(connectionString, 'holdfast')
+  expect(await describeMigrated(connectionString, 'plain_name')).toBe(usual)
+  expect(await describeMigrated(connectionString, 'Pay"ments – ünï 1')).toBe(usual)
+  expect(usual).toContain('create table holdfast.migration (\n  version integer not null,')
+})

@@ -1,0 +1,57 @@
+import { testDatabase } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readAudit } from '../audit/audit.js'
+import type { Database } from '../database/database.js'
+import { openDatabase } from '../database/open.js'
+import { listPauses, type PauseSubject, pauseWork, resumeWork, subjectName } from './pausing.js'
+
+let db: Database
+beforeAll(async () => {
+  const { connectionString } = await testDatabase()
+  db = await openDatabase({ connectionString })
+})
+afterAll(() => db.close())
+
+const by = { actor: 'ann', reason: 'the bank is down' }
+
+test('K-18 a pause is listed with who and why, and both pause and resume are audited', async () => {
+  expect(await pauseWork(db, { domain: 'payments' }, by)).toBe(true)
+  expect(await pauseWork(db, { domain: 'payments' }, { actor: 'bob', reason: 'me too' })).toBe(false)
+  expect(await listPauses(db)).toEqual([{ subject: 'domain:payments', pausedAt: expect.any(Date), ...by }])
+  expect(await resumeWork(db, { domain: 'payments' }, { actor: 'bob', reason: 'it is back' })).toBe(true)
+  expect(await resumeWork(db, { domain: 'payments' }, by)).toBe(false)
+  expect(await listPauses(db)).toEqual([])
+  expect(await readAudit(db, { name: 'domain:payments' })).toMatchObject([
+    { event: 'PAUSED', actor: 'ann', reason: 'the bank is down' },
+    { event: 'RESUMED', actor: 'bob', reason: 'it is back', before: { actor: 'ann' } },
+  ])
+})
+
+test('K-18 claims ask for any of the names a thing goes by', async () => {
+  await pauseWork(db, { definition: 'payments/Payment' }, by)
+  const isPaused = async (...subjects: string[]) => {
+    const [row] = await db.run<{ paused: boolean }>(
+      { name: 'test.is-paused', text: 'select holdfast.is_paused($1) as paused' },
+      [subjects],
+    )
+    return row?.paused
+  }
+  expect(await isPaused('domain:payments', 'definition:payments/Payment')).toBe(true)
+  expect(await isPaused('domain:payments', 'definition:payments/Refund')).toBe(false)
+})
+
+test('K-12 a pause without a reason is refused and changes nothing', async () => {
+  await expect(pauseWork(db, { handler: 'Ship' }, { actor: 'ann', reason: '' })).rejects.toMatchObject({
+    code: 'HF_INVALID_ACTOR',
+  })
+  expect((await listPauses(db)).map(({ subject }) => subject)).not.toContain('handler:Ship')
+})
+
+test.each([{}, { domain: '' }, { domain: 'a', handler: 'b' }, { queue: 'a' }, { domain: 7 }])(
+  'K-18 %j is no subject of a pause',
+  (subject) => {
+    expect(() => subjectName('pause', subject as unknown as PauseSubject)).toThrowError(
+      expect.objectContaining({ code: 'HF_INVALID_OPTION' }),
+    )
+  },
+)

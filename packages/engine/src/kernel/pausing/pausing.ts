@@ -1,0 +1,88 @@
+import { type Actor, appendAudit, checkActor } from '../audit/audit.js'
+import type { Database } from '../database/database.js'
+import { HoldfastError } from '../errors.js'
+
+/** What can be paused (K-18): all of a domain, one definition, or one handler. */
+export type PauseSubject = { readonly domain: string } | { readonly definition: string } | { readonly handler: string }
+
+export interface Pause {
+  readonly subject: string
+  readonly pausedAt: Date
+  readonly actor: string
+  readonly reason: string
+}
+
+/**
+ * Stops claims of a subject from the moment this commits; what is running goes on. Answers whether it was running
+ * before: pausing twice changes nothing and keeps the first reason.
+ */
+export async function pauseWork(db: Database, subject: PauseSubject, by: Actor): Promise<boolean> {
+  const name = subjectName('pause', subject)
+  const actor = checkActor('pause', by)
+  return db.transaction(async (tx) => {
+    const changed = await tx.run(pauseStatement, [name, actor.actor, actor.reason])
+    if (changed.length === 0) return false
+    await appendAudit(tx, [{ model: 'kernel', event: 'PAUSED', subject: { name }, by: actor, after: { paused: true } }])
+    return true
+  })
+}
+
+/** Lets claims go on and wakes the workers. Answers whether the subject was paused. */
+export async function resumeWork(db: Database, subject: PauseSubject, by: Actor): Promise<boolean> {
+  const name = subjectName('resume', subject)
+  const actor = checkActor('resume', by)
+  return db.transaction(async (tx) => {
+    const [pause] = await tx.run<Pause>(resumeStatement, [name])
+    if (!pause) return false
+    const entry = { model: 'kernel', event: 'RESUMED', subject: { name }, by: actor }
+    await appendAudit(tx, [{ ...entry, before: pause, after: { paused: false } }])
+    return true
+  })
+}
+
+export async function listPauses(db: Database): Promise<Pause[]> {
+  return db.run<Pause>(listStatement)
+}
+
+/** The name under which claims look a subject up. */
+export function subjectName(operation: string, subject: PauseSubject): string {
+  const [[kind, name] = [], ...others] = Object.entries(subject)
+  const known = kind === 'domain' || kind === 'definition' || kind === 'handler'
+  if (!known || others.length > 0 || typeof name !== 'string' || name.trim() === '') {
+    const problem = 'must be one of { domain }, { definition } or { handler }, with a name'
+    throw new HoldfastError('HF_INVALID_OPTION', { where: operation, option: 'subject', problem })
+  }
+  return `${kind}:${name}`
+}
+
+const pauseStatement = {
+  name: 'pausing.pause',
+  text: `
+    insert into holdfast.pause (subject, paused_at, actor, reason)
+    values ($1, holdfast.now(), $2, $3)
+    on conflict (subject) do nothing
+    returning subject`,
+}
+
+// Whoever waits for work of the subject is woken, whatever its topic: pauses are rare, and the sixteen wake-ups cheap.
+const resumeStatement = {
+  name: 'pausing.resume',
+  text: `
+    with resumed as (
+      delete from holdfast.pause
+      where subject = $1
+      returning subject, paused_at as "pausedAt", actor, reason
+    ),
+    woken as (
+      select pg_notify(holdfast.wake_channel(), bucket::text) from holdfast.wake_bucket, resumed
+    )
+    select resumed.* from resumed, (select count(*) from woken) as all_woken`,
+}
+
+const listStatement = {
+  name: 'pausing.list',
+  text: `
+    select subject, paused_at as "pausedAt", actor, reason
+    from holdfast.pause
+    order by paused_at, subject`,
+}

@@ -1,0 +1,119 @@
+import type { Logger } from '../logger.js'
+import type { Metrics } from '../metrics/metrics.js'
+import { createBackoff } from '../retry/backoff.js'
+import type { Lease, Leases } from './leases.js'
+import { createSignal } from './signal.js'
+import type { Claimed, WorkSource } from './source.js'
+import { createWakefulness } from './wakefulness.js'
+import { createWatermarks } from './watermarks.js'
+
+interface ClaimerOptions<Item extends Claimed> {
+  readonly source: WorkSource<Item>
+  readonly worker: string
+  readonly leaseMs: number
+  readonly pollMs: number
+  readonly heartbeatMs: number
+  readonly leases: Leases<Item>
+  readonly onWake?: (wake: () => void) => () => void
+  readonly databaseUptimeMs?: () => Promise<number>
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+interface Claim<Item extends Claimed> {
+  readonly taken: readonly Lease<Item>[]
+  /** Nothing more is due, or the database is in trouble: rest before the next claim. */
+  readonly sated: boolean
+}
+
+/**
+ * When and how to claim: the watermarks, the rests between claims, and what an outage of the database changes. After
+ * one, a worker first extends what it holds, and leaves expired leases alone for one heartbeat, so that every other
+ * live worker can do the same before its work is taken (K-03).
+ */
+export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item>) {
+  const { source, worker, leaseMs, pollMs, heartbeatMs, leases, logger, metrics } = options
+  const labels = { model: source.model }
+  const watermarks = createWatermarks()
+  const wakefulness = createWakefulness(pollMs)
+  const backoff = createBackoff({ base: 50, cap: 5_000 })
+  const look = createSignal()
+  let restMs = pollMs
+  let stopped = false
+  let outage = false
+  let graceUntil = Number.NEGATIVE_INFINITY
+  let unsubscribe: (() => void) | undefined
+
+  /** Learns whether the database has just come up: then others may not have had the time to extend. */
+  async function begin(): Promise<void> {
+    unsubscribe = options.onWake?.(() => {
+      metrics.count('notifications_received', labels)
+      const hesitation = wakefulness.woken()
+      if (hesitation === 0) look.fire()
+      else setTimeout(() => look.fire(), hesitation)
+    })
+    const uptime = await options.databaseUptimeMs?.().catch(databaseFailed)
+    if (uptime !== undefined && uptime < heartbeatMs) graceUntil = performance.now() + heartbeatMs - uptime
+  }
+
+  async function claim(limit: number): Promise<Claim<Item>> {
+    const types = source.types()
+    if (types.length === 0) return nothing(null)
+    try {
+      if (outage) await recover()
+      const sentAt = performance.now()
+      const spareLeased = graceUntil > sentAt
+      const { lanes, full } = watermarks.lanes(types, sentAt)
+      const answer = await source.claim({ worker, limit, leaseMs, lanes, spareLeased, ceilingMs: pollMs })
+      const endedAt = performance.now()
+      watermarks.learned(answer, { full, began: sentAt, ended: endedAt })
+      // What was left alone lies below the marks.
+      if (spareLeased) watermarks.forget()
+      backoff.reset()
+      wakefulness.claimed(answer.items.length)
+      metrics.count('claims_tried', labels)
+      metrics.count('claims_won', labels, answer.items.length)
+      metrics.observe('claim_milliseconds', labels, endedAt - sentAt)
+      const taken = answer.items.map((item) => leases.take(item, sentAt))
+      return taken.length < limit ? { ...nothing(answer.nextDueMs), taken } : { taken, sated: false }
+    } catch (error) {
+      databaseFailed()
+      logger.warn({ err: error, model: source.model }, 'claiming failed; trying again')
+      metrics.count('database_retries', labels)
+      restMs = backoff.next()
+      return { taken: [], sated: true }
+    }
+  }
+
+  function nothing(nextDueMs: number | null): Claim<Item> {
+    restMs = wakefulness.rest(nextDueMs)
+    return { taken: [], sated: true }
+  }
+
+  async function recover(): Promise<void> {
+    await leases.beat(true)
+    outage = false
+    graceUntil = performance.now() + heartbeatMs
+    logger.info(
+      { model: source.model },
+      'the database is back: leases are extended, expired ones of others wait a heartbeat',
+    )
+  }
+
+  function databaseFailed(): undefined {
+    outage = true
+  }
+
+  return {
+    begin,
+    claim,
+    databaseFailed,
+    /** Until the next due time, the next poll or a wake-up. */
+    rest: () => (stopped ? Promise.resolve() : look.wait(restMs)),
+    stop() {
+      stopped = true
+      unsubscribe?.()
+      look.fire()
+    },
+  }
+}

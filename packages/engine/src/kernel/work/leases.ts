@@ -1,0 +1,107 @@
+import { HoldfastError } from '../errors.js'
+import type { Logger } from '../logger.js'
+import type { Metrics } from '../metrics/metrics.js'
+import type { Claimed, WorkSource } from './source.js'
+
+/** What the code that runs an item knows of its lease. */
+export interface Lease<Item extends Claimed = Claimed> {
+  readonly item: Item
+  /** Fires when the lease is lost or the worker is told to stop now. */
+  readonly signal: AbortSignal
+  /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than there are. */
+  remaining(): number
+}
+
+export interface Leases<Item extends Claimed> {
+  take(item: Item, claimSentAt: number): Lease<Item>
+  drop(lease: Lease<Item>): void
+  /** Extends in one statement every lease that is a third through (all of them when asked); aborts the lost ones. */
+  beat(all?: boolean): Promise<{ readonly skipped: number }>
+  abortAll(reason: Error): void
+}
+
+interface LeasesOptions<Item extends Claimed> {
+  readonly source: WorkSource<Item>
+  readonly leaseMs: number
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** The leases a worker holds, and their heartbeat (K-03). */
+export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>): Leases<Item> {
+  const { source, leaseMs, logger, metrics } = options
+  const held = new Set<HeldLease<Item>>()
+
+  function lose(lease: HeldLease<Item>): void {
+    held.delete(lease)
+    const { id, type, epoch } = lease.item
+    metrics.count('leases_lost', { model: source.model, type })
+    logger.warn({ id, type, epoch }, 'lease lost: dropping the execution')
+    lease.abort(new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) }))
+  }
+
+  return {
+    take(item, claimSentAt) {
+      const lease = new HeldLease(item, claimSentAt + leaseMs)
+      held.add(lease)
+      return lease
+    },
+    drop(lease) {
+      if (lease instanceof HeldLease) held.delete(lease)
+    },
+    async beat(all = false) {
+      const due = [...held].filter((lease) => all || lease.remaining() <= (leaseMs * 2) / 3)
+      if (due.length === 0) return { skipped: 0 }
+      const sentAt = performance.now()
+      const { extended, lost } = await source.extend(
+        due.map(({ item }) => ({ id: item.id, epoch: item.epoch })),
+        leaseMs,
+      )
+      const answers = new Map<string, 'extended' | 'lost'>()
+      for (const id of extended) answers.set(id, 'extended')
+      for (const id of lost) answers.set(id, 'lost')
+      let skipped = 0
+      for (const lease of due) {
+        if (!held.has(lease)) continue
+        const answer = answers.get(lease.item.id)
+        if (answer === 'extended') lease.endsAt = sentAt + leaseMs
+        else if (answer === 'lost') lose(lease)
+        else skipped += 1
+      }
+      return { skipped }
+    },
+    abortAll(reason) {
+      for (const lease of held) lease.abort(reason)
+    },
+  }
+}
+
+class HeldLease<Item extends Claimed> implements Lease<Item> {
+  readonly item: Item
+  endsAt: number
+  #controller: AbortController | undefined
+  #reason: Error | undefined
+
+  constructor(item: Item, endsAt: number) {
+    this.item = item
+    this.endsAt = endsAt
+  }
+
+  remaining(): number {
+    return this.endsAt - performance.now()
+  }
+
+  // Made on first use: most short work never looks at it, and a controller costs more than the rest of the lease.
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController()
+      if (this.#reason) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  abort(reason: Error): void {
+    this.#reason ??= reason
+    this.#controller?.abort(reason)
+  }
+}

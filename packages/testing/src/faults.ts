@@ -1,0 +1,44 @@
+/**
+ * Fault points. Every statement of ours has two, `before <name>` and `after <name>`; a database is opened with one
+ * function that hears of all of them.
+ */
+export type Faults = (point: string) => void | Promise<void>
+
+/** Kills this process, as `kill -9` would, when it passes the point for the given time (the first by default). */
+export function dieAt(point: string, time = 1): Faults {
+  let passed = 0
+  return (here) => {
+    if (here !== point) return
+    passed += 1
+    if (passed === time) process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+/** Collects the points that are passed, so that a test can go through all of them one by one. */
+export function recordPoints(): { readonly faults: Faults; readonly points: readonly string[] } {
+  const points: string[] = []
+  return { points, faults: (point) => void points.push(point) }
+}
+
+/** Holds whoever passes the point until told to go on. */
+export function holdAt(point: string): { readonly faults: Faults; readonly reached: Promise<void>; release(): void } {
+  const gate = withResolvers()
+  const arrival = withResolvers()
+  return {
+    faults: (here) => {
+      if (here !== point) return
+      arrival.resolve()
+      return gate.promise
+    },
+    reached: arrival.promise,
+    release: gate.resolve,
+  }
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {}
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
+}

@@ -1,0 +1,8 @@
+export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
+export { dieAt, type Faults, holdAt, recordPoints } from './faults.js'
+export { startPgBouncer } from './pgbouncer.js'
+export { sqlFolder } from './sql-folder.js'
+export { countStatements } from './statement-counter.js'
+export { connectionStringOf, startTestServer, type TestDatabase, testDatabase } from './test-server.js'
+export { waitFor } from './wait-for.js'
+export { startWorkerProcess, type WorkerProcess } from './worker-process.js'

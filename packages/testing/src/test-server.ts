@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto'
+import { databaseFromEnvironment } from '@holdfast/embedded'
+import { migrate, openDatabase } from 'holdfast/internal'
+import pg from 'pg'
+
+/** The server of this test run, for whoever is started by it: test files and their worker processes. */
+const SERVER_VARIABLE = 'HOLDFAST_TEST_SERVER'
+/** Begins the name of every database of this run, so that its end removes only what it made. */
+const PREFIX_VARIABLE = 'HOLDFAST_TEST_PREFIX'
+
+/**
+ * Starts the PostgreSQL of a test run (or takes that of DATABASE_URL), with a migrated template database that
+ * `testDatabase` clones. Call once per run, and the answer at its end.
+ */
+export async function startTestServer(): Promise<() => Promise<void>> {
+  const server = await databaseFromEnvironment({ ephemeral: true, settings: { max_connections: '400' } })
+  const prefix = `hf_test_${process.pid}_${randomBytes(3).toString('hex')}`
+  process.env[SERVER_VARIABLE] = server.connectionString
+  process.env[PREFIX_VARIABLE] = prefix
+  await onServer((client) => client.query(`create database ${templateName()}`))
+  const db = await openDatabase({ connectionString: connectionStringOf(templateName()), poolSize: 2 })
+  await migrate(db)
+  await db.close()
+  return async () => {
+    await dropAll(prefix)
+    await server.stop()
+  }
+}
+
+export interface TestDatabase {
+  readonly name: string
+  readonly connectionString: string
+}
+
+/**
+ * A database of its own for a test file, migrated unless asked to be empty. It goes with the run.
+ *
+ * @example
+ * const { connectionString } = await testDatabase()
+ */
+export async function testDatabase(options: { readonly empty?: boolean } = {}): Promise<TestDatabase> {
+  const name = `${runPrefix()}_${randomBytes(4).toString('hex')}`
+  const template = options.empty ? 'template0' : templateName()
+  await onServer((client) => client.query(`create database ${name} template ${template}`))
+  return { name, connectionString: connectionStringOf(name) }
+}
+
+export function connectionStringOf(database: string): string {
+  const url = new URL(required(SERVER_VARIABLE))
+  url.pathname = `/${database}`
+  return url.href
+}
+
+/** Runs something as the owner of the test server, outside all test databases. */
+async function onServer<T>(use: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: required(SERVER_VARIABLE) })
+  await client.connect()
+  try {
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
+async function dropAll(prefix: string): Promise<void> {
+  await onServer(async (client) => {
+    const { rows } = await client.query<{ datname: string }>(
+      'select datname from pg_database where starts_with(datname, $1)',
+      [prefix],
+    )
+    for (const { datname } of rows) await client.query(`drop database ${datname} with (force)`)
+  })
+}
+
+const runPrefix = () => required(PREFIX_VARIABLE)
+const templateName = () => `${runPrefix()}_template`
+
+function required(variable: string): string {
+  const value = process.env[variable]
+  if (!value) throw new Error(`${variable} is not set: tests are run by \`npm test\`, which starts their server`)
+  return value
+}

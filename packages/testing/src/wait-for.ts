@@ -1,0 +1,21 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/**
+ * Waits until a condition holds and answers with what it found. Tests wait for conditions, never for time.
+ *
+ * @example
+ * await waitFor('all items are done', async () => (await countOpen()) === 0)
+ */
+export async function waitFor<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+  { timeout = 20_000, every = 10 }: { readonly timeout?: number; readonly every?: number } = {},
+): Promise<NonNullable<T>> {
+  const deadline = performance.now() + timeout
+  for (;;) {
+    const found = await condition()
+    if (found !== false && found !== undefined && found !== null) return found
+    if (performance.now() > deadline) throw new Error(`waited ${timeout} ms in vain until ${what}`)
+    await sleep(every)
+  }
+}

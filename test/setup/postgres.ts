@@ -1,0 +1,4 @@
+import { startTestServer } from '@holdfast/testing'
+
+// vitest calls this once per run; what it answers is called at the end.
+export default startTestServer

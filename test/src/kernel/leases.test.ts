@@ -1,0 +1,194 @@
+import { startWorkerProcess, waitFor } from '@holdfast/testing'
+import { moveClock, newId } from 'holdfast/internal'
+import pg from 'pg'
+import { expect, test } from 'vitest'
+import { enqueueTiny, tinyBooks, tinyFinishes, tinySource, tinyWorker, tinyWorkerScript } from '../tiny-model/index.js'
+import { tinyDatabase } from './tiny-database.js'
+
+const isBegun = (message: unknown): message is { id: string } =>
+  typeof message === 'object' && message !== null && 'what' in message && message.what === 'begun'
+const isLost = (message: unknown): message is { id: string } =>
+  typeof message === 'object' && message !== null && 'what' in message && message.what === 'lost'
+
+const claimAll = { limit: 100, lanes: [{ type: 'a', from: null }], spareLeased: false, ceilingMs: 0 }
+
+test('K-03 the work of a worker that was killed with kill -9 is picked up within one lease', async () => {
+  const { db, connectionString } = await tinyDatabase()
+  await enqueueTiny(db, 'a', 5)
+  const leaseMs = 2_000
+  const first = startWorkerProcess(tinyWorkerScript, { connectionString, worker: 'first', leaseMs, workMs: 60_000 })
+  await waitFor('the first worker runs all five', async () => (await tinyBooks(db)).effects === 5)
+  await first.kill()
+  const [killed] = await db.run<{ last_lease: Date }>({
+    name: 'test.lease',
+    text: 'select max(due_at) as last_lease from holdfast.tiny',
+  })
+  const second = tinyWorker(db, { worker: 'second', leaseMs })
+  second.loop.start()
+  await waitFor('the second worker has done them', async () => (await tinyBooks(db)).done === 5)
+  await second.close()
+  expect(await tinyBooks(db)).toMatchObject({ done: 5, audits: 5, effects: 10 })
+  const [taken] = await db.run<{ early: number; late: number }>(
+    {
+      name: 'test.taken',
+      // Not before the first lease ended, and at most one further lease after it.
+      text: `
+      select count(*) filter (where at < $1::timestamptz - interval '2 s')::int as early,
+             count(*) filter (where at > $1::timestamptz + interval '2 s')::int as late
+      from holdfast.audit where model = 'tiny'`,
+    },
+    [killed?.last_lease],
+  )
+  expect(taken).toEqual({ early: 0, late: 0 })
+})
+
+test('K-03 work longer than its lease is not run twice while its worker lives', async () => {
+  const { db } = await tinyDatabase()
+  await enqueueTiny(db, 'a', 20)
+  const options = { leaseMs: 600, workMs: 2_000, pollMs: 50, concurrency: 10 }
+  const workers = ['w1', 'w2', 'w3'].map((worker) => tinyWorker(db, { worker, ...options }))
+  for (const { loop } of workers) loop.start()
+  await waitFor('all are done', async () => (await tinyBooks(db)).done === 20)
+  for (const worker of workers) await worker.close()
+  expect(await tinyBooks(db)).toEqual({ items: 20, done: 20, repeated: 0, effects: 20, audits: 20 })
+})
+
+test('K-02 a zombie that wakes after its lease cannot write', async () => {
+  const { db, connectionString } = await tinyDatabase()
+  await enqueueTiny(db, 'a', 1)
+  const options = { connectionString, leaseMs: 500, workMs: 400, pollMs: 50 }
+  const zombie = startWorkerProcess(tinyWorkerScript, { ...options, worker: 'zombie' })
+  await zombie.message('it has begun', isBegun)
+  zombie.freeze()
+  const heir = tinyWorker(db, { worker: 'heir', leaseMs: 1_500, pollMs: 50 })
+  heir.loop.start()
+  await waitFor('the heir has done it', async () => (await tinyBooks(db)).done === 1)
+  zombie.thaw()
+  await zombie.message('its lease is lost', isLost)
+  expect(await tinyBooks(db)).toMatchObject({ done: 1, audits: 1, effects: 2 })
+  await heir.close()
+  await zombie.kill()
+})
+
+test('K-02 a zombie that writes while the next owner claims: whoever locks the row first, the loser changes nothing', async () => {
+  const { db, connectionString } = await tinyDatabase()
+  const source = tinySource(db, ['a'])
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  const finish = (id: string) =>
+    client.query<{ answers: number[] }>('select holdfast.tiny_finish($1, $2, $3) as answers', [[id], [1], [newId()]])
+
+  // The zombie's write is first and not committed: the claim passes the row by, and finds it finished afterwards.
+  const [early = ''] = await enqueueTiny(db, 'a', 1)
+  await source.claim({ ...claimAll, worker: 'zombie', leaseMs: 0 })
+  await client.query('begin')
+  expect((await finish(early)).rows[0]?.answers).toEqual([0])
+  expect((await source.claim({ ...claimAll, worker: 'heir', leaseMs: 30_000 })).items).toEqual([])
+  await client.query('commit')
+  expect((await source.claim({ ...claimAll, worker: 'heir', leaseMs: 30_000 })).items).toEqual([])
+  expect(await tinyBooks(db)).toMatchObject({ done: 1, audits: 1 })
+
+  // The claim is first and not committed: the zombie's write is held, and after the commit its lease is lost.
+  const [late = ''] = await enqueueTiny(db, 'a', 1)
+  await source.claim({ ...claimAll, worker: 'zombie', leaseMs: 0 })
+  await client.query('begin')
+  const claim = "select items from holdfast.tiny_claim(array['a'], array[null::float8], 'heir', 10, 30000, false, 0)"
+  expect((await client.query(claim)).rows[0]?.items).toHaveLength(1)
+  const finishes = tinyFinishes(db)
+  const zombies = finishes.write({ id: late, epoch: 1, token: newId() })
+  zombies.catch(() => undefined)
+  await waitFor('the zombie was told that the row is held', async () => finishes.pending === 1)
+  await client.query('commit')
+  await expect(zombies).rejects.toMatchObject({ code: 'HF_LEASE_LOST' })
+  expect(await tinyBooks(db)).toMatchObject({ done: 1, audits: 1 })
+  await client.end()
+})
+
+test("K-03 a caller's transaction held open for two leases costs no other work its lease", async () => {
+  const { db, connectionString } = await tinyDatabase()
+  const [heldId] = await enqueueTiny(db, 'a', 50)
+  const leaseMs = 900
+  const lost: string[] = []
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const worker = tinyWorker(db, {
+    worker: 'w',
+    leaseMs,
+    pollMs: 50,
+    concurrency: 50,
+    work: () => released,
+    onItem: ({ what, id }) => void (what === 'lost' && lost.push(id)),
+  })
+  const other = tinyWorker(db, { worker: 'other', leaseMs, pollMs: 50, concurrency: 50 })
+  worker.loop.start()
+  await waitFor('all fifty run', () => worker.loop.inFlight === 50)
+  other.loop.start()
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  await client.query('begin')
+  await client.query('select from holdfast.tiny where id = $1 for update', [heldId])
+  // Two leases of the database's time, during which only heartbeats can keep the other 49.
+  await client.query('select pg_sleep($1)', [(leaseMs * 2) / 1_000])
+  release()
+  await waitFor('all but the held one are recorded', async () => (await tinyBooks(db)).done === 49)
+  await client.query('commit')
+  await client.end()
+  await waitFor('the held one is recorded too', async () => (await tinyBooks(db)).done === 50)
+  await worker.close()
+  await other.close()
+  expect(lost).toEqual([])
+  expect(await tinyBooks(db)).toEqual({ items: 50, done: 50, repeated: 0, effects: 50, audits: 50 })
+})
+
+test('K-02 a clock that jumps past every lease makes work run again but never be recorded twice', async () => {
+  const { db } = await tinyDatabase()
+  await enqueueTiny(db, 'a', 10)
+  const options = { leaseMs: 30_000, pollMs: 50, concurrency: 10 }
+  let go = () => {}
+  const gate = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  const before = tinyWorker(db, { worker: 'before', ...options, work: () => gate })
+  before.loop.start()
+  await waitFor('all run', () => before.loop.inFlight === 10)
+  await moveClock(db, 3_600_000)
+  const after = tinyWorker(db, { worker: 'after', ...options })
+  after.loop.start()
+  await waitFor('the other worker has done them', async () => (await tinyBooks(db)).done === 10)
+  go()
+  await before.close()
+  await after.close()
+  expect(await tinyBooks(db)).toEqual({ items: 10, done: 10, repeated: 10, effects: 20, audits: 10 })
+})
+
+test('K-04 no transaction is open and no lock is held while the code of an item runs', async () => {
+  const { db } = await tinyDatabase()
+  await enqueueTiny(db, 'a', 5)
+  const seen: unknown[] = []
+  const worker = tinyWorker(db, {
+    worker: 'w',
+    leaseMs: 300,
+    work: async (_item, lease) => {
+      await waitFor('the lease was extended', () => lease.remaining() > 250)
+      seen.push(
+        ...(await db.run({
+          name: 'test.locks',
+          text: `
+            select activity.state, locks.locktype
+            from pg_stat_activity activity
+            left join pg_locks locks
+              on locks.pid = activity.pid and locks.locktype in ('advisory', 'transactionid', 'tuple')
+            where activity.datname = current_database()
+              and activity.pid <> pg_backend_pid()
+              and (activity.state like 'idle in transaction%' or (activity.state = 'idle' and locks.locktype is not null))`,
+        })),
+      )
+    },
+  })
+  worker.loop.start()
+  await waitFor('all are done', async () => (await tinyBooks(db)).done === 5)
+  await worker.close()
+  expect(seen).toEqual([])
+})

@@ -1,0 +1,31 @@
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
+
+const source = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+
+// Tests read the sources, so that one copy of every module is in play; worker processes that the tests
+// start and kill run the build, which is what users get. `npm test` builds first.
+export default defineConfig({
+  resolve: {
+    alias: [
+      { find: /^holdfast$/, replacement: source('packages/engine/src/index.ts') },
+      { find: /^holdfast\/internal$/, replacement: source('packages/engine/src/internal.ts') },
+      { find: /^@holdfast\/embedded$/, replacement: source('packages/embedded/src/index.ts') },
+      { find: /^@holdfast\/testing$/, replacement: source('packages/testing/src/index.ts') },
+      { find: /^@holdfast\/acceptance\/tiny-model$/, replacement: source('test/src/tiny-model/index.ts') },
+    ],
+  },
+  test: {
+    include: [
+      'packages/*/src/**/*.test.ts',
+      'test/src/**/*.test.ts',
+      'bench/src/**/*.test.ts',
+      'examples/*/src/**/*.test.ts',
+    ],
+    globalSetup: ['test/setup/postgres.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 120_000,
+    maxWorkers: 4,
+    coverage: { provider: 'v8', include: ['packages/*/src/**'], exclude: ['**/*.test.ts', '**/index.ts'] },
+  },
+})
