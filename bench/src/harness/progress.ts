@@ -3,11 +3,11 @@ import type { WriteStream } from 'node:tty'
 /** What happens, on standard error: results alone go to standard output. */
 export interface Progress {
   /** Something worth keeping. */
-  line(text: string): void
+  readonly line: (text: string) => void
   /** What goes on at this moment: on a terminal it gives way to what comes next, elsewhere it is not written. */
-  working(text: string): void
+  readonly working: (text: string) => void
   /** Leaves a clean line behind. */
-  end(): void
+  readonly end: () => void
 }
 
 const CLEAR_LINE = '\r\x1b[2K'

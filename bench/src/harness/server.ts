@@ -76,13 +76,12 @@ async function benchServer(database: Database, notice: (line: string) => void): 
     await admin.query(`drop database if exists ${name} with (force)`)
   }
 
-  async function stop(): Promise<void> {
+  async function release(): Promise<void> {
     try {
       // An embedded server goes as a whole.
       if (!database.embedded) for (const name of made) await drop(name)
-      await admin.end()
     } finally {
-      await database.stop()
+      await admin.end()
     }
   }
 
@@ -97,10 +96,13 @@ async function benchServer(database: Database, notice: (line: string) => void): 
       createDatabase,
       dropDatabase: (connectionString) => drop(new URL(connectionString).pathname.slice(1)),
       settle: (connectionString) => settle(connectionString, notice),
-      stop,
+      async stop() {
+        await release()
+        await database.stop()
+      },
     }
   } catch (error) {
-    await stop()
+    await release()
     throw error
   }
 }

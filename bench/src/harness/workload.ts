@@ -9,7 +9,7 @@ export interface Workload {
   readonly measures: string
   /** How many items a measurement goes through unless `--items` says otherwise. */
   readonly items: number
-  systems(options: SystemOptions): readonly System[]
+  readonly systems: (options: SystemOptions) => readonly System[]
 }
 
 export interface SystemOptions {

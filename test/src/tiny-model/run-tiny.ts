@@ -33,7 +33,7 @@ export interface TinyWorkerOptions {
 /** A worker of the tiny model: each item notes an effect outside our transactions, takes its time, and is finished. */
 export function tinyWorker(db: Database, options: TinyWorkerOptions): { loop: WorkLoop; close(): Promise<void> } {
   const { worker, types = ['a'], onItem, listener, work = () => sleep(options.workMs ?? 0) } = options
-  const finishes = tinyFinishes(db)
+  const finishes = tinyFinishes(db, options.metrics ? { metrics: options.metrics } : {})
   const loop = createWorkLoop<Claimed>({
     source: tinySource(db, types),
     worker,

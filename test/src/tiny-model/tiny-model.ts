@@ -6,6 +6,7 @@ import {
   type Database,
   type Executor,
   HoldfastError,
+  type Metrics,
   newId,
   type WorkSource,
 } from 'holdfast/internal'
@@ -103,7 +104,7 @@ export interface TinyFinish {
 }
 
 /** The group commit of finishes: one statement for many, each with its own answer. */
-export function tinyFinishes(db: Executor, options: { maxBatch?: number } = {}): Batcher<TinyFinish, void> {
+export function tinyFinishes(db: Executor, options: { metrics?: Metrics } = {}): Batcher<TinyFinish, void> {
   return createBatcher<TinyFinish, void>({
     name: 'tiny.finish',
     key: (write) => write.id,

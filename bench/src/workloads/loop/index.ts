@@ -10,8 +10,8 @@ export const loop: Workload = {
     'drain of tiny due items by one process: the loop against hand-batched SQL (claim, complete, one audit row)',
   items: 200_000,
   systems: ({ concurrency }) => [
-    handBatched({ connections: 1, batch: 1000 }),
-    handBatched({ connections: 2, batch: 1000 }),
+    handBatched({ connections: 1, batch: 2000 }),
+    handBatched({ connections: 2, batch: 2000 }),
     ...(concurrency === undefined ? [500, 50] : [concurrency]).map((slots) => holdfastLoop({ concurrency: slots })),
   ],
 }

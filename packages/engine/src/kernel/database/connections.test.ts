@@ -151,3 +151,16 @@ test('fault points stand around every statement, begin and commit included', asy
   const around = (name: string) => [`before ${name}`, `after ${name}`]
   expect(points).toEqual(['backend', 'begin', 'backend', 'commit', 'begin', 'rollback'].flatMap(around))
 })
+
+test('K-11 a server that goes down while its connections are being closed ends no process', async () => {
+  // An 'error' that nobody listens to fails the whole run, whichever of these closings it comes from.
+  for (let n = 0; n < 20; n++) {
+    const db = await openDatabase({ connectionString, poolSize: 4 })
+    const pids = await Promise.all([1, 2, 3, 4].map(() => backendOf(db)))
+    const ended = operator.run(
+      { name: 'terminate all', text: 'select pg_terminate_backend(pid) from unnest($1::int[]) as pid' },
+      [pids],
+    )
+    await Promise.all([ended, db.close()])
+  }
+})

@@ -11,6 +11,7 @@ import { schemaNaming } from './schema-name.js'
 import { createSession, type Session } from './session.js'
 import { connectionConfig, targetOf, targetOfPool } from './target.js'
 import { runTransaction } from './transaction.js'
+import { codeOf } from './transient.js'
 
 const OLDEST_VERSION = 140_000
 
@@ -35,15 +36,19 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   const checkout = createCheckout(pool, target.label)
   const direct = createDirectConnections(directTarget, connectionConfig(directTarget, applicationName), session)
 
-  // A connection that breaks while it lies idle in the pool; the pool has replaced it when we hear of it.
-  const onIdleError = (err: Error) => logger.debug({ err }, 'an idle connection to PostgreSQL was lost')
+  // A connection that breaks while it lies idle in the pool; the pool has replaced it when we hear of it. Its error is
+  // not logged whole: `pg` hangs the client on it, and with that the password.
+  const onIdleError = (error: Error) =>
+    logger.debug({ code: codeOf(error), problem: error.message }, 'an idle connection to PostgreSQL was lost')
   pool.on('error', onIdleError)
   let closing: Promise<void> | undefined
   async function closeAll(): Promise<void> {
     checkout.close()
     await direct.closeAll()
-    if (!options.pool) await pool.end()
-    pool.removeListener('error', onIdleError)
+    // Our own pool keeps its listener: it says that it has ended before its last connection is really closed, and a
+    // server that goes down in that moment would end the process.
+    if (options.pool) pool.removeListener('error', onIdleError)
+    else await pool.end()
   }
   const close = () => {
     closing ??= closeAll()

@@ -20,7 +20,9 @@ test.each([
 
 test.each([
   ['', 'not empty'],
-  ['a\u0000b', 'cannot store'],
+  ['a\u0000b', 'control character'],
+  ['a\nb', 'control character'],
+  ['a$$b', '$$'],
   ['pg_mine', 'pg_'],
   ['ü'.repeat(32), 'longer than 63 bytes'],
 ])('the schema name %j is refused', (schema, problem) => {

@@ -15,7 +15,9 @@ export function checkSchemaName(schema: string): string {
 
 function problemOf(schema: string): string | undefined {
   if (typeof schema !== 'string' || schema === '') return 'must be the name of a schema, not empty'
-  if (schema.includes('\u0000')) return 'holds a character that PostgreSQL cannot store (\\u0000)'
+  // The name goes into comments, which end with the line, and into function bodies, which end with two dollar signs.
+  if (/\p{Cc}/u.test(schema)) return 'holds a control character'
+  if (schema.includes('$$')) return 'holds `$$`'
   if (Buffer.byteLength(schema) > MAX_BYTES) return `is longer than ${MAX_BYTES} bytes`
   if (schema.startsWith('pg_')) return 'begins with `pg_`, which PostgreSQL keeps for itself'
   return undefined

@@ -21,10 +21,11 @@ export function startHeartbeat({ everyMs, beat, failed, logger }: HeartbeatOptio
     while (running) {
       await stopped.wait(pause)
       if (!running) return
+      const began = performance.now()
       try {
         const { skipped } = await beat()
         backoff.reset()
-        pause = skipped > 0 ? everyMs / 4 : everyMs
+        pause = Math.max(0, (skipped > 0 ? everyMs / 4 : everyMs) - (performance.now() - began))
       } catch (error) {
         logger.warn({ err: error }, 'heartbeat failed; trying again')
         failed(error)

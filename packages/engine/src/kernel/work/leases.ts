@@ -3,6 +3,9 @@ import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { Claimed, WorkSource } from './source.js'
 
+/** Leases with more than this share left wait for the next beat, which finds them with more than half. */
+const NEWEST = 0.9
+
 /** What the code that runs an item knows of its lease. */
 export interface Lease<Item extends Claimed = Claimed> {
   readonly item: Item
@@ -15,7 +18,7 @@ export interface Lease<Item extends Claimed = Claimed> {
 export interface Leases<Item extends Claimed> {
   take(item: Item, claimSentAt: number): Lease<Item>
   drop(lease: Lease<Item>): void
-  /** Extends in one statement every lease that is a third through (all of them when asked); aborts the lost ones. */
+  /** Extends in one statement all leases but the newest (those too when asked); aborts the lost ones. */
   beat(all?: boolean): Promise<{ readonly skipped: number }>
   abortAll(reason: Error): void
 }
@@ -50,7 +53,7 @@ export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>)
       if (lease instanceof HeldLease) held.delete(lease)
     },
     async beat(all = false) {
-      const due = [...held].filter((lease) => all || lease.remaining() <= (leaseMs * 2) / 3)
+      const due = [...held].filter((lease) => all || lease.remaining() <= leaseMs * NEWEST)
       if (due.length === 0) return { skipped: 0 }
       const sentAt = performance.now()
       const { extended, lost } = await source.extend(
