@@ -44,8 +44,8 @@ const LANES = 2
 export function createBatcher<Write, Result>(options: BatcherOptions<Write, Result>): Batcher<Write, Result> {
   const { name, key, giveUpAfter, maxBatch = 1000, logger = silentLogger, metrics = noMetrics } = options
   const ready: Pending<Write, Result>[] = []
-  /** Keys that are queued, in flight or held, each with the later writes that wait behind it. */
-  const behind = new Map<string, Pending<Write, Result>[]>()
+  /** Keys that are queued, in flight or held, each with the later writes that wait behind it, if there are any. */
+  const behind = new Map<string, Pending<Write, Result>[] | undefined>()
   const closing = new AbortController()
   let pending = 0
   let lanes = 0
@@ -105,12 +105,11 @@ export function createBatcher<Write, Result>(options: BatcherOptions<Write, Resu
     return new Promise((resolve, reject) => {
       const entry = { write, key: key(write), since: performance.now(), resolve, reject }
       pending += 1
-      const queue = behind.get(entry.key)
-      if (queue) {
-        queue.push(entry)
+      if (behind.has(entry.key)) {
+        behind.set(entry.key, [...(behind.get(entry.key) ?? []), entry])
         return
       }
-      behind.set(entry.key, [])
+      behind.set(entry.key, undefined)
       ready.push(entry)
       schedule()
     })

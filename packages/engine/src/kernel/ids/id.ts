@@ -1,6 +1,6 @@
-import { v7 } from 'uuid'
 import { HoldfastError } from '../errors.js'
 import { describe } from '../validation/describe.js'
+import { uuidV7 } from './uuid-v7.js'
 
 // The shape only: callers bring UUIDs of any version, and PostgreSQL holds them all.
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -12,7 +12,7 @@ const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * const commandId = newId()
  */
 export function newId(): string {
-  return v7()
+  return uuidV7()
 }
 
 /**

@@ -16,13 +16,13 @@ test('K-01 long work is not claimed ahead of free slots', () => {
   expect(appetite.room(10)).toBe(0)
 })
 
-test('K-01 short work is claimed ahead for as long as a claim takes, in helpings', () => {
+test('K-01 short work is claimed ahead for 25 ms, in helpings', () => {
   const appetite = createAppetite(10)
   for (let i = 0; i < 100; i++) appetite.claimTook(4)
   appetite.itemTook(1)
-  expect(appetite.room(0)).toBe(10 + 39)
-  expect(appetite.room(20)).toBe(29)
-  expect(appetite.room(40)).toBe(0)
+  expect(appetite.room(0)).toBe(10 + 250)
+  expect(appetite.room(100)).toBe(160)
+  expect(appetite.room(135)).toBe(0)
 })
 
 test('K-01 never hoards, however short the work', () => {
