@@ -26,8 +26,8 @@ describe('a command line', () => {
 
 describe('a command line that cannot be meant says what there is', () => {
   test.each([
-    ['', 'The workloads are: loop.'],
-    ['drain', "There is no workload 'drain'. The workloads are: loop."],
+    ['', 'The workloads are: loop, commands-drain,'],
+    ['drain', "There is no workload 'drain'. The workloads are: loop,"],
     ['loop other', 'One workload at a time, not also other.'],
     ['loop --round 3', 'The options are --rounds, --items,'],
     ['loop --items', 'The options are --rounds, --items,'],

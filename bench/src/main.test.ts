@@ -58,6 +58,7 @@ test('a small run prints one JSON line per result on standard output, and its pr
       config: expect.any(Object),
       value: expect.any(Number),
       unit: 'items/s',
+      better: 'higher',
       ratio_to_best_peer: expect.any(Number),
       compared_with: expect.stringMatching(/^hand-batched SQL \(connections/),
       ...costs,
@@ -81,7 +82,27 @@ test('a small run prints one JSON line per result on standard output, and its pr
 })
 
 test.each([
-  { args: ['nothing'], says: "There is no workload 'nothing'. The workloads are: loop." },
+  { workload: 'commands-drain', items: 300, of: ['processes 2', 'fetch', 'PGMQ'], results: 7, details: {} },
+  { workload: 'commands-send', items: 2000, of: ['50 at a time'], results: 4, details: {} },
+  { workload: 'commands-latency', items: 5, of: [], results: 4, details: { p95: cost, p99: cost } },
+  { workload: 'commands-backlog', items: 1000, of: ['delayed'], results: 4, details: { p95: cost } },
+])('$workload runs ours and the peers', { timeout: 120_000 }, async ({ workload, items, of, results, details }) => {
+  const systems = of.flatMap((name) => ['--system', name])
+  const args = [workload, '--items', String(items), '--rounds', '1', '--json', ...systems]
+  const { code, stdout, stderr } = await start(args).ended
+  expect(stderr).toContain('round 1/1')
+  expect(code).toBe(0)
+  const found = stdout
+    .trim()
+    .split('\n')
+    .map((result) => JSON.parse(result))
+  expect(found).toHaveLength(results)
+  expect(new Set(found.map(({ role }) => role))).toContain('peer')
+  for (const result of found) expect(result).toMatchObject({ value: cost, ...details })
+})
+
+test.each([
+  { args: ['nothing'], says: "There is no workload 'nothing'. The workloads are: loop," },
   { args: ['loop', '--fast'], says: "Unknown option '--fast'. The options are --rounds" },
 ])('$args ends with exit code 2 and says what there is', async ({ args, says }) => {
   const { code, stdout, stderr } = await start(args).ended

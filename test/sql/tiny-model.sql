@@ -138,6 +138,7 @@ begin
     where tiny.id = asked.id
       and tiny.lease_epoch = asked.epoch
       and tiny.leased_at is not null
+      and asked.epoch = asked.epoch + 0
     returning tiny.id
   )
   select
@@ -208,6 +209,9 @@ begin
     from unnest(v_free, v_free_epochs, v_free_tokens) as asked (id, epoch, token)
     where tiny.id = asked.id
       and tiny.lease_epoch = asked.epoch
+      -- Always true, and estimated as one row: the loop begins with what was asked for, also in a plan that was made
+      -- while the table was nearly empty and is kept.
+      and asked.epoch = asked.epoch + 0
     returning tiny.id
   ),
   audited as (

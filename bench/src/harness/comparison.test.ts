@@ -30,7 +30,14 @@ describe('the best rival', () => {
   test('is the highest ceiling where no peer takes part', () => {
     expect(bestRival([{ role: 'ceiling', value: 80 }, ours, ceiling])).toBe(ceiling)
   })
-  test('is never ourselves', () => {
+  test('is the one with the smallest value where less is better', () => {
+    expect(bestRival([ours, slow, ceiling, fast], 'lower')).toBe(slow)
+  })
+  test('is the baseline where one is marked, also our own', () => {
+    const baseline = { ...ours, value: 1, baseline: true }
+    expect(bestRival([ours, fast, baseline])).toBe(baseline)
+  })
+  test('is never ourselves otherwise', () => {
     expect(bestRival([ours])).toBeUndefined()
   })
 })

@@ -1,6 +1,8 @@
 /** What a system is to us: ours, somebody else's library, or a script that shows what the hardware allows. */
 export type Role = 'holdfast' | 'peer' | 'ceiling'
 
+export type Better = 'higher' | 'lower'
+
 /**
  * The middle value; of an even number of values, the mean of the two in the middle. Null for none.
  *
@@ -14,17 +16,25 @@ export function median(values: readonly number[]): number | null {
   return upper === undefined || lower === undefined ? null : (lower + upper) / 2
 }
 
+interface Contender {
+  readonly role: Role
+  readonly value: number
+  /** It is what the others are compared with, whatever its value. */
+  readonly baseline?: boolean
+}
+
 /**
- * Whom everybody is compared with: the best peer; where nobody else's library takes part, the best ceiling.
+ * Whom everybody is compared with: the baseline; where none is marked, the best peer; where nobody else's library takes
+ * part, the best ceiling.
  *
  * @example
  * bestRival([{ role: 'ceiling', value: 90 }, { role: 'peer', value: 30 }, { role: 'holdfast', value: 60 }])   // the peer
  */
-export function bestRival<T extends { readonly role: Role; readonly value: number }>(
-  results: readonly T[],
-): T | undefined {
-  const best = (role: Role) => results.filter((result) => result.role === role).toSorted((a, b) => b.value - a.value)[0]
-  return best('peer') ?? best('ceiling')
+export function bestRival<T extends Contender>(results: readonly T[], better: Better = 'higher'): T | undefined {
+  const direction = better === 'higher' ? 1 : -1
+  const best = (role: Role) =>
+    results.filter((result) => result.role === role).toSorted((a, b) => direction * (b.value - a.value))[0]
+  return results.find((result) => result.baseline) ?? best('peer') ?? best('ceiling')
 }
 
 /**

@@ -1,9 +1,11 @@
 import { type Observed, openObserver, type Spent } from './costs/observer.js'
-import type { System, Task } from './workload.js'
+import type { Run, System, Task } from './workload.js'
 
 /** One system in one round. Costs that cannot be known here are null. */
 export interface Measurement {
   readonly value: number
+  /** More in the same unit. */
+  readonly details: Readonly<Record<string, number>>
   readonly walBytesPerItem: number
   readonly statementsPerItem: number | null
   readonly nodeCpuPerItem: number
@@ -18,16 +20,23 @@ export async function measure(system: System, task: Task, observed: Observed): P
     const run = await system.open(task)
     try {
       const before = await observer.look()
-      const cpuBefore = process.cpuUsage()
+      const cpuBefore = cpuOf(run)
       const began = performance.now()
       await run.work()
       const ended = await observer.untilNothingLeft(system.anythingLeft)
-      const cpu = process.cpuUsage(cpuBefore)
-      const costs = perItem(before, await observer.look(), task.items)
-      return {
+      const cpu = cpuOf(run) - cpuBefore
+      const {
+        value,
+        details = {},
+        costItems = task.items,
+      } = run.figures?.() ?? {
         value: task.items / ((ended - began) / 1000),
-        ...costs,
-        nodeCpuPerItem: (cpu.user + cpu.system) / task.items,
+      }
+      return {
+        value,
+        details,
+        ...perItem(before, await observer.look(), costItems),
+        nodeCpuPerItem: cpu / costItems,
         peakRssMb: process.resourceUsage().maxRSS / 1024,
       }
     } finally {
@@ -36,6 +45,12 @@ export async function measure(system: System, task: Task, observed: Observed): P
   } finally {
     await observer.close()
   }
+}
+
+/** Microseconds of this process and of those that the run has started. */
+function cpuOf(run: Run): number {
+  const { user, system } = process.cpuUsage()
+  return user + system + (run.moreCpu?.() ?? 0)
 }
 
 function perItem(before: Spent, after: Spent, items: number) {

@@ -2,6 +2,7 @@ import type { Children } from './child-process.js'
 import { rotated } from './comparison.js'
 import type { Measurement } from './measure.js'
 import type { Progress } from './progress.js'
+import { figure } from './report/figure.js'
 import { titleOf } from './report/title.js'
 import type { BenchServer } from './server.js'
 import type { System, SystemOptions, Workload } from './workload.js'
@@ -40,7 +41,7 @@ export async function runRounds(
         progress.working(`${title} · ${phase}`),
       )
       measured.get(system)?.push({ ...measurement, yardstick: commits })
-      progress.line(`${title}: ${Math.round(measurement.value).toLocaleString('en')} ${plan.workload.unit}`)
+      progress.line(`${title}: ${figure(measurement.value)} ${plan.workload.unit}`)
     }
   }
   return measured
@@ -56,7 +57,8 @@ async function runOne(
   const connectionString = await server.createDatabase()
   const { controlConnectionString, countsStatements } = server
   const place = workload.systems(options).findIndex((candidate) => titleOf(candidate) === titleOf(system))
-  const order = { workload: workload.name, options, system: place, task: { connectionString, items } }
+  const task = { connectionString, items: Math.ceil(items * (system.share ?? 1)) }
+  const order = { workload: workload.name, options, system: place, task }
   try {
     phase('preparing')
     await children.prepare(order)

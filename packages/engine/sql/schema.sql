@@ -16,6 +16,40 @@ create table holdfast.audit (
 
 create table holdfast.audit_default partition of holdfast.audit DEFAULT;
 
+create table holdfast.batch (
+  batch_id uuid not null,
+  domain text not null,
+  name text,
+  data jsonb,
+  notes jsonb,
+  on_complete jsonb,
+  sealed boolean not null,
+  status text default 'PENDING'::text not null,
+  created_at timestamp with time zone not null,
+  started_at timestamp with time zone,
+  completed_at timestamp with time zone,
+  total integer,
+  completed integer,
+  failed integer,
+  cancelled integer
+);
+
+create table holdfast.batch_open (
+  batch_id uuid not null,
+  command_id uuid not null,
+  domain text not null
+);
+
+create table holdfast.batch_tally (
+  tally_id bigint generated always as identity not null,
+  batch_id uuid not null,
+  added integer default 0 not null,
+  completed integer default 0 not null,
+  failed integer default 0 not null,
+  cancelled integer default 0 not null,
+  due_at timestamp with time zone
+);
+
 create table holdfast.chore (
   name text not null,
   every interval not null,
@@ -31,6 +65,54 @@ create table holdfast.chore (
 create table holdfast.clock (
   only_row boolean default true not null,
   shift interval default '00:00:00'::interval not null
+);
+
+create table holdfast.command (
+  command_id uuid not null,
+  domain text not null,
+  type text not null,
+  status text default 'PENDING'::text not null,
+  attempts integer default 0 not null,
+  max_attempts integer,
+  msg_id bigint,
+  correlation_id uuid,
+  reply_to text,
+  batch_id uuid,
+  version integer,
+  created_at timestamp with time zone not null,
+  run_at timestamp with time zone,
+  updated_at timestamp with time zone not null,
+  last_write uuid,
+  data jsonb,
+  notes jsonb,
+  result jsonb,
+  result_notes jsonb,
+  error_kind text,
+  error_code text,
+  error_message text
+) with (fillfactor=70);
+
+create table holdfast.command_handler (
+  domain text not null,
+  type text not null,
+  seen_at timestamp with time zone not null
+);
+
+create table holdfast.command_queue (
+  domain text not null,
+  queue text not null
+);
+
+create table holdfast.command_trouble (
+  command_id uuid not null,
+  domain text not null,
+  type text not null,
+  since timestamp with time zone not null,
+  error_kind text not null,
+  error_code text not null,
+  error_message text not null,
+  fingerprint text not null,
+  batch_id uuid
 );
 
 create table holdfast.function_file (
@@ -96,6 +178,16 @@ alter table holdfast.audit add constraint audit_actor_gives_reason CHECK (((acto
 
 alter table holdfast.audit add constraint audit_has_one_subject CHECK ((num_nonnulls(subject_id, subject_name) = 1));
 
+alter table holdfast.batch add constraint batch_is_counted_when_closed CHECK (((completed_at IS NULL) = (total IS NULL)));
+
+alter table holdfast.batch add constraint batch_pkey PRIMARY KEY (batch_id);
+
+alter table holdfast.batch add constraint batch_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'IN_PROGRESS'::text, 'COMPLETED'::text, 'COMPLETED_WITH_FAILURES'::text])));
+
+alter table holdfast.batch_open add constraint batch_open_pkey PRIMARY KEY (batch_id, command_id, domain);
+
+alter table holdfast.batch_tally add constraint batch_tally_pkey PRIMARY KEY (tally_id);
+
 alter table holdfast.chore add constraint chore_every_check CHECK ((every > '00:00:00'::interval));
 
 alter table holdfast.chore add constraint chore_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR (due_at IS NOT NULL))));
@@ -105,6 +197,20 @@ alter table holdfast.chore add constraint chore_pkey PRIMARY KEY (name);
 alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
+
+alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
+
+alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id, domain);
+
+alter table holdfast.command add constraint command_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'IN_TROUBLESHOOTING_QUEUE'::text])));
+
+alter table holdfast.command_handler add constraint command_handler_pkey PRIMARY KEY (domain, type);
+
+alter table holdfast.command_queue add constraint command_queue_pkey PRIMARY KEY (domain);
+
+alter table holdfast.command_queue add constraint command_queue_queue_key UNIQUE (queue);
+
+alter table holdfast.command_trouble add constraint command_trouble_pkey PRIMARY KEY (command_id, domain);
 
 alter table holdfast.function_file add constraint function_file_pkey PRIMARY KEY (name);
 
@@ -121,6 +227,108 @@ CREATE INDEX audit_by_actor ON ONLY holdfast.audit USING btree (at, actor) WHERE
 CREATE INDEX audit_by_subject_id ON ONLY holdfast.audit USING btree (subject_id, seq) WHERE (subject_id IS NOT NULL);
 
 CREATE INDEX audit_by_subject_name ON ONLY holdfast.audit USING btree (subject_name, seq) WHERE (subject_name IS NOT NULL);
+
+CREATE INDEX batch_by_time ON holdfast.batch USING btree (domain, created_at);
+
+CREATE INDEX batch_tally_by_batch ON holdfast.batch_tally USING btree (batch_id);
+
+CREATE INDEX batch_tally_due ON holdfast.batch_tally USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX command_by_batch ON holdfast.command USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+
+CREATE INDEX command_by_correlation ON holdfast.command USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
+
+CREATE INDEX command_by_time ON holdfast.command USING btree (created_at, domain);
+
+CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+
+CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since);
+
+CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
+
+CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
+begin
+  with taken as (
+    select msg_id, message, (message ->> 'command_id')::uuid as command_id, header
+    from unnest(ids, messages, headers) as taken (msg_id, message, header)
+    where message ->> 'command_id' ~ v_uuid
+  ),
+  adopted as (
+    insert into holdfast.command (
+      command_id, domain, type, msg_id, correlation_id, reply_to, created_at, updated_at, data, notes
+    )
+    select distinct on (command_id)
+      command_id,
+      p_domain,
+      message ->> 'command_type',
+      msg_id,
+      case when message ->> 'correlation_id' ~ v_uuid then (message ->> 'correlation_id')::uuid end,
+      message ->> 'reply_to',
+      p_now,
+      p_now,
+      message -> 'data',
+      header -> 'notes'
+    from taken
+    order by command_id, msg_id
+    on conflict (command_id, domain) do nothing
+    returning command_id
+  )
+  insert into holdfast.audit (at, model, event, subject_id, detail)
+  select p_now, 'commands', 'ADOPTED', command_id, jsonb_build_object('domain', p_domain)
+  from adopted;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_command holdfast.command;
+  v_removed bigint;
+begin
+  select * into v_command from holdfast.command where command_id = p_command_id and domain = p_domain;
+  if v_command.command_id is null then
+    return 'unknown';
+  elsif v_command.status <> 'PENDING' then
+    return 'ended';
+  end if;
+  -- Whoever has the message has the command: a worker that is just receiving it holds its lock.
+  execute format(
+    $query$
+    delete from pgmq.%1$I where msg_id = (
+      select msg_id from pgmq.%1$I where msg_id = $1 and read_ct = 0 for update skip locked
+    ) returning msg_id
+    $query$, 'q_' || (select queue from holdfast.command_queue where domain = p_domain)
+  ) into v_removed using v_command.msg_id;
+  if v_removed is null then
+    return 'started';
+  end if;
+  update holdfast.command
+  set status = 'CANCELLED', updated_at = v_now, msg_id = null
+  where command_id = p_command_id and domain = p_domain;
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
+  values (v_now, 'commands', 'OPERATOR_CANCEL', p_command_id, p_actor, p_reason, '{"status": "PENDING"}', '{"status": "CANCELLED"}');
+  perform holdfast.leave_batches(p_domain, array[p_command_id], v_now);
+  if v_command.reply_to is not null then
+    perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
+      'queue', v_command.reply_to, 'command_id', p_command_id,
+      'message', jsonb_strip_nulls(jsonb_build_object(
+        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true
+      ))
+    )));
+  end if;
+  return 'done';
+end
+$function$
+;
 
 CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
@@ -157,6 +365,104 @@ begin
       from holdfast.chore
       where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
     );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.close_batches(most integer)
+ RETURNS TABLE(taken integer, closed json, next_due_ms double precision)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_tallies bigint[];
+  v_batches uuid[];
+  v_closed json;
+  v_callback jsonb;
+begin
+  v_tallies := array(
+    select tally_id from holdfast.batch_tally
+    where due_at <= v_now
+    order by due_at
+    limit most
+    for update skip locked
+  );
+  v_batches := array(
+    select distinct batch_id from holdfast.batch_tally where tally_id = any (v_tallies) order by 1
+  );
+  -- In one order, so that two who close never wait for each other.
+  perform from holdfast.batch where batch_id = any (v_batches) order by batch_id for no key update;
+  with begun as (
+    update holdfast.batch
+    set status = 'IN_PROGRESS', started_at = v_now
+    where batch_id = any (v_batches) and status = 'PENDING'
+    returning batch_id
+  )
+  insert into holdfast.audit (at, model, event, subject_id)
+  select v_now, 'commands', 'BATCH_STARTED', batch_id from begun;
+
+  with counted as (
+    select batch_id, sum(added) as total, sum(completed) as completed, sum(failed) as failed, sum(cancelled) as cancelled
+    from holdfast.batch_tally
+    where batch_id = any (v_batches)
+    group by batch_id
+  ),
+  done as (
+    update holdfast.batch
+    set status = case when counted.failed + counted.cancelled > 0 then 'COMPLETED_WITH_FAILURES' else 'COMPLETED' end,
+        completed_at = v_now,
+        total = counted.total,
+        completed = counted.completed,
+        failed = counted.failed,
+        cancelled = counted.cancelled
+    from counted
+    where batch.batch_id = counted.batch_id
+      and batch.sealed
+      and batch.completed_at is null
+      and not exists (select from holdfast.batch_open where batch_open.batch_id = batch.batch_id)
+    returning batch.*
+  ),
+  audited as (
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'commands', 'BATCH_COMPLETED', batch_id,
+      jsonb_build_object('total', total, 'completed', completed, 'failed', failed, 'cancelled', cancelled)
+    from done
+  )
+  select
+    json_agg(json_build_object('batchId', batch_id, 'domain', domain, 'status', status)),
+    jsonb_agg(jsonb_build_object('queue', on_complete ->> 'queue', 'domain', on_complete ->> 'domain', 'commands',
+      jsonb_build_array(on_complete || jsonb_build_object('data', jsonb_build_object(
+        'batchId', batch_id, 'name', name, 'data', data, 'status', status,
+        'total', total, 'completed', completed, 'failed', failed, 'cancelled', cancelled
+      ), 'notes', (
+        select jsonb_object_agg('/data' || pointer, kind) from jsonb_each(notes) as note (pointer, kind)
+      )))
+    )) filter (where on_complete is not null)
+  into v_closed, v_callback
+  from done;
+  if v_callback is not null then
+    -- Its id is derived from the batch's, so that it is sent once whatever happens.
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'commands', 'REPLY_FAILED', batch.batch_id, jsonb_build_object('problem', refused.outcome)
+    from holdfast.send_commands(v_callback) as refused
+    join holdfast.batch on batch.batch_id = any (v_batches) and (batch.on_complete ->> 'command_id')::uuid = refused.id
+    where refused.outcome <> 'duplicate';
+  end if;
+  -- What is closed has its counts in its own row.
+  -- Whoever has taken one of these waits for our batch: it is theirs to remove.
+  delete from holdfast.batch_tally
+  where tally_id = any (array(
+    select tally.tally_id
+    from holdfast.batch_tally as tally
+    join holdfast.batch on batch.batch_id = tally.batch_id
+    where tally.batch_id = any (v_batches) and batch.completed_at is not null
+    for update of tally skip locked
+  ));
+  update holdfast.batch_tally set due_at = null where tally_id = any (v_tallies);
+  return query select
+    cardinality(v_tallies),
+    coalesce(v_closed, '[]'::json),
+    (select extract(epoch from min(due_at) - v_now)::float8 * 1000 from holdfast.batch_tally where due_at > v_now);
 end
 $function$
 ;
@@ -202,12 +508,378 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer)
+ RETURNS TABLE(extended json, lost json)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+declare
+  v_free bigint[];
+begin
+  execute format(
+    $query$
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = greatest(vt, $3)
+    where msg_id = any (array(select msg_id from free))
+    $query$, 'q_' || p_queue
+  ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
+  return query execute format(
+    $query$
+    select
+      coalesce(json_agg(asked.msg_id::text) filter (where q.vt >= $3), '[]'),
+      coalesce(json_agg(asked.msg_id::text) filter (where q.msg_id is null), '[]')
+    from unnest($1, $2) as asked (msg_id, read_ct)
+    left join pgmq.%I as q on q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+    $query$, 'q_' || p_queue
+  ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
+ RETURNS SETOF jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_branches text;
+begin
+  -- Each domain has a queue of its own. Each branch has its own order and limit, so that it reads no more than the newest.
+  select string_agg(format(
+    $query$
+    (
+      select *
+      from (
+        select
+          command.*,
+          message.read_ct,
+          message.vt,
+          case
+            when command.status = 'PENDING' and message.read_ct > command.attempts and message.vt > $2 then 'IN_PROGRESS'
+            else command.status
+          end as shown_status
+        from %2$s.command
+        left join pgmq.%3$I as message on message.msg_id = command.msg_id
+        where command.domain = %1$L
+      ) as live
+      where ($1 ->> 'command_id' is null or command_id = ($1 ->> 'command_id')::uuid)
+        and ($1 -> 'command_ids' is null or command_id in (select id::uuid from jsonb_array_elements_text($1 -> 'command_ids') as id))
+        and ($1 ->> 'type' is null or type = $1 ->> 'type')
+        and ($1 ->> 'correlation_id' is null or correlation_id = ($1 ->> 'correlation_id')::uuid)
+        and ($1 ->> 'batch_id' is null or batch_id = ($1 ->> 'batch_id')::uuid)
+        and ($1 ->> 'since' is null or created_at >= ($1 ->> 'since')::timestamptz)
+        and ($1 ->> 'until' is null or created_at < ($1 ->> 'until')::timestamptz)
+        and ($1 ->> 'status' is null or shown_status = $1 ->> 'status')
+      order by created_at desc, command_id desc
+      limit ($1 ->> 'limit')::int
+    )
+    $query$, domain, holdfast.own_schema(), 'q_' || queue
+  ), ' union all ')
+  into v_branches
+  from holdfast.command_queue
+  where (filter ->> 'domain' is null or domain = filter ->> 'domain')
+    and to_regclass(format('pgmq.%I', 'q_' || queue)) is not null;
+  if v_branches is null then
+    return;
+  end if;
+  return query execute format(
+    $query$
+    select to_jsonb(found) - 'last_write' || jsonb_build_object('status', found.shown_status)
+    from (%s) as found
+    order by found.created_at desc, found.command_id desc
+    limit ($1 ->> 'limit')::int
+    $query$, v_branches
+  ) using filter, holdfast.now();
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[])
+ RETURNS integer[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_there bigint[];
+begin
+  execute format(
+    $query$
+    select coalesce(array_agg(q.msg_id), '{}')
+    from jsonb_array_elements($1) as it
+    join pgmq.%I as q on q.msg_id = (it ->> 'msg_id')::bigint and q.read_ct = (it ->> 'read_ct')::int
+    $query$, v_table
+  ) into v_there using writes;
+  return array(
+    select case
+      when (it ->> 'msg_id')::bigint = any (mine) then 0
+      when command.last_write = (it ->> 'token')::uuid then 0
+      when (it ->> 'msg_id')::bigint = any (v_there) then 2
+      else 1
+    end
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+    left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    order by place
+  );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.finish_commands(p_queue text, p_domain text, writes jsonb)
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_table text := 'q_' || p_queue;
+  v_writes jsonb := writes;
+  v_mine bigint[];
+  v_ended bigint[];
+  v_troubled bigint[];
+  v_retried bigint[];
+  v_retry_at timestamptz[];
+  v_replies jsonb;
+  v_applied int;
+  v_batches boolean;
+begin
+  execute format(
+    $query$
+    select coalesce(array_agg(free.msg_id), '{}')
+    from (
+      select (it ->> 'msg_id')::bigint as msg_id, (it ->> 'read_ct')::int as read_ct
+      from jsonb_array_elements($1) as it
+      order by 1
+    ) asked,
+    lateral (
+      select msg_id from pgmq.%I as q
+      where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+      for update skip locked
+    ) free
+    $query$, v_table
+  ) into v_mine using writes;
+  if cardinality(v_mine) < jsonb_array_length(writes) then
+    select coalesce(jsonb_agg(it), '[]') into v_writes
+    from jsonb_array_elements(writes) as it
+    where (it ->> 'msg_id')::bigint = any (v_mine);
+  end if;
+
+  if jsonb_array_length(v_writes) > 0 then
+    select
+      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' in ('COMPLETED', 'FAILED')),
+      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'TSQ'),
+      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'RETRY'),
+      array_agg(v_now + (it ->> 'delay_ms')::float8 * interval '1 ms') filter (where it ->> 'outcome' = 'RETRY')
+    into v_ended, v_troubled, v_retried, v_retry_at
+    from jsonb_array_elements(v_writes) as it;
+    if v_ended is not null then
+      execute format('delete from pgmq.%I where msg_id = any ($1)', v_table) using v_ended;
+    end if;
+    if v_troubled is not null then
+      perform pgmq.archive(p_queue, v_troubled);
+    end if;
+    if v_retried is not null then
+      execute format(
+        'update pgmq.%I as q set vt = due.at from unnest($1, $2) as due (msg_id, at) where q.msg_id = due.msg_id', v_table
+      ) using v_retried, v_retry_at;
+    end if;
+
+    with written as materialized (
+      select *
+      from jsonb_to_recordset(v_writes) as w (
+        msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
+        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+      )
+      -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
+      -- plan that was made while the table was young and had no statistics.
+      where read_ct = read_ct + 0
+    ),
+    changed as (
+      update holdfast.command
+      set status = case written.outcome
+            when 'RETRY' then 'PENDING'
+            when 'TSQ' then 'IN_TROUBLESHOOTING_QUEUE'
+            else written.outcome
+          end,
+          attempts = written.read_ct,
+          msg_id = case when written.outcome = 'RETRY' then command.msg_id end,
+          updated_at = v_now,
+          last_write = written.token,
+          result = written.result,
+          result_notes = nullif(written.result_notes, 'null'),
+          error_kind = written.error_kind,
+          error_code = written.error_code,
+          error_message = written.error_message
+      from written
+      where command.command_id = written.command_id
+        and command.domain || '' = p_domain
+        and command.status = 'PENDING'
+      returning
+        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts
+    ),
+    audited as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select
+        v_now,
+        'commands',
+        case outcome when 'RETRY' then 'RETRY_SCHEDULED' when 'TSQ' then 'MOVED_TO_TSQ' else outcome end,
+        command_id,
+        case when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+          else jsonb_strip_nulls(jsonb_build_object(
+            'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'delay_ms', delay_ms
+          ))
+        end
+      from changed
+    ),
+    troubled as (
+      insert into holdfast.command_trouble (
+        command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+      )
+      select command_id, p_domain, type, v_now, error_kind, error_code, error_message, fingerprint, batch_id
+      from changed
+      where outcome = 'TSQ'
+    ),
+    left_batch as (
+      delete from holdfast.batch_open
+      using changed
+      where batch_open.batch_id = changed.batch_id
+        and batch_open.command_id = changed.command_id
+        and batch_open.domain = p_domain
+        and changed.outcome in ('COMPLETED', 'FAILED')
+    ),
+    tallied as (
+      insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
+      select
+        batch_id,
+        count(*) filter (where outcome = 'COMPLETED'),
+        count(*) filter (where outcome = 'FAILED'),
+        v_now
+      from changed
+      where batch_id is not null and outcome <> 'RETRY'
+      group by batch_id
+    )
+    select
+      count(*),
+      bool_or(batch_id is not null and outcome <> 'RETRY'),
+      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+        'command_id', command_id,
+        'correlation_id', correlation_id,
+        'outcome', case when outcome = 'COMPLETED' then 'SUCCESS' else 'FAILED' end,
+        'final', outcome <> 'TSQ',
+        'error_type', case error_kind when 'BUSINESS' then 'BUSINESS_RULE' else error_kind end,
+        'error_code', error_code,
+        'error_message', error_message
+      )) || case when outcome = 'COMPLETED' then jsonb_build_object('result', result) else '{}' end,
+        'notes', result_notes)) filter (where reply_to is not null and outcome <> 'RETRY')
+    into v_applied, v_batches, v_replies
+    from changed;
+
+    if v_applied < jsonb_array_length(v_writes) then
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'commands', 'ORPHANED', (it ->> 'command_id')::uuid, jsonb_build_object('outcome', it ->> 'outcome')
+      from jsonb_array_elements(v_writes) as it
+      left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+      where command.last_write is distinct from (it ->> 'token')::uuid;
+    end if;
+    if v_replies is not null then
+      perform holdfast.send_replies(v_replies);
+    end if;
+    if v_batches then
+      perform holdfast.wake('batches');
+    end if;
+  end if;
+
+  if v_applied = jsonb_array_length(writes) then
+    return array_fill(0, array[v_applied]);
+  end if;
+  return holdfast.finish_answers(v_table, p_domain, writes, v_mine);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.flush_sends(request jsonb)
+ RETURNS TABLE(in_domain text, id uuid, outcome text)
+ LANGUAGE sql
+ SET lock_timeout TO '100ms'
+AS $function$
+  select * from holdfast.send_commands(request)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_held boolean;
+begin
+  execute format('select true from pgmq.%I where msg_id = $1 and read_ct = $2 for update', 'q_' || p_queue)
+  into v_held using p_msg_id, p_read_ct;
+  return coalesce(v_held, false);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct integer)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select exists (
+    select from holdfast.command
+    where command_id = case when p_command_id ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then p_command_id::uuid end
+      and domain = p_domain
+      and attempts >= p_read_ct
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.is_paused(subjects text[])
  RETURNS boolean
  LANGUAGE sql
  STABLE PARALLEL SAFE
 AS $function$
   select exists (select from holdfast.pause where subject = any (subjects))
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  with ended as (
+    select command_id, batch_id, status
+    from holdfast.command
+    where domain = p_domain and command_id = any (ids) and batch_id is not null
+  ),
+  gone as (
+    delete from holdfast.batch_open
+    using ended
+    where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.command_id and batch_open.domain = p_domain
+    returning ended.batch_id, ended.status
+  )
+  insert into holdfast.batch_tally (batch_id, completed, cancelled, due_at)
+  select batch_id, count(*) filter (where status = 'COMPLETED'), count(*) filter (where status = 'CANCELLED'), p_now
+  from gone
+  group by batch_id;
+  if found then
+    perform holdfast.wake('batches');
+  end if;
+end
 $function$
 ;
 
@@ -220,12 +892,642 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.oldest_command_seconds(p_queue text, types text[])
+ RETURNS double precision
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_oldest timestamptz;
+begin
+  execute format(
+    $query$
+    select min(oldest.vt)
+    from unnest($1) as type,
+    lateral (
+      select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
+    ) oldest
+    $query$, 'q_' || p_queue
+  ) into v_oldest using types, holdfast.now();
+  return extract(epoch from holdfast.now() - v_oldest);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, p_now timestamp with time zone, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT strays bigint[], OUT malformed bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
+  v_unknown int;
+  v_received uuid[];
+  v_attempts int[];
+begin
+  for v_look in 1 .. 2 loop
+    with taken as (
+      select
+        msg_id,
+        read_ct,
+        message,
+        header,
+        case when message ->> 'command_id' ~ v_uuid then (message ->> 'command_id')::uuid end as command_id
+      from unnest(ids, reads, messages, headers) as taken (msg_id, read_ct, message, header)
+    ),
+    opened as materialized (
+      select
+        taken.*,
+        command.command_id is not null as known,
+        command.status = 'PENDING' and command.msg_id = taken.msg_id as current,
+        command.type,
+        command.correlation_id,
+        command.reply_to,
+        command.batch_id,
+        command.max_attempts,
+        command.version,
+        command.created_at
+      from taken
+      left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
+    )
+    select
+      json_agg(json_build_object(
+        'id', msg_id::text, 'type', type, 'epoch', read_ct, 'commandId', command_id, 'correlationId', correlation_id,
+        'replyTo', reply_to, 'batchId', batch_id, 'maxAttempts', max_attempts, 'createdAt', created_at,
+        'data', message -> 'data', 'notes', header -> 'notes', 'version', version
+      )) filter (where current),
+      array_agg(msg_id) filter (where known and not current),
+      array_agg(msg_id) filter (where command_id is null),
+      array_agg(command_id) filter (where current),
+      array_agg(read_ct) filter (where current),
+      count(*) filter (where command_id is not null and not known)
+    into items, strays, malformed, v_received, v_attempts, v_unknown
+    from opened;
+    exit when v_unknown = 0;
+
+    -- Adopted, they are looked at again with the others.
+    perform holdfast.adopt_messages(p_domain, p_now, ids, messages, headers);
+  end loop;
+  insert into holdfast.audit (at, model, event, subject_id, detail)
+  select p_now, 'commands', 'RECEIVED', command_id, jsonb_build_object('attempt', attempt, 'worker', p_worker)
+  from unnest(v_received, v_attempts) as received (command_id, attempt);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.operate_commands(p_action text, p_domain text, ids uuid[], p_actor text, p_reason text, p_data jsonb, p_notes jsonb, p_version integer)
+ RETURNS TABLE(command_id uuid, outcome text)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_queue text := (select queue from holdfast.command_queue where domain = p_domain);
+  v_taken uuid[];
+  v_replies jsonb;
+begin
+  v_taken := array(
+    select trouble.command_id from holdfast.command_trouble as trouble
+    where trouble.domain = p_domain and trouble.command_id = any (ids)
+    order by trouble.command_id
+    for update
+  );
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
+  select
+    v_now, 'commands', 'OPERATOR_' || p_action, command.command_id, p_actor, p_reason,
+    jsonb_build_object('status', status, 'attempts', attempts, 'error_code', error_code)
+      || case when p_data is not null and p_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
+    case p_action
+      when 'RETRY' then jsonb_build_object('status', 'PENDING')
+        || case when p_data is not null then jsonb_build_object('data', p_data) else '{}' end
+      when 'CANCEL' then jsonb_build_object('status', 'CANCELLED')
+      else jsonb_build_object('status', 'COMPLETED', 'result', p_data)
+    end
+  from holdfast.command
+  where command.domain = p_domain and command.command_id = any (v_taken);
+  delete from holdfast.command_trouble as trouble
+  where trouble.domain = p_domain and trouble.command_id = any (v_taken);
+
+  if cardinality(v_taken) = 0 then
+    null;
+  elsif p_action = 'RETRY' then
+    execute format(
+      $query$
+      with again as (
+        update %2$s.command
+        set status = 'PENDING', attempts = 0, updated_at = $3, last_write = null,
+            msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
+            data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
+            version = case when $4 is null then version else $6 end,
+            error_kind = null, error_code = null, error_message = null
+        where domain = $1 and command_id = any ($2)
+        returning *
+      )
+      insert into pgmq.%1$I (msg_id, vt, message, headers)
+      overriding system value
+      select
+        msg_id, $3,
+        jsonb_build_object(
+          'domain', domain, 'command_type', type, 'command_id', command_id, 'correlation_id', correlation_id,
+          'data', data, 'reply_to', reply_to
+        ),
+        case when notes is not null then jsonb_build_object('notes', notes) end
+      from again
+      $query$, 'q_' || v_queue, holdfast.own_schema()
+    ) using p_domain, v_taken, v_now, p_data, p_notes, p_version;
+    perform holdfast.wake('commands:' || p_domain);
+  else
+    with ended as (
+      update holdfast.command
+      set status = case p_action when 'CANCEL' then 'CANCELLED' else 'COMPLETED' end,
+          updated_at = v_now,
+          last_write = null,
+          result = case p_action when 'CANCEL' then null else p_data end,
+          result_notes = case p_action when 'CANCEL' then null else nullif(p_notes, 'null') end,
+          error_kind = case p_action when 'CANCEL' then error_kind end,
+          error_code = case p_action when 'CANCEL' then error_code end,
+          error_message = case p_action when 'CANCEL' then error_message end
+      where command.domain = p_domain and command.command_id = any (v_taken)
+      returning command.*
+    )
+    select
+      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
+        'message', jsonb_strip_nulls(jsonb_build_object(
+          'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
+          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end
+        )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
+      )) filter (where reply_to is not null)
+    into v_replies
+    from ended;
+    perform holdfast.leave_batches(p_domain, v_taken, v_now);
+    if v_replies is not null then
+      perform holdfast.send_replies(v_replies);
+    end if;
+  end if;
+
+  return query
+  select asked.id, case
+      when asked.id = any (v_taken) then 'done'
+      when exists (select from holdfast.command where command.command_id = asked.id and command.domain = p_domain)
+        then 'not in troubleshooting'
+      else 'unknown'
+    end
+  from unnest(ids) with ordinality as asked (id, place)
+  order by place;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.own_schema()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.receive_commands(queue text, domain text, lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
+ RETURNS TABLE(items json, marks json, next_due_ms double precision, not_ours integer)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
+  v_table text := 'q_' || queue;
+  v_type text;
+  v_ids bigint[] := '{}';
+  v_lane_ids bigint[];
+  v_last timestamptz;
+  v_left int := most;
+  v_marks json[] := '{}';
+  v_next timestamptz;
+  v_lane_next timestamptz;
+  v_reads int[];
+  v_messages jsonb[];
+  v_headers jsonb[];
+  v_foreign bigint[];
+  v_strays bigint[];
+  v_items json;
+begin
+  for v_lane in 1 .. cardinality(lane_types) loop
+    exit when v_left <= 0;
+    v_type := lane_types[v_lane];
+    continue when holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || v_type, 'handler:' || v_type]);
+    execute format(
+      $query$
+      select array_agg(due.msg_id), max(due.vt)
+      from (
+        select msg_id, vt
+        from pgmq.%I
+        where message ->> 'command_type' = $1
+          and vt >= coalesce(to_timestamp($2 / 1000), '-infinity')
+          and vt <= $3
+          and (not $4 or read_ct = 0 or %2$s.is_between_attempts($6, message ->> 'command_id', read_ct))
+        order by vt
+        limit $5
+        for update skip locked
+      ) due
+      $query$, v_table, holdfast.own_schema()
+    ) into v_lane_ids, v_last using v_type, lane_froms[v_lane], v_now, spare_leased, v_left, domain;
+    v_left := v_left - coalesce(cardinality(v_lane_ids), 0);
+    if v_lane_ids is not null then
+      v_ids := v_ids || v_lane_ids;
+    end if;
+    v_marks := v_marks || json_build_object(
+      'type', v_type,
+      'mark', case when v_left > 0 then v_newest_mark else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+    );
+    if v_left > 0 then
+      execute format(
+        $query$
+        select vt from pgmq.%I
+        where message ->> 'command_type' = $1 and vt > $2 and vt <= $2 + $3 * interval '1 ms'
+        order by vt
+        limit 1
+        $query$, v_table
+      ) into v_lane_next using v_type, v_now, ceiling_ms;
+      v_next := least(v_next, v_lane_next);
+    end if;
+  end loop;
+
+  -- A message without a type is found by no lane; it cannot be a command.
+  if v_left > 0 then
+    execute format(
+      $query$
+      select array_agg(msg_id) from (
+        select msg_id from pgmq.%I
+        where message ->> 'command_type' is null and vt <= $1
+        order by vt
+        limit 100
+        for update skip locked
+      ) as typeless
+      $query$, v_table
+    ) into v_foreign using v_now;
+  end if;
+
+  if cardinality(v_ids) > 0 then
+    execute format(
+      $query$
+      with taken as (
+        update pgmq.%I
+        set vt = $1, read_ct = read_ct + 1
+        where msg_id = any ($2)
+        returning msg_id, read_ct, message, headers
+      )
+      select array_agg(msg_id), array_agg(read_ct), array_agg(message), array_agg(headers) from taken
+      $query$, v_table
+    ) into v_ids, v_reads, v_messages, v_headers using v_now + lease_ms * interval '1 ms', v_ids;
+    select opened.items, opened.strays, v_foreign || opened.malformed
+    into v_items, v_strays, v_foreign
+    from holdfast.open_messages(domain, worker, v_now, v_ids, v_reads, v_messages, v_headers) as opened;
+    if v_strays is not null then
+      perform pgmq.delete(queue, v_strays);
+    end if;
+  end if;
+  if v_foreign is not null then
+    perform pgmq.archive(queue, v_foreign);
+  end if;
+  return query select
+    coalesce(v_items, '[]'::json),
+    array_to_json(v_marks),
+    extract(epoch from v_next - v_now)::float8 * 1000,
+    coalesce(cardinality(v_foreign), 0);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
   raise exception 'the audit trail is append-only' using errcode = 'restrict_violation';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  execute format(
+    $query$
+    update pgmq.%I as q
+    set vt = $3, read_ct = q.read_ct - 1
+    from unnest($1, $2) as asked (msg_id, read_ct)
+    where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+    $query$, 'q_' || p_queue
+  ) using ids, reads, holdfast.now();
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_queue text;
+  v_outcome text;
+begin
+  if coalesce(trim(type), '') = '' then
+    raise exception 'the type of the command must be a text that is not empty' using errcode = 'invalid_parameter_value';
+  end if;
+  if if_exists is null or if_exists not in ('refuse', 'ignore') then
+    raise exception 'if_exists must be refuse or ignore, not %', coalesce(if_exists, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
+  if v_queue is null then
+    raise exception 'unknown domain %: no service has defined a command of it yet', domain
+      using errcode = 'invalid_parameter_value';
+  end if;
+  select refused.outcome into v_outcome
+  from holdfast.send_commands(jsonb_build_array(jsonb_build_object('queue', v_queue, 'domain', domain, 'commands',
+    jsonb_build_array(jsonb_build_object(
+      'type', type, 'command_id', command_id, 'correlation_id', correlation_id, 'reply_to', reply_to,
+      'max_attempts', max_attempts, 'delay_ms', extract(epoch from delay) * 1000, 'batch_id', batch_id,
+      'token', gen_random_uuid(), 'data', data
+    ))
+  ))) as refused;
+  if v_outcome = 'queue gone' then
+    raise exception 'the queue % of domain % does not exist', v_queue, domain using errcode = 'undefined_table';
+  end if;
+  if v_outcome = 'reply queue gone' then
+    raise exception 'the reply queue % does not exist', reply_to using errcode = 'undefined_table';
+  end if;
+  if v_outcome = 'batch closed' then
+    raise exception 'the batch % does not exist or takes no more commands', batch_id using errcode = 'invalid_parameter_value';
+  end if;
+  if v_outcome = 'duplicate' and if_exists <> 'ignore' then
+    raise exception 'HF_DUPLICATE_COMMAND: % exists in domain %', command_id, domain using errcode = 'unique_violation';
+  end if;
+  return command_id;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.send_commands(request jsonb)
+ RETURNS TABLE(in_domain text, id uuid, outcome text)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_queue text;
+  v_domain text;
+  v_rows jsonb;
+  v_gone text[];
+  v_batches uuid[];
+  v_sequence regclass;
+  v_sent int;
+  v_ids bigint[];
+  v_visible timestamptz[];
+  v_messages jsonb[];
+  v_headers jsonb[];
+begin
+  -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+  v_batches := array(
+    select batch_id
+    from holdfast.batch
+    where batch_id = any (array(
+      select (it ->> 'batch_id')::uuid
+      from jsonb_array_elements(request) as part, jsonb_array_elements(part -> 'commands') as it
+      where it ->> 'batch_id' is not null
+    )) and not sealed
+    order by batch_id
+    for key share
+  );
+  for v_queue, v_domain, v_rows in
+    select part ->> 'queue', part ->> 'domain', part -> 'commands'
+    from jsonb_array_elements(request) as part
+    order by 1, 2
+  loop
+    if to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
+      -- An answer, not an error: others' commands are in the same request.
+      return query select v_domain, (it ->> 'command_id')::uuid, 'queue gone' from jsonb_array_elements(v_rows) as it;
+      continue;
+    end if;
+    v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
+    v_gone := array(
+      select distinct it ->> 'reply_to'
+      from jsonb_array_elements(v_rows) as it
+      where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+    );
+    with sent as (
+      insert into holdfast.command (
+        command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
+        created_at, run_at, updated_at, last_write, data, notes
+      )
+      select
+        (it ->> 'command_id')::uuid,
+        v_domain,
+        it ->> 'type',
+        (it ->> 'max_attempts')::int,
+        nextval(v_sequence),
+        (it ->> 'correlation_id')::uuid,
+        it ->> 'reply_to',
+        (it ->> 'batch_id')::uuid,
+        (it ->> 'version')::int,
+        v_now,
+        coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
+        v_now,
+        (it ->> 'token')::uuid,
+        it -> 'data',
+        nullif(it -> 'notes', 'null')
+      from jsonb_array_elements(v_rows) as it
+      where not coalesce(it ->> 'reply_to' = any (v_gone), false)
+        and (it ->> 'batch_id' is null or (it ->> 'batch_id')::uuid = any (v_batches))
+      on conflict (command_id, domain) do nothing
+      returning *
+    ),
+    audits as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'commands', 'SENT', command_id, jsonb_build_object('domain', v_domain, 'type', type)
+      from sent
+    ),
+    members as (
+      insert into holdfast.batch_open (batch_id, command_id, domain)
+      select batch_id, command_id, v_domain from sent where batch_id is not null
+    ),
+    tallies as (
+      insert into holdfast.batch_tally (batch_id, added)
+      select batch_id, count(*) from sent where batch_id is not null group by batch_id
+    )
+    select
+      count(*),
+      array_agg(msg_id),
+      -- Never before now: claims begin where the last one ended, and find what lies before that late.
+      array_agg(greatest(run_at, v_now)),
+      array_agg(jsonb_build_object(
+        'domain', v_domain, 'command_type', type, 'command_id', command_id, 'correlation_id', correlation_id,
+        'data', data, 'reply_to', reply_to
+      )),
+      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end)
+    into v_sent, v_ids, v_visible, v_messages, v_headers
+    from sent;
+    execute format(
+      $query$
+      insert into pgmq.%I (msg_id, vt, message, headers)
+      overriding system value
+      select * from unnest($1, $2, $3, $4)
+      $query$, 'q_' || v_queue
+    ) using v_ids, v_visible, v_messages, v_headers;
+    if v_sent < jsonb_array_length(v_rows) then
+      return query
+      select v_domain, (it ->> 'command_id')::uuid, case
+          when it ->> 'reply_to' = any (v_gone) then 'reply queue gone'
+          when it ->> 'batch_id' is not null and not (it ->> 'batch_id')::uuid = any (v_batches) then 'batch closed'
+          else 'duplicate'
+        end
+      from jsonb_array_elements(v_rows) as it
+      left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
+      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
+      where command.last_write is distinct from (it ->> 'token')::uuid;
+    end if;
+    perform holdfast.wake('commands:' || v_domain);
+  end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.send_replies(replies jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_queue text;
+  v_messages jsonb;
+begin
+  for v_queue, v_messages in
+    select it ->> 'queue', jsonb_agg(it) from jsonb_array_elements(replies) as it group by 1 order by 1
+  loop
+    begin
+      execute format(
+        $query$
+        insert into pgmq.%I (vt, message, headers)
+        select holdfast_now, it -> 'message', case when jsonb_typeof(it -> 'notes') = 'object' then jsonb_build_object('notes', it -> 'notes') end
+        from jsonb_array_elements($1) as it, (select $2 as holdfast_now) as clock
+        $query$, 'q_' || v_queue
+      ) using v_messages, holdfast.now();
+      perform holdfast.wake('queue:' || v_queue);
+    exception when undefined_table then
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid, jsonb_build_object('queue', v_queue)
+      from jsonb_array_elements(v_messages) as it;
+    end;
+  end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.sweep_unhandled(p_domain text, p_age interval)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
+  v_now timestamptz := holdfast.now();
+  v_queue text := (select queue from holdfast.command_queue where domain = p_domain);
+  v_ids bigint[];
+  v_messages jsonb[];
+  v_headers jsonb[];
+  v_swept int;
+  v_replies jsonb;
+begin
+  if v_queue is null or to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
+    return 0;
+  end if;
+  execute format(
+    $query$
+    with recursive types as (
+      (select message ->> 'command_type' as type from pgmq.%1$I
+       where message ->> 'command_type' is not null order by message ->> 'command_type' limit 1)
+      union all
+      select (
+        select message ->> 'command_type' from pgmq.%1$I
+        where message ->> 'command_type' > types.type order by message ->> 'command_type' limit 1
+      )
+      from types
+      where types.type is not null
+    )
+    select array_agg(stale.msg_id), array_agg(stale.message), array_agg(stale.headers)
+    from types,
+    lateral (
+      select msg_id, message, headers from pgmq.%1$I
+      where message ->> 'command_type' = types.type and vt <= $2 - $3
+      order by vt
+      limit 500
+      for update skip locked
+    ) as stale
+    where not exists (
+      select from %2$s.command_handler as seen
+      where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
+    )
+    $query$, 'q_' || v_queue, holdfast.own_schema()
+  ) into v_ids, v_messages, v_headers using p_domain, v_now, p_age;
+  if v_ids is null then
+    return 0;
+  end if;
+  perform holdfast.adopt_messages(p_domain, v_now, v_ids, v_messages, v_headers);
+  perform pgmq.archive(v_queue, v_ids);
+  with stale as (
+    select
+      msg_id,
+      case when message ->> 'command_id' ~ v_uuid then (message ->> 'command_id')::uuid end as command_id
+    from unnest(v_ids, v_messages) as stale (msg_id, message)
+  ),
+  changed as (
+    update holdfast.command
+    set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
+        error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type
+    from stale
+    where command.command_id = stale.command_id and command.domain = p_domain
+      and command.msg_id = stale.msg_id and command.status = 'PENDING'
+    returning command.*
+  ),
+  audited as (
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'commands', 'MOVED_TO_TSQ', command_id, jsonb_build_object('error_code', error_code, 'error_message', error_message)
+    from changed
+  ),
+  troubled as (
+    insert into holdfast.command_trouble (
+      command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+    )
+    select command_id, domain, type, v_now, error_kind, error_code, error_message, 'NO_HANDLER:' || type, batch_id from changed
+  )
+  select
+    count(*),
+    jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+      'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
+      'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
+    )))) filter (where reply_to is not null)
+  into v_swept, v_replies
+  from changed;
+  if v_replies is not null then
+    perform holdfast.send_replies(v_replies);
+  end if;
+  return v_swept;
 end
 $function$
 ;

@@ -33,9 +33,10 @@ test.each([
   [{ name: '' }, 'name'],
 ])('K-13 a worker with %j is refused and nothing is started', async (options, option) => {
   const hf = await holdfast({ connectionString })
-  expect(() => hf.run(options)).toThrowError(
-    expect.objectContaining({ code: 'HF_INVALID_OPTION', message: expect.stringContaining(option) }),
-  )
+  await expect(hf.run(options)).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+    message: expect.stringContaining(option),
+  })
   await hf.close()
 })
 
@@ -63,7 +64,7 @@ test('K-11 a pool of yours stays open when Holdfast closes', async () => {
 
 test('K-12 a worker does the housekeeping of the installation, and closing drains it', async () => {
   const hf = await holdfast({ connectionString })
-  const worker = hf.run({ name: 'night shift', poll: '50ms' })
+  const worker = await hf.run({ name: 'night shift', poll: '50ms' })
   expect(worker).toMatchObject({ name: 'night shift', isRunning: true })
   const client = new pg.Client({ connectionString })
   await client.connect()

@@ -1,4 +1,20 @@
+import {
+  type Batches,
+  type CommandClient,
+  type CommandDefinition,
+  type CommandHandler,
+  type Commands,
+  createBatches,
+  createCommandClient,
+  createCommands,
+  createDomains,
+  createHandlerRegistry,
+  createTroubleshooting,
+  type Troubleshooting,
+} from './commands/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
+import { type Codec, createCodec } from './kernel/codec/codec.js'
+import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { type Logger, silentLogger } from './kernel/logger.js'
@@ -7,20 +23,37 @@ import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { booleanOption, checkOptions } from './kernel/validation/options.js'
+import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
 import { startWorker, type Worker, type WorkerOptions } from './worker.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
   /** Bring the schema up to date when opening (default). Otherwise it is only checked. */
   readonly migrate?: boolean
+  /** How values become JSON: registered types, another size limit, encryption. */
+  readonly codec?: Codec
   readonly logger?: Logger
   readonly metrics?: Metrics
 }
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
-export interface Holdfast {
+export interface Holdfast extends Pick<CommandClient, 'send' | 'sendMany'> {
   readonly schema: string
+  /** Registers the handler of a command, once per process. */
+  handle<Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    handler: CommandHandler<Data, Result>,
+  ): void
+  /** Looking at commands, awaiting results, cancelling. */
+  readonly commands: Commands
+  readonly batches: Batches
+  /** What operators do with commands that failed. */
+  readonly troubleshooting: Troubleshooting
+  /** PGMQ's queues, for replies and for your own messages. */
+  readonly queues: QueueClient
+  /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
+  queueInfo(): Promise<QueueInfo>
   /** Starts a worker for everything that is registered here; it also does the housekeeping of the installation. */
-  run(options?: WorkerOptions): Worker
+  run(options?: WorkerOptions): Promise<Worker>
   /** Stops claims of a domain, a definition or a handler; what is running goes on. */
   pause(subject: PauseSubject, by: Actor): Promise<boolean>
   resume(subject: PauseSubject, by: Actor): Promise<boolean>
@@ -42,6 +75,7 @@ const KNOWN_OPTIONS = [
   'applicationName',
   'logger',
   'migrate',
+  'codec',
   'metrics',
 ] as const satisfies readonly (keyof HoldfastOptions)[]
 
@@ -50,26 +84,49 @@ const KNOWN_OPTIONS = [
  *
  * @example
  * const hf = await holdfast({ connectionString: 'postgres://app@localhost/shop' })
- * const worker = hf.run({ concurrency: 50 })
+ * hf.handle(BookRisk, (request, ctx) => risk.book(request, ctx.idempotencyKey))
+ * const worker = await hf.run({ concurrency: 50 })
  * await hf.close()
  */
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
-  const { logger = silentLogger, metrics = noMetrics } = options
+  const { logger = silentLogger } = options
   const db = await openDatabase({ ...options, logger })
   try {
-    if (mayMigrate) await migrate(db, { logger })
-    else await verifySchema(db)
+    if (mayMigrate) {
+      await migrate(db, { logger })
+      await installQueue(db, { logger })
+    } else {
+      await verifySchema(db)
+      await queueInfo(db)
+    }
   } catch (error) {
     await db.close()
     throw error
   }
+  return assemble(db, { ...options, logger })
+}
+
+/** The installation over a database that is open and migrated; tests give one with fault points. */
+export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 'logger' | 'metrics'>): Holdfast {
+  const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
+  const registry = createHandlerRegistry()
+  const queues = createDomains(db)
+  const client = createCommandClient(db, queues, { codec, logger, metrics })
   const workers = new Set<Worker>()
   return {
     schema: db.schema,
-    run(workerOptions) {
-      const worker = startWorker(db, workerOptions, { logger, metrics })
+    handle: (command, handler) => registry.add(command, handler),
+    send: (command, data, sendOptions) => client.send(command, data, sendOptions),
+    sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
+    commands: createCommands(db, codec),
+    batches: createBatches(db, client, queues, codec),
+    troubleshooting: createTroubleshooting(db, codec),
+    queues: createQueueClient(db),
+    queueInfo: () => queueInfo(db),
+    async run(workerOptions) {
+      const worker = await startWorker(db, workerOptions, { registry, queues, codec, logger, metrics })
       workers.add(worker)
       return worker
     },
@@ -79,6 +136,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
       await Promise.all([...workers].map((worker) => worker.stop()))
+      await client.close()
       await db.close()
     },
   }

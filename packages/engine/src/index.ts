@@ -1,3 +1,27 @@
+export {
+  type Batch,
+  type Batches,
+  type BatchStatus,
+  type BatchSummary,
+  type BulkAnswer,
+  type CommandContext,
+  type CommandDefinition,
+  type CommandFilter,
+  type CommandHandler,
+  type CommandOptions,
+  type CommandRecord,
+  type CommandStatus,
+  type Commands,
+  type CommandToSend,
+  type CreateBatchOptions,
+  defineCommand,
+  type FailureGroup,
+  type SendManyOptions,
+  type SendOptions,
+  type TroubledCommand,
+  type TroubleFilter,
+  type Troubleshooting,
+} from './commands/index.js'
 export { type Holdfast, type HoldfastOptions, holdfast } from './holdfast.js'
 export type { Actor, RecordedAuditEntry } from './kernel/audit/audit.js'
 export { type Codec, type CodecOptions, createCodec, type Encoded, type Stored } from './kernel/codec/codec.js'
@@ -10,4 +34,16 @@ export { BusinessError, PermanentError, TransientError } from './kernel/failure/
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
+export type {
+  PollOptions as QueuePollOptions,
+  QueueClient,
+  QueueDescription,
+  QueueHeaders,
+  QueueInfo,
+  QueueMessage,
+  QueueMetrics,
+  ReadOptions as QueueReadOptions,
+  SendBatchOptions as QueueSendBatchOptions,
+  SendOptions as QueueSendOptions,
+} from './queue/index.js'
 export type { Worker, WorkerOptions } from './worker.js'

@@ -1,5 +1,6 @@
 /** What our own packages, examples of the kernel and tests may use besides the public API; no promise to users. */
 
+export { assemble } from './holdfast.js'
 export { appendAudit, readAudit } from './kernel/audit/audit.js'
 export { type Batcher, createBatcher } from './kernel/batching/batcher.js'
 export type { Outcome } from './kernel/batching/flusher.js'
@@ -19,3 +20,4 @@ export { listPauses, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 export type { Lease } from './kernel/work/leases.js'
 export { createWorkLoop, type WorkLoop, type WorkLoopOptions } from './kernel/work/loop.js'
 export type { ClaimAnswer, Claimed, ClaimRequest, LeaseRef, WorkSource } from './kernel/work/source.js'
+export { installQueue, queueInfo } from './queue/index.js'

@@ -1,82 +1,143 @@
 import { hostname } from 'node:os'
+import {
+  batchSource,
+  commandChores,
+  createCommandWorker,
+  type Domains,
+  type HandlerRegistry,
+  noteHandlers,
+} from './commands/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
+import type { Codec } from './kernel/codec/codec.js'
 import type { Database } from './kernel/database/database.js'
 import type { Duration } from './kernel/duration/duration.js'
+import { HoldfastError } from './kernel/errors.js'
 import { newId } from './kernel/ids/id.js'
 import type { Logger } from './kernel/logger.js'
 import type { Metrics } from './kernel/metrics/metrics.js'
-import { startListener } from './kernel/notify/listener.js'
+import { type Listener, startListener } from './kernel/notify/listener.js'
+import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicyInput } from './kernel/retry/retry-policy.js'
+import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
-import { createWorkLoop } from './kernel/work/loop.js'
+import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
+import type { Claimed, WorkSource } from './kernel/work/source.js'
 
 export interface WorkerOptions {
+  /** The domains whose commands it runs; all that have a handler here unless given. */
+  readonly domains?: readonly string[]
   /** Shown to operators beside what this worker holds; host, process and a random part by default. */
   readonly name?: string
-  /** How many items run at once, 4 by default. */
+  /** How many items of a domain run at once, 4 by default. */
   readonly concurrency?: number
-  /** How long a claim lasts without a heartbeat, 30 s by default. A dead worker's work is picked up after it. */
+  /** How long a claim lasts without a heartbeat (PGMQ's visibility timeout), 30 s by default. */
   readonly lease?: Duration
   /** How long an idle worker waits before it looks again by itself, 1 s by default. */
   readonly poll?: Duration
   /** Be woken by LISTEN/NOTIFY (default), or poll only. */
   readonly notify?: boolean
+  /** How long a handler may take, for commands that do not say it themselves; as long as it likes by default. */
+  readonly handlerTimeout?: Duration
+  /** For commands that do not say it themselves: 3 attempts, after 10, 60 and 300 s. */
+  readonly maxAttempts?: number
+  readonly retry?: RetryPolicyInput
 }
 
 export interface Worker {
   readonly name: string
+  readonly domains: readonly string[]
   /** Claims nothing more and waits for what is running; after the timeout (30 s by default) it is abandoned. */
   stop(timeout?: Duration): Promise<{ readonly abandoned: number }>
   /** Aborts what is running and waits for nobody; others carry on when the leases end. */
   stopNow(): void
   readonly isRunning: boolean
-  readonly inFlight: number
+  /** Handlers that are running. */
+  readonly inFlightCount: number
 }
 
-/** Starts the loops of one worker: today the installation's housekeeping; each model adds its own. */
-export function startWorker(
-  db: Database,
-  options: WorkerOptions | undefined,
-  { logger, metrics }: { logger: Logger; metrics: Metrics },
-): Worker {
-  const settings = checkWorkerOptions(options)
+interface Parts {
+  readonly registry: HandlerRegistry
+  readonly queues: Domains
+  readonly codec: Codec
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** Starts the loops of one worker: one per domain of commands, one that closes batches, one for the housekeeping. */
+export async function startWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Promise<Worker> {
+  const { registry, queues, codec, logger, metrics } = parts
+  const settings = checkWorkerOptions(options, registry)
+  await Promise.all(settings.domains.map((domain) => queues.ready(domain)))
+  for (const domain of settings.domains) await noteHandlers(db, domain, registry.types(domain))
   const listener = settings.notify ? startListener(db, { logger }) : undefined
-  const loop = createWorkLoop({
-    source: choreSource(db, kernelChores),
-    run: runChore(db, kernelChores, logger),
-    worker: settings.name,
-    concurrency: settings.concurrency,
-    leaseMs: settings.leaseMs,
-    pollMs: settings.pollMs,
-    ...(listener ? { onWake: (wake: () => void) => listener.subscribe('chores', wake) } : {}),
-    databaseUptimeMs: () => databaseUptimeMs(db),
-    logger,
-    metrics,
+  const chores = { ...kernelChores, ...commandChores }
+  const commandLoops = settings.domains.map((domain) => {
+    const queue = queues.queueOf(domain)
+    return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics })
   })
-  loop.start()
+  const loops: WorkLoop[] = [
+    kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
+    kernelLoop('batches', batchSource(db), async () => undefined),
+    ...commandLoops,
+  ]
+  for (const loop of loops) loop.start()
+
+  function kernelLoop(topic: string, source: WorkSource<Claimed>, run: (item: Claimed) => Promise<void>): WorkLoop {
+    return createWorkLoop({
+      source,
+      run,
+      worker: settings.name,
+      concurrency: 1,
+      leaseMs: settings.leaseMs,
+      pollMs: settings.pollMs,
+      databaseUptimeMs: () => databaseUptimeMs(db),
+      ...wakeBy(listener, topic),
+      logger,
+      metrics,
+    })
+  }
+
   return {
     name: settings.name,
+    domains: settings.domains,
     async stop(timeout) {
-      const answer = await loop.stop(durationOption('stop', 'timeout', timeout, { default: '30s' }))
+      const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
+      const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
       await listener?.close()
-      return answer
+      return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },
     stopNow() {
-      loop.stopNow()
+      for (const loop of loops) loop.stopNow()
       void listener?.close()
     },
     get isRunning() {
-      return loop.isRunning
+      return loops.every((loop) => loop.isRunning)
     },
-    get inFlight() {
-      return loop.inFlight
+    get inFlightCount() {
+      return commandLoops.reduce((sum, loop) => sum + loop.inFlight, 0)
     },
   }
 }
 
-function checkWorkerOptions(options: WorkerOptions | undefined) {
-  const given = checkOptions('run', options, ['name', 'concurrency', 'lease', 'poll', 'notify'])
+const wakeBy = (listener: Listener | undefined, topic: string) =>
+  listener ? { onWake: (wake: () => void) => listener.subscribe(topic, wake) } : {}
+
+const KNOWN_OPTIONS = [
+  'domains',
+  'name',
+  'concurrency',
+  'lease',
+  'poll',
+  'notify',
+  'handlerTimeout',
+  'maxAttempts',
+  'retry',
+] as const satisfies readonly (keyof WorkerOptions)[]
+
+function checkWorkerOptions(options: WorkerOptions | undefined, registry: HandlerRegistry) {
+  const given = checkOptions('run', options, KNOWN_OPTIONS)
   return {
+    domains: checkDomains(options?.domains, registry),
     name: textOption('run', 'name', given.name, {
       max: 200,
       default: `${hostname()}:${process.pid}:${newId().slice(-6)}`,
@@ -85,5 +146,26 @@ function checkWorkerOptions(options: WorkerOptions | undefined) {
     leaseMs: durationOption('run', 'lease', given.lease, { min: '100ms', max: '1d', default: '30s' }),
     pollMs: durationOption('run', 'poll', given.poll, { min: '10ms', max: '1h', default: '1s' }),
     notify: booleanOption('run', 'notify', given.notify, { default: true }),
+    timeoutMs: durationOption('run', 'handlerTimeout', given.handlerTimeout, {
+      min: '1ms',
+      max: '24d',
+      default: undefined,
+    }),
+    maxAttempts: given.maxAttempts === undefined ? 3 : checkMaxAttempts('run', given.maxAttempts),
+    retry: normalizeRetryPolicy(given.retry ?? ['10s', '60s', '300s'], 'run'),
   }
+}
+
+function checkDomains(domains: readonly string[] | undefined, registry: HandlerRegistry): readonly string[] {
+  const known = registry.domains()
+  if (domains !== undefined && !Array.isArray(domains)) {
+    const problem = `must be a list of domains, not ${describe(domains)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
+  }
+  for (const domain of domains ?? []) {
+    if (known.includes(domain)) continue
+    const problem = `names \`${domain}\`, which has no handler here; register one with hf.handle first`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
+  }
+  return [...new Set(domains ?? known)]
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { databaseFromEnvironment } from '@holdfast/embedded'
-import { migrate, openDatabase } from 'holdfast/internal'
+import { installQueue, migrate, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 
 /** The server of this test run, for whoever is started by it: test files and their worker processes. */
@@ -20,6 +20,7 @@ export async function startTestServer(): Promise<() => Promise<void>> {
   await onServer((client) => client.query(`create database ${templateName()}`))
   const db = await openDatabase({ connectionString: connectionStringOf(templateName()), poolSize: 2 })
   await migrate(db)
+  await installQueue(db)
   await db.close()
   return async () => {
     await dropAll(prefix)

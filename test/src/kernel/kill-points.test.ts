@@ -21,7 +21,10 @@ test('K-02 a worker killed before or after any of its statements loses nothing a
   const points = await pointsOfARun()
   expect(points).toEqual(
     expect.arrayContaining(
-      ['tiny.claim', 'tiny.effect', 'tiny.extend', 'tiny.finish'].flatMap((name) => [`before ${name}`, `after ${name}`]),
+      ['tiny.claim', 'tiny.effect', 'tiny.extend', 'tiny.finish'].flatMap((name) => [
+        `before ${name}`,
+        `after ${name}`,
+      ]),
     ),
   )
   const { db, connectionString } = await tinyDatabase()
@@ -29,7 +32,11 @@ test('K-02 a worker killed before or after any of its statements loses nothing a
   for (const [n, point] of points.entries()) {
     const before = await tinyBooks(db)
     await enqueueTiny(db, 'a', ITEMS)
-    const victim = startWorkerProcess(tinyWorkerScript, { ...options, worker: `victim ${n}`, dieAt: { point, time: 1 } })
+    const victim = startWorkerProcess(tinyWorkerScript, {
+      ...options,
+      worker: `victim ${n}`,
+      dieAt: { point, time: 1 },
+    })
     expect(await victim.ended, point).toEqual({ code: null, signal: 'SIGKILL' })
     const heir = tinyWorker(db, { worker: `heir ${n}`, leaseMs: 1_000, pollMs: 20 })
     heir.loop.start()

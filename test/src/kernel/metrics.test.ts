@@ -9,7 +9,8 @@ function collect() {
   const seen: { name: string; labels: object; value: number }[] = []
   const keep = (name: string, labels: object, value = 1) => void seen.push({ name, labels, value })
   const metrics: Metrics = { count: keep, observe: keep, gauge: keep }
-  const sum = (name: string) => seen.filter((entry) => entry.name === name).reduce((total, { value }) => total + value, 0)
+  const sum = (name: string) =>
+    seen.filter((entry) => entry.name === name).reduce((total, { value }) => total + value, 0)
   return { metrics, seen, sum }
 }
 

@@ -3,21 +3,29 @@ import type { RoundMeasurement } from '../rounds.js'
 
 /** One line per result, for programs. The names of the fields are a promise: docs/operations/benchmarks.md lists them. */
 export function jsonLine(result: Result, postgres: string): string {
-  const { workload, system, unit, ratio, comparedWith, rounds } = result
+  const { workload, system, unit, better, ratio, comparedWith, rounds } = result
   return JSON.stringify({
     workload,
     system: system.name,
     role: system.role,
     version: system.version,
     config: system.config,
-    value: rounded(result.value, 1),
+    ...found(result),
     unit,
+    better,
     ratio_to_best_peer: ratio === null ? null : rounded(ratio, 3),
     compared_with: comparedWith,
     ...costs(result),
-    rounds: rounds.map((round) => ({ value: rounded(round.value, 1), ...costs(round) })),
+    rounds: rounds.map((round) => ({ ...found(round), ...costs(round) })),
     postgres,
   })
+}
+
+function found({ value, details }: RoundMeasurement) {
+  return {
+    value: rounded(value, 3),
+    ...Object.fromEntries(Object.entries(details).map(([name, more]) => [name, rounded(more, 3)])),
+  }
 }
 
 function costs(measurement: RoundMeasurement) {

@@ -1,4 +1,5 @@
 import type { Result } from '../results.js'
+import { figure } from './figure.js'
 import { titleOf } from './title.js'
 
 /** The results for people. */
@@ -11,13 +12,24 @@ export function table(results: readonly Result[], heading: string): string {
 }
 
 function headerOf([first]: readonly Result[]): string[] {
-  return ['system', first?.unit ?? '', 'ratio', 'WAL B', 'statements', 'Node µs', 'PostgreSQL µs', 'peak MB']
+  return [
+    'system',
+    first?.unit ?? '',
+    ...Object.keys(first?.details ?? {}),
+    'ratio',
+    'WAL B',
+    'statements',
+    'Node µs',
+    'PostgreSQL µs',
+    'peak MB',
+  ]
 }
 
 function cellsOf(result: Result): string[] {
   return [
     titleOf(result.system),
-    Math.round(result.value).toLocaleString('en'),
+    figure(result.value),
+    ...Object.values(result.details).map(figure),
     fixed(result.ratio, 2),
     fixed(result.walBytesPerItem, 0),
     fixed(result.statementsPerItem, 4),
@@ -31,8 +43,10 @@ function footnoteOf(results: readonly Result[]): string {
   const [first] = results
   const rounds = first?.rounds ?? []
   const commits = rounds.map((round) => Math.round(round.yardstick).toLocaleString('en')).join(', ')
-  const compared = first?.comparedWith ? `ratio: to ${first.comparedWith}` : 'ratio: no peer or ceiling took part'
-  return `medians of ${rounds.length} · costs per item · ${compared}\nyardstick, single-row commits/s by round: ${commits}`
+  const rivals = [...new Set(results.map((result) => result.comparedWith))].filter((rival) => rival !== null)
+  const compared = rivals.length > 0 ? `ratio: to ${rivals.join('; ')}` : 'ratio: no peer or ceiling took part'
+  const lower = first?.better === 'lower' ? ' · less is better' : ''
+  return `medians of ${rounds.length} · costs per item · ${compared}${lower}\nyardstick, single-row commits/s by round: ${commits}`
 }
 
 function aligned(cell: string, width: number, column: number): string {

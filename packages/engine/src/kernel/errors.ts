@@ -133,6 +133,66 @@ export const errorRegistry = {
     (d) => `${d.where}: the key ${d.problem}`,
     'Give a text of 1 to 512 characters that is not a UUID, such as `PAY-123`.',
   ),
+  HF_QUEUE_UNAVAILABLE: entry<{ problem: string }>(
+    500,
+    (d) => `the message queue PGMQ cannot be used: ${d.problem}`,
+    'Open holdfast once with a role that may install PGMQ; a schema `pgmq` that is not PGMQ has to be renamed or dropped.',
+  ),
+  HF_QUEUE_TOO_OLD: entry<{ version: string; needed: string }>(
+    500,
+    (d) => `the extension pgmq of this database is of version ${d.version}; ${d.needed} is the oldest that works`,
+    'Install a newer PGMQ on the server and run `alter extension pgmq update`.',
+  ),
+  HF_INVALID_QUEUE_NAME: entry<{ name: string; problem: string }>(
+    400,
+    (d) => `${d.name} cannot be the name of a queue: ${d.problem}`,
+    'Use lower-case letters, digits, `_` and `-`, 47 characters at most with what Holdfast adds; nothing was written.',
+  ),
+  HF_QUEUE_NOT_FOUND: entry<{ queue: string }>(
+    404,
+    (d) => `there is no queue \`${d.queue}\``,
+    'Create the queue or correct its name; sending to it outside a transaction makes it.',
+  ),
+  HF_DUPLICATE_COMMAND: entry<{ commandId: string; domain: string }>(
+    409,
+    (d) => `command ${d.commandId} exists in domain ${d.domain}`,
+    "Nothing was sent. If the repetition is intended, send with `ifExists: 'ignore'`.",
+  ),
+  HF_DUPLICATE_HANDLER: entry<{ domain: string; type: string }>(
+    409,
+    (d) => `a handler for ${d.domain}/${d.type} is registered already`,
+    'Register each command once per process; run two versions side by side as two types.',
+  ),
+  HF_BATCH_CLOSED: entry<{ batchId: string; commandId: string }>(
+    409,
+    (d) => `batch ${d.batchId} does not exist or takes no more commands, so ${d.commandId} was not sent`,
+    'Send it before the batch is sealed, or into another batch.',
+  ),
+  HF_UNKNOWN_BATCH: entry<{ batchId: string }>(
+    404,
+    (d) => `batch ${d.batchId} does not exist`,
+    'Check the id of the batch.',
+  ),
+  HF_UNKNOWN_COMMAND: entry<{ commandId: string; domain: string }>(
+    404,
+    (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
+    'Check the id and the domain.',
+  ),
+  HF_WRONG_STATUS: entry<{ what: string; id: string; status: string; operation: string }>(
+    409,
+    (d) => `${d.what} ${d.id} cannot be ${d.operation}: it is ${d.status}`,
+    'Look at it again: somebody else may have acted on it, or it went on by itself. Nothing was changed.',
+  ),
+  HF_RESULT_TIMEOUT: entry<{ what: string; id: string; waited: string }>(
+    504,
+    (d) => `${d.what} ${d.id} did not end within ${d.waited}`,
+    'It goes on by itself. Ask again, or be told by a reply.',
+  ),
+  HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
+    409,
+    (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
+    'There is no result. The audit trail of the command says what happened.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry

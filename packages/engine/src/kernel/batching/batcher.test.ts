@@ -128,6 +128,21 @@ test('K-05 a data error fails its own caller only', async () => {
   expect(seen[0]).toBe(5)
 })
 
+test('K-05 a flush that would wait for a lock is taken apart: the one whose lock it is waits, the others go on', async () => {
+  let locked = true
+  const batcher = batcherOn(async (writes) => {
+    if (locked && writes.some((write) => write.id === 'locked')) {
+      throw Object.assign(new Error('lock timeout'), { code: '55P03', severity: 'ERROR' })
+    }
+    return writes.map((write) => ({ done: write.id }))
+  })
+  const waiting = batcher.write({ id: 'locked' })
+  expect(await Promise.all(['a', 'b', 'c'].map((id) => batcher.write({ id })))).toEqual(['a', 'b', 'c'])
+  expect(batcher.pending).toBe(1)
+  locked = false
+  expect(await waiting).toBe('locked')
+})
+
 test('K-05 a mistake in the statement itself is not searched for in the rows', async () => {
   let flushes = 0
   const batcher = batcherOn(async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isTransient } from '../database/transient.js'
+import { codeOf, isTransient } from '../database/transient.js'
 import { formatDuration } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import type { Logger } from '../logger.js'
@@ -29,6 +29,9 @@ interface FlusherOptions<Write, Result> {
   /** Told once for every entry, right after its caller was answered. */
   readonly settled: (entry: Pending<Write, Result>) => void
 }
+
+/** What a statement with a `lock_timeout` gets that would have to wait for a row or a key somebody else holds. */
+const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Errors that are about the statement or the role, not about a row: splitting the batch would find nothing. */
 const NOT_ABOUT_A_ROW = /^(42|28|3D|3F|0A)/
@@ -67,6 +70,7 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
       try {
         return settle(entries, await timedFlush(entries))
       } catch (error) {
+        if (codeOf(error) === LOCK_NOT_AVAILABLE) return splitOrHold(entries)
         if (!isTransient(error)) return splitOrRefuse(entries, error)
         metrics.count('database_retries', labels)
         logger.warn(
@@ -104,8 +108,16 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
 
   /** A data error belongs to one row: halving finds it, and its neighbours are committed on the way. */
   async function splitOrRefuse(entries: readonly Entry[], error: unknown): Promise<readonly Entry[]> {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    if (entries.length === 1 || NOT_ABOUT_A_ROW.test(code)) return refuse(entries, error)
+    if (entries.length === 1 || NOT_ABOUT_A_ROW.test(codeOf(error))) return refuse(entries, error)
+    return splitInHalves(entries)
+  }
+
+  /** A statement that waited for somebody's lock in vain: halving finds whose row it was, and the others go on. */
+  async function splitOrHold(entries: readonly Entry[]): Promise<readonly Entry[]> {
+    return entries.length === 1 ? entries : splitInHalves(entries)
+  }
+
+  async function splitInHalves(entries: readonly Entry[]): Promise<readonly Entry[]> {
     const middle = Math.ceil(entries.length / 2)
     const held = await settleWhatCan(entries.slice(0, middle))
     return [...held, ...(await settleWhatCan(entries.slice(middle)))]

@@ -16,6 +16,7 @@ type CounterName =
   | 'runs_failed'
   | 'notifications_received'
   | 'database_retries'
+  | 'messages_not_ours'
 
 type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds'
 

@@ -13,6 +13,8 @@ export interface Lease<Item extends Claimed = Claimed> {
   readonly signal: AbortSignal
   /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than there are. */
   remaining(): number
+  /** Tells that the lease's end was moved to so many milliseconds from now, by the model itself. */
+  extended(milliseconds: number): void
 }
 
 export interface Leases<Item extends Claimed> {
@@ -92,6 +94,10 @@ class HeldLease<Item extends Claimed> implements Lease<Item> {
 
   remaining(): number {
     return this.endsAt - performance.now()
+  }
+
+  extended(milliseconds: number): void {
+    this.endsAt = Math.max(this.endsAt, performance.now() + milliseconds)
   }
 
   // Made on first use: most short work never looks at it, and a controller costs more than the rest of the lease.

@@ -1,0 +1,8 @@
+import { expect, test } from 'vitest'
+import { BULK, chunksOf } from './payload.js'
+
+test('chunks hold every place once and are full but for the last one', () => {
+  const chunks = [...chunksOf(BULK + 3)]
+  expect(chunks.map((chunk) => chunk.length)).toEqual([BULK, 3])
+  expect(chunks.flat().map(({ place }) => place)).toEqual(Array.from({ length: BULK + 3 }, (_, place) => place))
+})

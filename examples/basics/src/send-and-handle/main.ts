@@ -1,0 +1,27 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { defineCommand, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+const BookRisk = defineCommand('payments', 'BookRisk', {
+  data: z.object({ payment: z.string(), cents: z.int().positive() }),
+  result: z.object({ reference: z.string() }),
+})
+
+const database = await startEmbedded({ ephemeral: true }) // or any PostgreSQL of yours, 14 or newer
+const hf = await holdfast({ connectionString: database.connectionString }) // brings its schema up to date
+
+hf.handle(BookRisk, async ({ payment, cents }, ctx) => {
+  console.log(`attempt ${ctx.attempt}: booking ${cents} cents of ${payment}`)
+  return { reference: `RISK-${payment}` }
+})
+await hf.run({ concurrency: 50 })
+
+const id = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 })
+const { reference } = await hf.commands.result(BookRisk, id)
+console.log(`booked as ${reference}`)
+
+const { status, audit } = await hf.commands.get(BookRisk, id)
+console.log(`${status}: ${audit.map(({ event }) => event).join(', ')}`)
+
+await hf.close() // drains the worker
+await database.stop()

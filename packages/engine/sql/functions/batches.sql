@@ -1,0 +1,104 @@
+-- revision: 1
+-- after: commands-send
+--
+-- Closing batches.
+
+-- Closes batches whose items have all ended (C-12). Due tallies are taken first; the look for open items is a statement
+-- of its own, with a snapshot that sees every tally taken. Two last finishers each leave a tally, and whichever is taken
+-- last finds nothing open. Answers how many tallies were taken.
+create or replace function holdfast.close_batches(most int)
+returns table (taken int, closed json, next_due_ms float8)
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_tallies bigint[];
+  v_batches uuid[];
+  v_closed json;
+  v_callback jsonb;
+begin
+  v_tallies := array(
+    select tally_id from holdfast.batch_tally
+    where due_at <= v_now
+    order by due_at
+    limit most
+    for update skip locked
+  );
+  v_batches := array(
+    select distinct batch_id from holdfast.batch_tally where tally_id = any (v_tallies) order by 1
+  );
+  -- In one order, so that two who close never wait for each other.
+  perform from holdfast.batch where batch_id = any (v_batches) order by batch_id for no key update;
+  with begun as (
+    update holdfast.batch
+    set status = 'IN_PROGRESS', started_at = v_now
+    where batch_id = any (v_batches) and status = 'PENDING'
+    returning batch_id
+  )
+  insert into holdfast.audit (at, model, event, subject_id)
+  select v_now, 'commands', 'BATCH_STARTED', batch_id from begun;
+
+  with counted as (
+    select batch_id, sum(added) as total, sum(completed) as completed, sum(failed) as failed, sum(cancelled) as cancelled
+    from holdfast.batch_tally
+    where batch_id = any (v_batches)
+    group by batch_id
+  ),
+  done as (
+    update holdfast.batch
+    set status = case when counted.failed + counted.cancelled > 0 then 'COMPLETED_WITH_FAILURES' else 'COMPLETED' end,
+        completed_at = v_now,
+        total = counted.total,
+        completed = counted.completed,
+        failed = counted.failed,
+        cancelled = counted.cancelled
+    from counted
+    where batch.batch_id = counted.batch_id
+      and batch.sealed
+      and batch.completed_at is null
+      and not exists (select from holdfast.batch_open where batch_open.batch_id = batch.batch_id)
+    returning batch.*
+  ),
+  audited as (
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'commands', 'BATCH_COMPLETED', batch_id,
+      jsonb_build_object('total', total, 'completed', completed, 'failed', failed, 'cancelled', cancelled)
+    from done
+  )
+  select
+    json_agg(json_build_object('batchId', batch_id, 'domain', domain, 'status', status)),
+    jsonb_agg(jsonb_build_object('queue', on_complete ->> 'queue', 'domain', on_complete ->> 'domain', 'commands',
+      jsonb_build_array(on_complete || jsonb_build_object('data', jsonb_build_object(
+        'batchId', batch_id, 'name', name, 'data', data, 'status', status,
+        'total', total, 'completed', completed, 'failed', failed, 'cancelled', cancelled
+      ), 'notes', (
+        select jsonb_object_agg('/data' || pointer, kind) from jsonb_each(notes) as note (pointer, kind)
+      )))
+    )) filter (where on_complete is not null)
+  into v_closed, v_callback
+  from done;
+  if v_callback is not null then
+    -- Its id is derived from the batch's, so that it is sent once whatever happens.
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'commands', 'REPLY_FAILED', batch.batch_id, jsonb_build_object('problem', refused.outcome)
+    from holdfast.send_commands(v_callback) as refused
+    join holdfast.batch on batch.batch_id = any (v_batches) and (batch.on_complete ->> 'command_id')::uuid = refused.id
+    where refused.outcome <> 'duplicate';
+  end if;
+  -- What is closed has its counts in its own row.
+  -- Whoever has taken one of these waits for our batch: it is theirs to remove.
+  delete from holdfast.batch_tally
+  where tally_id = any (array(
+    select tally.tally_id
+    from holdfast.batch_tally as tally
+    join holdfast.batch on batch.batch_id = tally.batch_id
+    where tally.batch_id = any (v_batches) and batch.completed_at is not null
+    for update of tally skip locked
+  ));
+  update holdfast.batch_tally set due_at = null where tally_id = any (v_tallies);
+  return query select
+    cardinality(v_tallies),
+    coalesce(v_closed, '[]'::json),
+    (select extract(epoch from min(due_at) - v_now)::float8 * 1000 from holdfast.batch_tally where due_at > v_now);
+end
+$$;

@@ -1,0 +1,244 @@
+-- revision: 1
+-- after: commands-send
+--
+-- The end of attempts, and the replies that it sends.
+
+-- Finishes attempts (C-08): the fence on the message (`msg_id`, `read_ct`), then message, command, audit, reply and batch
+-- in one transaction. Each write has an outcome: COMPLETED, FAILED, RETRY (the message is hidden for a while) or TSQ.
+-- Answers, in the order of the writes: 0 done, 1 lease lost, 2 held by somebody else.
+create or replace function holdfast.finish_commands(p_queue text, p_domain text, writes jsonb)
+returns int[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_table text := 'q_' || p_queue;
+  v_writes jsonb := writes;
+  v_mine bigint[];
+  v_ended bigint[];
+  v_troubled bigint[];
+  v_retried bigint[];
+  v_retry_at timestamptz[];
+  v_replies jsonb;
+  v_applied int;
+  v_batches boolean;
+begin
+  execute format(
+    $query$
+    select coalesce(array_agg(free.msg_id), '{}')
+    from (
+      select (it ->> 'msg_id')::bigint as msg_id, (it ->> 'read_ct')::int as read_ct
+      from jsonb_array_elements($1) as it
+      order by 1
+    ) asked,
+    lateral (
+      select msg_id from pgmq.%I as q
+      where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+      for update skip locked
+    ) free
+    $query$, v_table
+  ) into v_mine using writes;
+  if cardinality(v_mine) < jsonb_array_length(writes) then
+    select coalesce(jsonb_agg(it), '[]') into v_writes
+    from jsonb_array_elements(writes) as it
+    where (it ->> 'msg_id')::bigint = any (v_mine);
+  end if;
+
+  if jsonb_array_length(v_writes) > 0 then
+    select
+      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' in ('COMPLETED', 'FAILED')),
+      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'TSQ'),
+      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'RETRY'),
+      array_agg(v_now + (it ->> 'delay_ms')::float8 * interval '1 ms') filter (where it ->> 'outcome' = 'RETRY')
+    into v_ended, v_troubled, v_retried, v_retry_at
+    from jsonb_array_elements(v_writes) as it;
+    if v_ended is not null then
+      execute format('delete from pgmq.%I where msg_id = any ($1)', v_table) using v_ended;
+    end if;
+    if v_troubled is not null then
+      perform pgmq.archive(p_queue, v_troubled);
+    end if;
+    if v_retried is not null then
+      execute format(
+        'update pgmq.%I as q set vt = due.at from unnest($1, $2) as due (msg_id, at) where q.msg_id = due.msg_id', v_table
+      ) using v_retried, v_retry_at;
+    end if;
+
+    with written as materialized (
+      select *
+      from jsonb_to_recordset(v_writes) as w (
+        msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
+        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+      )
+      -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
+      -- plan that was made while the table was young and had no statistics.
+      where read_ct = read_ct + 0
+    ),
+    changed as (
+      update holdfast.command
+      set status = case written.outcome
+            when 'RETRY' then 'PENDING'
+            when 'TSQ' then 'IN_TROUBLESHOOTING_QUEUE'
+            else written.outcome
+          end,
+          attempts = written.read_ct,
+          msg_id = case when written.outcome = 'RETRY' then command.msg_id end,
+          updated_at = v_now,
+          last_write = written.token,
+          result = written.result,
+          result_notes = nullif(written.result_notes, 'null'),
+          error_kind = written.error_kind,
+          error_code = written.error_code,
+          error_message = written.error_message
+      from written
+      where command.command_id = written.command_id
+        and command.domain || '' = p_domain
+        and command.status = 'PENDING'
+      returning
+        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts
+    ),
+    audited as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select
+        v_now,
+        'commands',
+        case outcome when 'RETRY' then 'RETRY_SCHEDULED' when 'TSQ' then 'MOVED_TO_TSQ' else outcome end,
+        command_id,
+        case when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+          else jsonb_strip_nulls(jsonb_build_object(
+            'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'delay_ms', delay_ms
+          ))
+        end
+      from changed
+    ),
+    troubled as (
+      insert into holdfast.command_trouble (
+        command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+      )
+      select command_id, p_domain, type, v_now, error_kind, error_code, error_message, fingerprint, batch_id
+      from changed
+      where outcome = 'TSQ'
+    ),
+    left_batch as (
+      delete from holdfast.batch_open
+      using changed
+      where batch_open.batch_id = changed.batch_id
+        and batch_open.command_id = changed.command_id
+        and batch_open.domain = p_domain
+        and changed.outcome in ('COMPLETED', 'FAILED')
+    ),
+    tallied as (
+      insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
+      select
+        batch_id,
+        count(*) filter (where outcome = 'COMPLETED'),
+        count(*) filter (where outcome = 'FAILED'),
+        v_now
+      from changed
+      where batch_id is not null and outcome <> 'RETRY'
+      group by batch_id
+    )
+    select
+      count(*),
+      bool_or(batch_id is not null and outcome <> 'RETRY'),
+      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+        'command_id', command_id,
+        'correlation_id', correlation_id,
+        'outcome', case when outcome = 'COMPLETED' then 'SUCCESS' else 'FAILED' end,
+        'final', outcome <> 'TSQ',
+        'error_type', case error_kind when 'BUSINESS' then 'BUSINESS_RULE' else error_kind end,
+        'error_code', error_code,
+        'error_message', error_message
+      )) || case when outcome = 'COMPLETED' then jsonb_build_object('result', result) else '{}' end,
+        'notes', result_notes)) filter (where reply_to is not null and outcome <> 'RETRY')
+    into v_applied, v_batches, v_replies
+    from changed;
+
+    if v_applied < jsonb_array_length(v_writes) then
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'commands', 'ORPHANED', (it ->> 'command_id')::uuid, jsonb_build_object('outcome', it ->> 'outcome')
+      from jsonb_array_elements(v_writes) as it
+      left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+      where command.last_write is distinct from (it ->> 'token')::uuid;
+    end if;
+    if v_replies is not null then
+      perform holdfast.send_replies(v_replies);
+    end if;
+    if v_batches then
+      perform holdfast.wake('batches');
+    end if;
+  end if;
+
+  if v_applied = jsonb_array_length(writes) then
+    return array_fill(0, array[v_applied]);
+  end if;
+  return holdfast.finish_answers(v_table, p_domain, writes, v_mine);
+end
+$$;
+
+-- What to answer where not everything was ours: done now or earlier, lost, or held.
+create or replace function holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[])
+returns int[]
+language plpgsql
+as $$
+declare
+  v_there bigint[];
+begin
+  execute format(
+    $query$
+    select coalesce(array_agg(q.msg_id), '{}')
+    from jsonb_array_elements($1) as it
+    join pgmq.%I as q on q.msg_id = (it ->> 'msg_id')::bigint and q.read_ct = (it ->> 'read_ct')::int
+    $query$, v_table
+  ) into v_there using writes;
+  return array(
+    select case
+      when (it ->> 'msg_id')::bigint = any (mine) then 0
+      when command.last_write = (it ->> 'token')::uuid then 0
+      when (it ->> 'msg_id')::bigint = any (v_there) then 2
+      else 1
+    end
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+    left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    order by place
+  );
+end
+$$;
+
+-- Puts replies into their queues. A queue that is gone does not stop the finish: it is audited (C-10).
+create or replace function holdfast.send_replies(replies jsonb)
+returns void
+language plpgsql
+as $$
+declare
+  v_queue text;
+  v_messages jsonb;
+begin
+  for v_queue, v_messages in
+    select it ->> 'queue', jsonb_agg(it) from jsonb_array_elements(replies) as it group by 1 order by 1
+  loop
+    begin
+      execute format(
+        $query$
+        insert into pgmq.%I (vt, message, headers)
+        select holdfast_now, it -> 'message', case when jsonb_typeof(it -> 'notes') = 'object' then jsonb_build_object('notes', it -> 'notes') end
+        from jsonb_array_elements($1) as it, (select $2 as holdfast_now) as clock
+        $query$, 'q_' || v_queue
+      ) using v_messages, holdfast.now();
+      perform holdfast.wake('queue:' || v_queue);
+    exception when undefined_table then
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid, jsonb_build_object('queue', v_queue)
+      from jsonb_array_elements(v_messages) as it;
+    end;
+  end loop;
+end
+$$;

@@ -1,0 +1,216 @@
+-- revision: 1
+-- after: kernel
+--
+-- Sending commands. PGMQ's tables have a name per queue, so the statements on them are built here, by the name of the
+-- queue and nothing else; they are kept small, because what is built is planned anew on every call. Everything else is
+-- static, with its planner settings pinned (see ARCHITECTURE.md). Commands are looked up by their id; the domain is
+-- compared as `domain || ''`, which no index serves: a plan that was made while the table was empty would otherwise read
+-- all commands of the domain for each one, and be kept.
+
+-- The schema of this installation, quoted, for statements that are built.
+create or replace function holdfast.own_schema()
+returns text
+language sql
+stable
+as $$
+  select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
+$$;
+
+-- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one statement (C-01).
+-- Only inserts, so it may run inside anybody's transaction (K-15). The request is a list of domains, each with its queue
+-- and its commands. Answers a row for each that was not sent: 'duplicate', or what is wrong with it; nothing was written
+-- for those.
+create or replace function holdfast.send_commands(request jsonb)
+returns table (in_domain text, id uuid, outcome text)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_queue text;
+  v_domain text;
+  v_rows jsonb;
+  v_gone text[];
+  v_batches uuid[];
+  v_sequence regclass;
+  v_sent int;
+  v_ids bigint[];
+  v_visible timestamptz[];
+  v_messages jsonb[];
+  v_headers jsonb[];
+begin
+  -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+  v_batches := array(
+    select batch_id
+    from holdfast.batch
+    where batch_id = any (array(
+      select (it ->> 'batch_id')::uuid
+      from jsonb_array_elements(request) as part, jsonb_array_elements(part -> 'commands') as it
+      where it ->> 'batch_id' is not null
+    )) and not sealed
+    order by batch_id
+    for key share
+  );
+  for v_queue, v_domain, v_rows in
+    select part ->> 'queue', part ->> 'domain', part -> 'commands'
+    from jsonb_array_elements(request) as part
+    order by 1, 2
+  loop
+    if to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
+      -- An answer, not an error: others' commands are in the same request.
+      return query select v_domain, (it ->> 'command_id')::uuid, 'queue gone' from jsonb_array_elements(v_rows) as it;
+      continue;
+    end if;
+    v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
+    v_gone := array(
+      select distinct it ->> 'reply_to'
+      from jsonb_array_elements(v_rows) as it
+      where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+    );
+    with sent as (
+      insert into holdfast.command (
+        command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
+        created_at, run_at, updated_at, last_write, data, notes
+      )
+      select
+        (it ->> 'command_id')::uuid,
+        v_domain,
+        it ->> 'type',
+        (it ->> 'max_attempts')::int,
+        nextval(v_sequence),
+        (it ->> 'correlation_id')::uuid,
+        it ->> 'reply_to',
+        (it ->> 'batch_id')::uuid,
+        (it ->> 'version')::int,
+        v_now,
+        coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
+        v_now,
+        (it ->> 'token')::uuid,
+        it -> 'data',
+        nullif(it -> 'notes', 'null')
+      from jsonb_array_elements(v_rows) as it
+      where not coalesce(it ->> 'reply_to' = any (v_gone), false)
+        and (it ->> 'batch_id' is null or (it ->> 'batch_id')::uuid = any (v_batches))
+      on conflict (command_id, domain) do nothing
+      returning *
+    ),
+    audits as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'commands', 'SENT', command_id, jsonb_build_object('domain', v_domain, 'type', type)
+      from sent
+    ),
+    members as (
+      insert into holdfast.batch_open (batch_id, command_id, domain)
+      select batch_id, command_id, v_domain from sent where batch_id is not null
+    ),
+    tallies as (
+      insert into holdfast.batch_tally (batch_id, added)
+      select batch_id, count(*) from sent where batch_id is not null group by batch_id
+    )
+    select
+      count(*),
+      array_agg(msg_id),
+      -- Never before now: claims begin where the last one ended, and find what lies before that late.
+      array_agg(greatest(run_at, v_now)),
+      array_agg(jsonb_build_object(
+        'domain', v_domain, 'command_type', type, 'command_id', command_id, 'correlation_id', correlation_id,
+        'data', data, 'reply_to', reply_to
+      )),
+      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end)
+    into v_sent, v_ids, v_visible, v_messages, v_headers
+    from sent;
+    execute format(
+      $query$
+      insert into pgmq.%I (msg_id, vt, message, headers)
+      overriding system value
+      select * from unnest($1, $2, $3, $4)
+      $query$, 'q_' || v_queue
+    ) using v_ids, v_visible, v_messages, v_headers;
+    if v_sent < jsonb_array_length(v_rows) then
+      return query
+      select v_domain, (it ->> 'command_id')::uuid, case
+          when it ->> 'reply_to' = any (v_gone) then 'reply queue gone'
+          when it ->> 'batch_id' is not null and not (it ->> 'batch_id')::uuid = any (v_batches) then 'batch closed'
+          else 'duplicate'
+        end
+      from jsonb_array_elements(v_rows) as it
+      left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
+      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
+      where command.last_write is distinct from (it ->> 'token')::uuid;
+    end if;
+    perform holdfast.wake('commands:' || v_domain);
+  end loop;
+end
+$$;
+
+-- The same for a flush of many senders: a command id that somebody is just inserting in an open transaction makes the
+-- whole flush wait for that transaction, so the wait is cut short and the sender whose id it is retried apart (K-05).
+create or replace function holdfast.flush_sends(request jsonb)
+returns table (in_domain text, id uuid, outcome text)
+language sql
+set lock_timeout = '100ms'
+as $$
+  select * from holdfast.send_commands(request)
+$$;
+
+-- Sends one command from any language, in the caller's transaction; answers its id. A duplicate id is refused, unless
+-- it is to be ignored.
+create or replace function holdfast.send_command(
+  domain text,
+  type text,
+  data jsonb,
+  command_id uuid default gen_random_uuid(),
+  correlation_id uuid default null,
+  reply_to text default null,
+  max_attempts int default null,
+  delay interval default interval '0',
+  batch_id uuid default null,
+  if_exists text default 'refuse'
+)
+returns uuid
+language plpgsql
+as $$
+declare
+  v_queue text;
+  v_outcome text;
+begin
+  if coalesce(trim(type), '') = '' then
+    raise exception 'the type of the command must be a text that is not empty' using errcode = 'invalid_parameter_value';
+  end if;
+  if if_exists is null or if_exists not in ('refuse', 'ignore') then
+    raise exception 'if_exists must be refuse or ignore, not %', coalesce(if_exists, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
+  if v_queue is null then
+    raise exception 'unknown domain %: no service has defined a command of it yet', domain
+      using errcode = 'invalid_parameter_value';
+  end if;
+  select refused.outcome into v_outcome
+  from holdfast.send_commands(jsonb_build_array(jsonb_build_object('queue', v_queue, 'domain', domain, 'commands',
+    jsonb_build_array(jsonb_build_object(
+      'type', type, 'command_id', command_id, 'correlation_id', correlation_id, 'reply_to', reply_to,
+      'max_attempts', max_attempts, 'delay_ms', extract(epoch from delay) * 1000, 'batch_id', batch_id,
+      'token', gen_random_uuid(), 'data', data
+    ))
+  ))) as refused;
+  if v_outcome = 'queue gone' then
+    raise exception 'the queue % of domain % does not exist', v_queue, domain using errcode = 'undefined_table';
+  end if;
+  if v_outcome = 'reply queue gone' then
+    raise exception 'the reply queue % does not exist', reply_to using errcode = 'undefined_table';
+  end if;
+  if v_outcome = 'batch closed' then
+    raise exception 'the batch % does not exist or takes no more commands', batch_id using errcode = 'invalid_parameter_value';
+  end if;
+  if v_outcome = 'duplicate' and if_exists <> 'ignore' then
+    raise exception 'HF_DUPLICATE_COMMAND: % exists in domain %', command_id, domain using errcode = 'unique_violation';
+  end if;
+  return command_id;
+end
+$$;

@@ -1,0 +1,26 @@
+import type { Executor } from '../kernel/database/executor.js'
+import type { Claimed, WorkSource } from '../kernel/work/source.js'
+
+const MOST = 1_000
+
+/**
+ * Closes batches (C-12) as a source of work whose claims do the whole work: taking due tallies, looking whether their
+ * batches can close, and sending `onComplete`, all in one transaction without any code of a user's. So there is nothing
+ * to lease, and nothing is left to run.
+ */
+export function batchSource(db: Executor): WorkSource<Claimed> {
+  return {
+    model: 'batches',
+    types: () => ['close'],
+    async claim() {
+      const [row] = await db.run<{ taken: number; next_due_ms: number | null }>(closeStatement, [MOST])
+      // A full helping means that more may be due: look again at once.
+      return { items: [], marks: [], nextDueMs: row?.taken === MOST ? 0 : (row?.next_due_ms ?? null) }
+    },
+    extend: async () => ({ extended: [], lost: [] }),
+    release: async () => undefined,
+    oldestDueSeconds: async () => null,
+  }
+}
+
+const closeStatement = { name: 'batches.close', text: 'select * from holdfast.close_batches($1)' }

@@ -1,0 +1,153 @@
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Executor } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { derivedId } from '../kernel/ids/derived-id.js'
+import { newId, parseId } from '../kernel/ids/id.js'
+import { checkOptions, choiceOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { BATCH_STATUSES, type Batch, type BatchStatus } from './batch.js'
+import type { CommandClient, CommandToSend } from './client.js'
+import type { CommandDefinition } from './define.js'
+import type { Domains } from './domains.js'
+import { findBatches } from './queries/find-batches.js'
+
+export interface CreateBatchOptions {
+  readonly batchId?: string
+  readonly name?: string
+  /** Whatever belongs to the batch; `onComplete` gets it. */
+  readonly data?: unknown
+  /** A command that is sent once when the batch has closed, with its counts as data. */
+  readonly onComplete?: CommandDefinition<BatchSummary>
+}
+
+/** What `onComplete` is sent. */
+export interface BatchSummary {
+  readonly batchId: string
+  readonly name: string | null
+  readonly data: unknown
+  readonly status: BatchStatus
+  readonly total: number
+  readonly completed: number
+  readonly failed: number
+  readonly cancelled: number
+}
+
+export interface Batches {
+  /** Makes a batch of these commands, whole: it closes when all of them have ended. */
+  create<Input>(
+    definition: CommandDefinition<Input>,
+    commands: readonly CommandToSend<NoInfer<Input>>[],
+    options?: CreateBatchOptions,
+  ): Promise<string>
+  /** Makes an empty batch of a domain; commands join it with `send(…, { batchId })` until it is sealed. */
+  open(domain: string, options?: CreateBatchOptions): Promise<string>
+  /** Takes no more commands; the batch closes when all that it has have ended. */
+  seal(batchId: string): Promise<void>
+  get(batchId: string): Promise<Batch>
+  list(filter?: { readonly domain?: string; readonly status?: BatchStatus; readonly limit?: number }): Promise<Batch[]>
+}
+
+export function createBatches(db: Database, client: CommandClient, domains: Domains, codec: Codec): Batches {
+  async function prepare(domain: string, options: CreateBatchOptions) {
+    checkOptions('batch', options, ['batchId', 'name', 'data', 'onComplete'])
+    const { onComplete, name } = options
+    const batchId = options.batchId === undefined ? newId() : parseId('batch: batchId', options.batchId)
+    await domains.ready(domain, { buildIndex: false })
+    const callback = onComplete && {
+      queue: await domains.ready(onComplete.domain, { buildIndex: false }),
+      domain: onComplete.domain,
+      type: onComplete.type,
+      version: onComplete.version,
+      command_id: derivedId(`${batchId} completed`),
+      correlation_id: batchId,
+      token: newId(),
+    }
+    const { json, notes } = codec.encode(options.data ?? null)
+    const row = [
+      batchId,
+      domain,
+      textOption('batch', 'name', name, { max: 500, default: undefined }) ?? null,
+      json,
+      notes === null ? null : JSON.stringify(notes),
+      callback ? JSON.stringify(callback) : null,
+    ]
+    return { batchId, row }
+  }
+
+  async function insert(executor: Executor, { batchId, row }: Awaited<ReturnType<typeof prepare>>): Promise<string> {
+    const [made] = await executor.run(insertStatement, row)
+    if (!made)
+      throw new HoldfastError('HF_WRONG_STATUS', {
+        what: 'batch',
+        id: batchId,
+        status: 'there already',
+        operation: 'made',
+      })
+    return batchId
+  }
+
+  async function seal(executor: Executor, batchId: string): Promise<void> {
+    const id = parseId('batch: batchId', batchId)
+    const [row] = await executor.run(sealStatement, [id])
+    if (!row) throw new HoldfastError('HF_UNKNOWN_BATCH', { batchId: id })
+  }
+
+  return {
+    async create(definition, commands, options = {}) {
+      const batch = await prepare(definition.domain, options)
+      // One transaction: a batch that was made and never sealed would stay open for ever.
+      return db.transaction(
+        async (transaction) => {
+          await insert(transaction, batch)
+          await client.sendMany(definition, commands, { batchId: batch.batchId, transaction })
+          await seal(transaction, batch.batchId)
+          return batch.batchId
+        },
+        { retry: true },
+      )
+    },
+    open: async (domain, options = {}) => insert(db, await prepare(domain, options)),
+    seal: (batchId) => seal(db, batchId),
+    async get(batchId) {
+      const id = parseId('batch: batchId', batchId)
+      const [batch] = await findBatches(db, codec, { batchId: id, limit: 1 })
+      if (!batch) throw new HoldfastError('HF_UNKNOWN_BATCH', { batchId: id })
+      return batch
+    },
+    async list(filter = {}) {
+      const given = checkOptions('batches.list', filter, ['domain', 'status', 'limit'])
+      choiceOption('batches.list', 'status', given.status, BATCH_STATUSES, { default: undefined })
+      const limit = integerOption('batches.list', 'limit', given.limit, { min: 1, default: 100 })
+      return findBatches(db, codec, { ...filter, limit })
+    },
+  }
+}
+
+const insertStatement = {
+  name: 'batches.insert',
+  text: `
+    insert into holdfast.batch (batch_id, domain, name, data, notes, on_complete, sealed, created_at)
+    values ($1, $2, $3, $4::jsonb, $5::jsonb, $6::jsonb, false, holdfast.now())
+    on conflict (batch_id) do nothing
+    returning batch_id`,
+}
+
+// Locked for update, which waits for senders that are adding to it and makes later ones see that it is sealed. The
+// tally makes the batch be looked at, also when it is empty or all its items have ended already.
+const sealStatement = {
+  name: 'batches.seal',
+  text: `
+    with locked as (
+      select batch_id from holdfast.batch where batch_id = $1 for update
+    ),
+    sealed as (
+      update holdfast.batch set sealed = true
+      from locked
+      where batch.batch_id = locked.batch_id
+      returning batch.batch_id
+    ),
+    due as (
+      insert into holdfast.batch_tally (batch_id, due_at) select batch_id, holdfast.now() from sealed
+    )
+    select batch_id, holdfast.wake('batches') from sealed`,
+}

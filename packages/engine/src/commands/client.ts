@@ -1,0 +1,151 @@
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Queryable } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { checkOptions } from '../kernel/validation/options.js'
+import type { CommandDefinition } from './define.js'
+import type { Domains } from './domains.js'
+import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
+import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
+import type { SendOptions } from './send-options.js'
+
+/** One of many: its data and what is particular to it. */
+export interface CommandToSend<Input> extends Omit<SendOptions, 'transaction'> {
+  readonly data: Input
+}
+
+export interface SendManyOptions {
+  readonly transaction?: Queryable
+  readonly batchId?: string
+}
+
+export interface CommandClient {
+  /** Sends one command (C-01); answers its id. */
+  send<Input>(definition: CommandDefinition<Input>, data: NoInfer<Input>, options?: SendOptions): Promise<string>
+  /** Sends thousands, all or none; answers their ids in order. */
+  sendMany<Input>(
+    definition: CommandDefinition<Input>,
+    commands: readonly CommandToSend<NoInfer<Input>>[],
+    options?: SendManyOptions,
+  ): Promise<string[]>
+  close(): Promise<void>
+}
+
+/** How long a sender waits for a database that does not answer. */
+const GIVE_UP_AFTER = 30_000
+const CHUNK = 1_000
+const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transaction')]
+
+export function createCommandClient(
+  db: Database,
+  domains: Domains,
+  { codec, logger, metrics }: { codec: Codec; logger: Logger; metrics: Metrics },
+): CommandClient {
+  const sends: Batcher<Envelope, SendOutcome> = createBatcher<Envelope, SendOutcome>({
+    name: 'commands.send',
+    key: (envelope) => `${envelope.domain} ${envelope.commandId}`,
+    flush: async (envelopes) => (await flushSends(db, envelopes)).map((done) => ({ done })),
+    giveUpAfter: GIVE_UP_AFTER,
+    logger,
+    metrics,
+  })
+
+  async function seal<Input>(
+    definition: CommandDefinition<Input>,
+    data: Input,
+    options: SendOptions,
+    where = `send ${definition.domain}/${definition.type}`,
+  ): Promise<Envelope> {
+    const queue = await domains.ready(definition.domain, { buildIndex: false })
+    return sealEnvelope(definition, data, options, { codec, queue, schema: db.schema, where })
+  }
+
+  async function write(envelope: Envelope): Promise<SendOutcome> {
+    const outcome = await sends.write(envelope)
+    if (outcome !== 'queue gone') return outcome
+    // Somebody dropped it since this process made it: made again, once.
+    domains.forget(envelope.domain)
+    await domains.ready(envelope.domain, { buildIndex: false })
+    return sends.write(envelope)
+  }
+
+  return {
+    async send(definition, data, options = {}) {
+      const envelope = await seal(definition, data, options)
+      const outcome = options.transaction
+        ? (await sendCommands(db.inside(options.transaction), [envelope]))[0]
+        : await write(envelope)
+      checkOutcome(envelope, outcome, options)
+      return envelope.commandId
+    },
+    async sendMany(definition, commands, options = {}) {
+      checkOptions('sendMany', options, ['transaction', 'batchId'])
+      if (!Array.isArray(commands) || commands.length === 0) {
+        throw new HoldfastError('HF_INVALID_OPTION', {
+          where: 'sendMany',
+          option: 'commands',
+          problem: 'must hold at least one command',
+        })
+      }
+      const shared = options.batchId === undefined ? {} : { batchId: options.batchId }
+      const envelopes: Envelope[] = []
+      for (const [place, command] of commands.entries()) {
+        const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
+        checkOptions(where, command, ONE_OF_MANY)
+        const { data, ...own } = { ...command, ...shared }
+        envelopes.push(await seal(definition, data, own, where))
+      }
+      refuseRepeatedIds(envelopes)
+      const sendAll = async (tx: Parameters<typeof sendCommands>[0]) => {
+        for (let from = 0; from < envelopes.length; from += CHUNK) {
+          const chunk = envelopes.slice(from, from + CHUNK)
+          const outcomes = await sendCommands(tx, chunk)
+          for (const [place, envelope] of chunk.entries()) {
+            checkOutcome(envelope, outcomes[place], { ...commands[from + place], ...shared })
+          }
+        }
+      }
+      await (options.transaction
+        ? withinSavepoint(options.transaction, () => sendAll(db.inside(options.transaction as Queryable)))
+        : db.transaction(sendAll, { retry: true }))
+      return envelopes.map((envelope) => envelope.commandId)
+    },
+    close: () => sends.close(GIVE_UP_AFTER),
+  }
+}
+
+function checkOutcome(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): void {
+  const { commandId, domain, ignoreDuplicate } = envelope
+  if (outcome === 'sent' || (outcome === 'duplicate' && ignoreDuplicate)) return
+  if (outcome === 'reply queue gone') {
+    throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: options.replyTo ?? '' })
+  }
+  if (outcome === 'queue gone') throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: envelope.queue })
+  if (outcome === 'batch closed') {
+    throw new HoldfastError('HF_BATCH_CLOSED', { batchId: options.batchId ?? '', commandId })
+  }
+  throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
+}
+
+function refuseRepeatedIds(envelopes: readonly Envelope[]): void {
+  const seen = new Set<string>()
+  for (const { commandId, domain } of envelopes) {
+    if (seen.has(commandId)) throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
+    seen.add(commandId)
+  }
+}
+
+/** All or none also inside a transaction that goes on afterwards. */
+async function withinSavepoint(transaction: Queryable, work: () => Promise<void>): Promise<void> {
+  await transaction.query('savepoint holdfast_send')
+  try {
+    await work()
+  } catch (error) {
+    await transaction.query('rollback to savepoint holdfast_send')
+    throw error
+  }
+  await transaction.query('release savepoint holdfast_send')
+}

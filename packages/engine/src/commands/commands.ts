@@ -1,0 +1,83 @@
+import { type Actor, checkActor, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { parseId } from '../kernel/ids/id.js'
+import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
+import type { CommandDefinition } from './define.js'
+import { type CommandFilter, type CommandRecord, findCommands } from './queries/find-commands.js'
+import { awaitResult } from './results.js'
+import { commandStatuses } from './states.js'
+
+interface Of {
+  readonly domain: string
+}
+
+/** Looking at commands, waiting for them, and calling off those that have not begun (C-14). */
+export interface Commands {
+  /** One command with everything that happened to it. */
+  get(command: Of, commandId: string): Promise<CommandRecord & { readonly audit: readonly RecordedAuditEntry[] }>
+  /** Those that fit, newest first; 100 unless `limit` says otherwise. */
+  list(filter?: Omit<Partial<CommandFilter>, 'commandId' | 'commandIds'>): Promise<CommandRecord[]>
+  /** Waits for the end and answers the result; an error where it did not complete. */
+  result<Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    commandId: string,
+    options?: { readonly timeout?: Duration },
+  ): Promise<Result>
+  /** Calls off a command that no worker has received yet. */
+  cancel(command: Of, commandId: string, by: Actor): Promise<void>
+}
+
+export function createCommands(db: Database, codec: Codec): Commands {
+  return {
+    async get({ domain }, commandId) {
+      const id = parseId('get: commandId', commandId)
+      const [command] = await findCommands(db, codec, { domain, commandId: id, limit: 1 })
+      if (!command) throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
+      return { ...command, audit: await readAudit(db, { id }) }
+    },
+    async list(filter = {}) {
+      return findCommands(db, codec, { ...filter, ...checkFilter(filter) })
+    },
+    async result<Input, Data, Result>(
+      { domain }: CommandDefinition<Input, Data, Result>,
+      commandId: string,
+      options: { readonly timeout?: Duration } = {},
+    ) {
+      const { timeout } = checkOptions('result', options, ['timeout'])
+      const limit = durationOption('result', 'timeout', timeout, { default: '30s' })
+      const id = parseId('result: commandId', commandId)
+      // The worker encoded what the typed handler returned.
+      return (await awaitResult(db, codec, { domain, commandId: id, limit })) as Result
+    },
+    async cancel({ domain }, commandId, by) {
+      const { actor, reason } = checkActor('cancel', by)
+      const id = parseId('cancel: commandId', commandId)
+      const [row] = await db.run<{ outcome: string }>(cancelStatement, [domain, id, actor, reason])
+      if (row?.outcome === 'done') return
+      if (row?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
+      const status = row?.outcome === 'started' ? 'already received by a worker' : 'already ended or in troubleshooting'
+      throw new HoldfastError('HF_WRONG_STATUS', { what: 'command', id, status, operation: 'cancelled' })
+    },
+  }
+}
+
+const FILTERS = ['domain', 'type', 'status', 'correlationId', 'batchId', 'since', 'until', 'limit'] as const
+
+/** What the database would refuse in its own words. */
+function checkFilter(filter: Omit<Partial<CommandFilter>, 'commandId' | 'commandIds'>) {
+  const given = checkOptions('list', filter, FILTERS)
+  choiceOption('list', 'status', given.status, commandStatuses, { default: undefined })
+  for (const name of ['correlationId', 'batchId'] as const) {
+    if (given[name] !== undefined) parseId(`list: ${name}`, given[name])
+  }
+  for (const name of ['since', 'until'] as const) dateOption('list', name, given[name], { default: undefined })
+  return { limit: integerOption('list', 'limit', given.limit, { min: 1, default: 100 }) }
+}
+
+const cancelStatement = {
+  name: 'commands.cancel',
+  text: 'select holdfast.cancel_command($1, $2, $3, $4) as outcome',
+}

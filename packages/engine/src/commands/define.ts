@@ -1,0 +1,106 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { unstorableIn } from '../kernel/codec/storable-text.js'
+import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { ClassifyOptions } from '../kernel/failure/classify.js'
+import {
+  checkMaxAttempts,
+  normalizeRetryPolicy,
+  type RetryPolicy,
+  type RetryPolicyInput,
+} from '../kernel/retry/retry-policy.js'
+import { describe } from '../kernel/validation/describe.js'
+import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
+import { checkSchema } from '../kernel/validation/schema.js'
+
+type Classify = NonNullable<ClassifyOptions['classify']>
+
+export interface CommandOptions<Data extends StandardSchemaV1, Result extends StandardSchemaV1> {
+  /** Any Standard Schema (zod, valibot, arktype). Data is parsed once, when it is sent. */
+  readonly data?: Data
+  readonly result?: Result
+  /** Raise it when the schema changes: data that was sent under another version is parsed again by the worker. */
+  readonly version?: number
+  /** How often a handler is called at most, the first call included; the worker's unless given. */
+  readonly maxAttempts?: number
+  readonly retry?: RetryPolicyInput
+  /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
+  readonly timeout?: Duration
+  /** Tells the kind of errors that do not say it themselves. */
+  readonly classifyError?: Classify
+}
+
+/** A kind of command: what is sent, what comes back. `Input` is what senders give, `Data` what handlers get. */
+export interface CommandDefinition<Input = never, Data = unknown, Result = unknown> {
+  readonly domain: string
+  readonly type: string
+  readonly version: number
+  readonly dataSchema: StandardSchemaV1<unknown, Data> | undefined
+  readonly resultSchema: StandardSchemaV1<unknown, Result> | undefined
+  readonly maxAttempts: number | undefined
+  readonly retry: RetryPolicy | undefined
+  readonly timeoutMs: number | undefined
+  readonly classifyError: Classify | undefined
+  /** Never there; carries the sender's type, so that a definition which asks for less fits where more is given. */
+  readonly accepts?: (input: Input) => void
+}
+
+/** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
+export const LONGEST_TIMER = '24d'
+
+const KNOWN_OPTIONS = ['data', 'result', 'version', 'maxAttempts', 'retry', 'timeout', 'classifyError'] as const
+
+/**
+ * Declares a command of a domain. Its types flow to whoever sends and whoever handles it.
+ *
+ * @example
+ * const BookRisk = defineCommand('payments', 'BookRisk', {
+ *   data: z.object({ paymentId: z.string(), amount: z.number() }),
+ *   result: z.object({ reference: z.string() }),
+ *   maxAttempts: 5,
+ * })
+ */
+export function defineCommand<
+  Data extends StandardSchemaV1 = StandardSchemaV1<unknown>,
+  Result extends StandardSchemaV1 = StandardSchemaV1<unknown>,
+>(
+  domain: string,
+  type: string,
+  options: CommandOptions<Data, Result> = {},
+): CommandDefinition<
+  StandardSchemaV1.InferInput<Data>,
+  StandardSchemaV1.InferOutput<Data>,
+  StandardSchemaV1.InferOutput<Result>
+> {
+  const where = `defineCommand ${domain}/${type}`
+  const given = checkOptions(where, options, KNOWN_OPTIONS)
+  checkType(where, type)
+  return {
+    domain,
+    type,
+    version: integerOption(where, 'version', given.version, { min: 1, max: 1_000_000_000, default: 1 }),
+    dataSchema: schemaOption(where, 'data', options.data),
+    resultSchema: schemaOption(where, 'result', options.result),
+    maxAttempts: options.maxAttempts === undefined ? undefined : checkMaxAttempts(where, options.maxAttempts),
+    retry: options.retry === undefined ? undefined : normalizeRetryPolicy(options.retry, where),
+    timeoutMs: durationOption(where, 'timeout', given.timeout, { min: '1ms', max: LONGEST_TIMER, default: undefined }),
+    classifyError: options.classifyError,
+  }
+}
+
+function schemaOption<Output>(
+  where: string,
+  name: string,
+  schema: StandardSchemaV1<unknown, Output> | StandardSchemaV1 | undefined,
+): StandardSchemaV1<unknown, Output> | undefined {
+  if (schema === undefined) return undefined
+  // checkSchema only looks whether it is one; the type is the caller's.
+  checkSchema(where, name, schema)
+  return schema as StandardSchemaV1<unknown, Output>
+}
+
+function checkType(where: string, type: unknown): void {
+  if (typeof type === 'string' && type.trim() !== '' && type.length <= 200 && !unstorableIn(type)) return
+  const problem = `must be a text of 1 to 200 characters, not ${describe(type)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'type', problem })
+}

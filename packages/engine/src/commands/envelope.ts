@@ -1,0 +1,83 @@
+import type { Codec } from '../kernel/codec/codec.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { newId, parseId } from '../kernel/ids/id.js'
+import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import { queueNameFor } from '../queue/index.js'
+import type { CommandDefinition } from './define.js'
+import type { SendOptions } from './send-options.js'
+
+/** A command on its way to `holdfast.send_commands`, as JSON. */
+export interface Envelope {
+  readonly commandId: string
+  readonly domain: string
+  readonly queue: string
+  readonly ignoreDuplicate: boolean
+  readonly json: string
+}
+
+export const SEND_OPTIONS = [
+  'commandId',
+  'correlationId',
+  'replyTo',
+  'maxAttempts',
+  'delay',
+  'runAt',
+  'batchId',
+  'ifExists',
+  'transaction',
+] as const satisfies readonly (keyof SendOptions)[]
+
+/** Checks data and options where they enter, and nothing of them again (K-10, K-13). */
+export async function sealEnvelope<Input>(
+  definition: CommandDefinition<Input>,
+  input: Input,
+  options: SendOptions,
+  { codec, queue, schema, where }: { codec: Codec; queue: string; schema: string; where: string },
+): Promise<Envelope> {
+  const { domain, type } = definition
+  checkOptions(where, options, SEND_OPTIONS)
+  const commandId = options.commandId === undefined ? newId() : parseId(`${where}: commandId`, options.commandId)
+  const ifExists = choiceOption(where, 'ifExists', options.ifExists, ['refuse', 'ignore'], { default: 'refuse' })
+  const data = await parseWith(definition.dataSchema, input, where)
+  const encoded = codec.encode(data)
+  const request = {
+    type,
+    command_id: commandId,
+    correlation_id:
+      options.correlationId === undefined ? null : parseId(`${where}: correlationId`, options.correlationId),
+    reply_to: options.replyTo === undefined ? null : queueNameFor(schema, options.replyTo),
+    max_attempts:
+      integerOption(where, 'maxAttempts', options.maxAttempts, { min: 1, max: 1_000_000_000, default: undefined }) ??
+      null,
+    batch_id: options.batchId === undefined ? null : parseId(`${where}: batchId`, options.batchId),
+    version: definition.version,
+    token: newId(),
+    notes: encoded.notes,
+    ...dueOf(where, options),
+  }
+  // The data is JSON already; it is put in rather than parsed and written again.
+  const json = `${JSON.stringify(request).slice(0, -1)},"data":${encoded.json}}`
+  return { commandId, domain, queue, ignoreDuplicate: ifExists === 'ignore', json }
+}
+
+function dueOf(where: string, { delay, runAt }: SendOptions): { delay_ms?: number; run_at?: string } {
+  if (delay !== undefined && runAt !== undefined) {
+    throw new HoldfastError('HF_INVALID_OPTION', {
+      where,
+      option: 'runAt',
+      problem: 'goes without `delay`: give one of them',
+    })
+  }
+  if (delay !== undefined) return { delay_ms: durationOption(where, 'delay', delay) }
+  const at = dateOption(where, 'runAt', runAt, { default: undefined })
+  if (at === undefined) return {}
+  const run_at = at.toISOString()
+  // Years beyond 9999 or before 0 are written with a sign, which PostgreSQL does not read.
+  if (/^\d{4}-/.test(run_at)) return { run_at }
+  throw new HoldfastError('HF_INVALID_OPTION', {
+    where,
+    option: 'runAt',
+    problem: `must be within the years 0 to 9999, not ${run_at}`,
+  })
+}

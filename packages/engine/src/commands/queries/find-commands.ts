@@ -1,0 +1,106 @@
+import type { Codec } from '../../kernel/codec/codec.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import type { CommandStatus } from '../states.js'
+import { decodeOrRaw } from './decode-or-raw.js'
+
+/** A command as it stands. */
+export interface CommandRecord {
+  readonly commandId: string
+  readonly domain: string
+  readonly type: string
+  readonly status: CommandStatus
+  /** How often it was received. */
+  readonly attempts: number
+  readonly maxAttempts: number | null
+  readonly correlationId: string | null
+  readonly replyTo: string | null
+  readonly batchId: string | null
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  /** When it is due next (a delay, a retry), or when its lease ends; null when it has ended. */
+  readonly dueAt: Date | null
+  readonly data: unknown
+  readonly result: unknown
+  readonly error: { readonly kind: string; readonly code: string; readonly message: string } | null
+}
+
+export interface CommandFilter {
+  readonly commandId?: string
+  readonly commandIds?: readonly string[]
+  readonly domain?: string
+  readonly type?: string
+  readonly status?: CommandStatus
+  readonly correlationId?: string
+  readonly batchId?: string
+  readonly since?: Date
+  readonly until?: Date
+  readonly limit: number
+}
+
+interface Row {
+  command_id: string
+  domain: string
+  type: string
+  status: CommandStatus
+  attempts: number
+  read_ct: number | null
+  max_attempts: number | null
+  correlation_id: string | null
+  reply_to: string | null
+  batch_id: string | null
+  created_at: string
+  updated_at: string
+  vt: string | null
+  data: unknown
+  notes: Record<string, string> | null
+  result: unknown
+  result_notes: Record<string, string> | null
+  error_kind: string | null
+  error_code: string | null
+  error_message: string | null
+}
+
+export async function findCommands(executor: Executor, codec: Codec, filter: CommandFilter): Promise<CommandRecord[]> {
+  const request = {
+    command_id: filter.commandId,
+    command_ids: filter.commandIds,
+    domain: filter.domain,
+    type: filter.type,
+    status: filter.status,
+    correlation_id: filter.correlationId,
+    batch_id: filter.batchId,
+    since: filter.since,
+    until: filter.until,
+    limit: filter.limit,
+  }
+  const rows = await executor.run<{ row: Row }>(statement, [JSON.stringify(request)])
+  return rows.map(({ row }) => toRecord(row, codec))
+}
+
+function toRecord(row: Row, codec: Codec): CommandRecord {
+  return {
+    commandId: row.command_id,
+    domain: row.domain,
+    type: row.type,
+    status: row.status,
+    attempts: Math.max(row.attempts, row.read_ct ?? 0),
+    maxAttempts: row.max_attempts,
+    correlationId: row.correlation_id,
+    replyTo: row.reply_to,
+    batchId: row.batch_id,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+    dueAt: row.vt === null ? null : new Date(row.vt),
+    data: decodeOrRaw(codec, row.data, row.notes),
+    result: decodeOrRaw(codec, row.result, row.result_notes),
+    error:
+      row.error_code === null
+        ? null
+        : { kind: row.error_kind ?? '', code: row.error_code, message: row.error_message ?? '' },
+  }
+}
+
+const statement = {
+  name: 'commands.find',
+  text: 'select row from holdfast.find_commands($1::text::jsonb) as row',
+}

@@ -1,0 +1,56 @@
+import type { Executor } from '../../kernel/database/executor.js'
+
+/** The end of one attempt, behind the fence of its message (C-08). */
+export interface FinishWrite {
+  readonly messageId: string
+  readonly attempt: number
+  readonly commandId: string
+  readonly token: string
+  readonly end: AttemptEnd
+}
+
+export type AttemptEnd =
+  | { readonly outcome: 'COMPLETED'; readonly json: string; readonly notes: object | null }
+  | { readonly outcome: 'RETRY'; readonly delayMs: number; readonly failure: FailureRow }
+  | { readonly outcome: 'FAILED' | 'TSQ'; readonly failure: FailureRow }
+
+interface FailureRow {
+  readonly kind: string
+  readonly code: string
+  readonly message: string
+  readonly fingerprint: string
+}
+
+export type FinishAnswer = 'done' | 'lost' | 'held'
+
+const ANSWERS: readonly FinishAnswer[] = ['done', 'lost', 'held']
+
+export async function finishCommands(
+  executor: Executor,
+  queue: string,
+  domain: string,
+  writes: readonly FinishWrite[],
+): Promise<FinishAnswer[]> {
+  const [row] = await executor.run<{ answers: number[] }>(statement, [
+    queue,
+    domain,
+    `[${writes.map(toJson).join(',')}]`,
+  ])
+  return (row?.answers ?? []).map((answer) => ANSWERS[answer] ?? 'lost')
+}
+
+function toJson({ messageId, attempt, commandId, token, end }: FinishWrite): string {
+  const row = { msg_id: messageId, read_ct: attempt, command_id: commandId, token, outcome: end.outcome }
+  if (end.outcome === 'COMPLETED') {
+    // The result is JSON already.
+    return `${JSON.stringify({ ...row, result_notes: end.notes }).slice(0, -1)},"result":${end.json}}`
+  }
+  const { kind, code, message, fingerprint } = end.failure
+  const error = { error_kind: kind, error_code: code, error_message: message, fingerprint }
+  return JSON.stringify({ ...row, ...error, ...(end.outcome === 'RETRY' ? { delay_ms: end.delayMs } : {}) })
+}
+
+const statement = {
+  name: 'commands.finish',
+  text: 'select holdfast.finish_commands($1, $2, $3::text::jsonb) as answers',
+}

@@ -1,0 +1,51 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { Claimed, ClaimRequest } from '../../kernel/work/source.js'
+
+/** A received command as the database tells it; `id` is its message's, `epoch` how often that was read. */
+export interface ReceivedCommand extends Claimed {
+  readonly commandId: string
+  readonly correlationId: string | null
+  readonly replyTo: string | null
+  readonly batchId: string | null
+  readonly maxAttempts: number | null
+  readonly createdAt: string
+  readonly data: unknown
+  readonly notes: Record<string, string> | null
+  /** The version of the definition under which it was parsed; null when a foreign client sent it. */
+  readonly version: number | null
+}
+
+export interface Received {
+  readonly items: readonly ReceivedCommand[]
+  readonly marks: readonly { readonly type: string; readonly mark: number }[]
+  readonly nextDueMs: number | null
+  /** Messages that were no commands, archived. */
+  readonly notOurs: number
+}
+
+export async function receiveCommands(
+  executor: Executor,
+  queue: string,
+  domain: string,
+  { lanes, worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest,
+): Promise<Received> {
+  const [row] = await executor.run<Received>(statement, [
+    queue,
+    domain,
+    lanes.map((lane) => lane.type),
+    lanes.map((lane) => lane.from),
+    worker,
+    limit,
+    leaseMs,
+    spareLeased,
+    ceilingMs,
+  ])
+  return row ?? { items: [], marks: [], nextDueMs: null, notOurs: 0 }
+}
+
+const statement = {
+  name: 'commands.receive',
+  text: `
+    select items, marks, next_due_ms as "nextDueMs", not_ours as "notOurs"
+    from holdfast.receive_commands($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+}

@@ -1,0 +1,47 @@
+import type { Executor, Statement } from '../../kernel/database/executor.js'
+import type { Envelope } from '../envelope.js'
+
+export type SendOutcome = 'sent' | 'duplicate' | 'queue gone' | 'reply queue gone' | 'batch closed'
+
+/** Sends a batch of commands in one statement; answers in their order. For a transaction of its own or the caller's. */
+export function sendCommands(executor: Executor, envelopes: readonly Envelope[]): Promise<SendOutcome[]> {
+  return send(executor, sendStatement, envelopes)
+}
+
+/** The same for the group commit, which waits for nobody's open transaction. */
+export function flushSends(executor: Executor, envelopes: readonly Envelope[]): Promise<SendOutcome[]> {
+  return send(executor, flushStatement, envelopes)
+}
+
+async function send(executor: Executor, statement: Statement, envelopes: readonly Envelope[]): Promise<SendOutcome[]> {
+  const rows = await executor.run<RefusedRow>(statement, [requestOf(envelopes)])
+  const refused = new Map(rows.map(({ in_domain: domain, id, outcome }) => [`${domain} ${id}`, outcome]))
+  return envelopes.map(({ domain, commandId }) => refused.get(`${domain} ${commandId}`) ?? 'sent')
+}
+
+interface RefusedRow {
+  readonly in_domain: string
+  readonly id: string
+  readonly outcome: SendOutcome
+}
+
+/** One part per domain; the commands are JSON already. */
+function requestOf(envelopes: readonly Envelope[]): string {
+  const parts = new Map<string, { readonly head: string; readonly commands: string[] }>()
+  for (const { domain, queue, json } of envelopes) {
+    const part = parts.get(domain) ?? { head: JSON.stringify({ queue, domain }).slice(0, -1), commands: [] }
+    part.commands.push(json)
+    parts.set(domain, part)
+  }
+  return `[${[...parts.values()].map(({ head, commands }) => `${head},"commands":[${commands.join(',')}]}`).join(',')}]`
+}
+
+const sendStatement = {
+  name: 'commands.send',
+  text: 'select in_domain, id, outcome from holdfast.send_commands($1::text::jsonb)',
+}
+
+const flushStatement = {
+  name: 'commands.flush-sends',
+  text: 'select in_domain, id, outcome from holdfast.flush_sends($1::text::jsonb)',
+}

@@ -1,0 +1,228 @@
+import { randomUUID } from 'node:crypto'
+import { countStatements, openTestBus, type TestBus } from '@holdfast/testing'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { defineCommand } from './define.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const book = (domain: string) => defineCommand(domain, 'Book', { data: z.object({ amount: z.number() }) })
+const messages = (domain: string) =>
+  bus.sql<{ msg_id: string; vt: Date; message: Record<string, unknown> }>(
+    `select msg_id, vt, message from pgmq."q_${domain}__commands" order by msg_id`,
+  )
+const commandCount = async (domain: string) => {
+  const [row] = await bus.sql<{ count: number }>('select count(*)::int from holdfast.command where domain = $1', [
+    domain,
+  ])
+  return row?.count
+}
+const inTransaction = async <T>(work: (client: pg.Client) => Promise<T>, end: 'commit' | 'rollback'): Promise<T> => {
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  try {
+    await client.query('begin')
+    const answer = await work(client)
+    await client.query(end)
+    return answer
+  } finally {
+    await client.end()
+  }
+}
+
+test('C-01 send writes the command, its SENT audit and its message, in the form of the specification', async () => {
+  await bus.hf.queues.create('payments__replies')
+  const correlationId = randomUUID()
+  const id = await bus.hf.send(book('payments'), { amount: 7 }, { correlationId, replyTo: 'payments__replies' })
+  expect((await messages('payments')).map(({ message }) => message)).toEqual([
+    {
+      domain: 'payments',
+      command_type: 'Book',
+      command_id: id,
+      correlation_id: correlationId,
+      data: { amount: 7 },
+      reply_to: 'payments__replies',
+    },
+  ])
+  expect(await bus.hf.commands.get({ domain: 'payments' }, id)).toMatchObject({
+    status: 'PENDING',
+    attempts: 0,
+    correlationId,
+    replyTo: 'payments__replies',
+    data: { amount: 7 },
+    audit: [{ event: 'SENT', detail: { domain: 'payments', type: 'Book' } }],
+  })
+})
+
+test('C-01 a send is one statement, and fifty at the same moment are a few', async () => {
+  const counter = countStatements()
+  const counted = await openTestBus({ faults: counter.faults })
+  const Book = book('counted')
+  await counted.hf.send(Book, { amount: 0 })
+  const before = counter.total()
+  await counted.hf.send(Book, { amount: 1 })
+  expect(counter.total() - before).toBe(1)
+  await Promise.all(Array.from({ length: 50 }, (_, amount) => counted.hf.send(Book, { amount })))
+  expect(counter.total() - before).toBeLessThan(10)
+  await counted.close()
+})
+
+test('C-02 delay and runAt hide the message until then, and a time that has passed is now', async () => {
+  const Book = book('later')
+  const now = async () => (await bus.sql<{ now: Date }>('select holdfast.now() as now'))[0]?.now.getTime() ?? 0
+  const before = await now()
+  await bus.hf.send(Book, { amount: 1 }, { delay: '10m' })
+  await bus.hf.send(Book, { amount: 2 }, { runAt: new Date('2040-01-01T00:00:00Z') })
+  await bus.hf.send(Book, { amount: 3 }, { runAt: '2040-01-01T02:00:00+01:00' })
+  await bus.hf.send(Book, { amount: 4 }, { runAt: new Date('2001-01-01T00:00:00Z') })
+  const after = await now()
+  const [delayed, at, text, past] = (await messages('later')).map(({ vt }) => vt.getTime())
+  expect(delayed).toBeGreaterThanOrEqual(before + 600_000)
+  expect(delayed).toBeLessThanOrEqual(after + 600_000)
+  expect(at).toBe(Date.parse('2040-01-01T00:00:00Z'))
+  expect(text).toBe(Date.parse('2040-01-01T01:00:00Z'))
+  // Not 2001: workers look from where they last were, and would find it only with their next full look.
+  expect(past).toBeGreaterThanOrEqual(before)
+})
+
+test('C-02 a delayed command runs when its time has come and not before', async () => {
+  const Book = book('clocked')
+  const seen: number[] = []
+  const clocked = await openTestBus()
+  await clocked.work(Book, ({ amount }) => void seen.push(amount))
+  const later = await clocked.hf.send(Book, { amount: 2 }, { delay: '1h' })
+  await clocked.hf.commands.result(Book, await clocked.hf.send(Book, { amount: 1 }))
+  expect(seen).toEqual([1])
+  await clocked.moveClock(3_600_000)
+  await clocked.hf.commands.result(Book, later)
+  expect(seen).toEqual([1, 2])
+  await clocked.close()
+})
+
+test('C-03 sendMany sends thousands and answers their ids in order', async () => {
+  const Book = book('bulk')
+  const commands = Array.from({ length: 2_500 }, (_, amount) => ({ data: { amount } }))
+  const ids = await bus.hf.sendMany(Book, commands)
+  expect(new Set(ids).size).toBe(2_500)
+  expect(await messages('bulk')).toHaveLength(2_500)
+  expect((await bus.hf.commands.get(Book, ids[1_234] ?? '')).data).toEqual({ amount: 1_234 })
+})
+
+test('C-03 one refused command refuses the whole call and is named', async () => {
+  const Book = book('all-or-none')
+  const taken = await bus.hf.send(Book, { amount: 0 })
+  const commands = Array.from({ length: 1_500 }, (_, amount) => ({ data: { amount } }))
+  await expect(bus.hf.sendMany(Book, [...commands, { data: { amount: 1 }, commandId: taken }])).rejects.toMatchObject({
+    code: 'HF_DUPLICATE_COMMAND',
+    details: { commandId: taken, domain: 'all-or-none' },
+  })
+  const bad = [{ data: { amount: 1 } }, { data: { amount: 'x' as unknown as number } }]
+  await expect(bus.hf.sendMany(Book, bad)).rejects.toMatchObject({
+    code: 'HF_INVALID_DATA',
+    message: expect.stringMatching(/commands\[1\].*\$\.amount/),
+  })
+  expect(await commandCount('all-or-none')).toBe(1)
+  expect(await messages('all-or-none')).toHaveLength(1)
+})
+
+test('C-03 the same id twice in one call is refused', async () => {
+  const commandId = randomUUID()
+  const twice = [1, 2].map((amount) => ({ data: { amount }, commandId }))
+  await expect(bus.hf.sendMany(book('twice'), twice)).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
+})
+
+test('C-03 inside a transaction of yours sendMany is all or none, and the transaction goes on', async () => {
+  const Book = book('savepoint')
+  const taken = await bus.hf.send(Book, { amount: 0 })
+  await inTransaction(async (transaction) => {
+    const commands = [{ data: { amount: 1 } }, { data: { amount: 2 }, commandId: taken }]
+    await expect(bus.hf.sendMany(Book, commands, { transaction })).rejects.toMatchObject({
+      code: 'HF_DUPLICATE_COMMAND',
+    })
+    await bus.hf.sendMany(Book, [{ data: { amount: 3 } }, { data: { amount: 4 } }], { transaction })
+  }, 'commit')
+  expect((await messages('savepoint')).map(({ message }) => message['data'])).toEqual([
+    { amount: 0 },
+    { amount: 3 },
+    { amount: 4 },
+  ])
+})
+
+test('C-04 a duplicate id is refused and enqueues nothing, or is ignored where that is asked for', async () => {
+  const Book = book('once')
+  const commandId = await bus.hf.send(Book, { amount: 1 })
+  await expect(bus.hf.send(Book, { amount: 2 }, { commandId })).rejects.toMatchObject({
+    code: 'HF_DUPLICATE_COMMAND',
+    status: 409,
+    message: expect.stringContaining(commandId),
+  })
+  expect(await bus.hf.send(Book, { amount: 2 }, { commandId, ifExists: 'ignore' })).toBe(commandId)
+  expect(await messages('once')).toHaveLength(1)
+  expect(await bus.events(commandId)).toEqual(['SENT'])
+})
+
+test('C-04 of fifty senders of one id at once, one sends', async () => {
+  const Book = book('racing')
+  const commandId = randomUUID()
+  const answers = await Promise.allSettled(
+    Array.from({ length: 50 }, (_, amount) => bus.hf.send(Book, { amount }, { commandId })),
+  )
+  expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect(await messages('racing')).toHaveLength(1)
+})
+
+test('C-04 the same id is another command in another domain', async () => {
+  const commandId = await bus.hf.send(book('here'), { amount: 1 })
+  expect(await bus.hf.send(book('there'), { amount: 1 }, { commandId })).toBe(commandId)
+})
+
+test('C-04 a duplicate inside a transaction of yours leaves the transaction usable', async () => {
+  const Book = book('inside')
+  const commandId = await bus.hf.send(Book, { amount: 1 })
+  await inTransaction(async (transaction) => {
+    await expect(bus.hf.send(Book, { amount: 2 }, { commandId, transaction })).rejects.toMatchObject({
+      code: 'HF_DUPLICATE_COMMAND',
+    })
+    await bus.hf.send(Book, { amount: 2 }, { commandId, transaction, ifExists: 'ignore' })
+    await bus.hf.send(Book, { amount: 3 }, { transaction })
+  }, 'commit')
+  expect((await messages('inside')).map(({ message }) => message['data'])).toEqual([{ amount: 1 }, { amount: 3 }])
+})
+
+test('K-15 a send inside a transaction is sent by its commit and by nothing else', async () => {
+  const Book = book('outbox')
+  const gone = await inTransaction((transaction) => bus.hf.send(Book, { amount: 1 }, { transaction }), 'rollback')
+  expect(await messages('outbox')).toEqual([])
+  expect(await bus.events(gone)).toEqual([])
+  const sent = await inTransaction((transaction) => bus.hf.send(Book, { amount: 1 }, { transaction }), 'commit')
+  expect((await messages('outbox')).map(({ message }) => message['command_id'])).toEqual([sent])
+})
+
+test('K-15 a pool given as the transaction is refused', async () => {
+  const pool = new pg.Pool({ connectionString: bus.connectionString })
+  await expect(bus.hf.send(book('pooled'), { amount: 1 }, { transaction: pool })).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+    message: expect.stringContaining('pool'),
+  })
+  await pool.end()
+})
+
+test('C-04 an id that an open transaction has sent too waits for it, and disturbs nobody else', async () => {
+  const Book = book('held')
+  const commandId = randomUUID()
+  await bus.hf.send(Book, { amount: 0 })
+  let second: Promise<unknown> = Promise.resolve()
+  await inTransaction(async (transaction) => {
+    await bus.hf.send(Book, { amount: 1 }, { commandId, transaction })
+    second = bus.hf.send(Book, { amount: 2 }, { commandId }).catch((error) => error)
+    const others = Array.from({ length: 20 }, (_, amount) => bus.hf.send(Book, { amount }))
+    expect(await Promise.all(others)).toHaveLength(20)
+  }, 'commit')
+  expect(await second).toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
+  expect(await messages('held')).toHaveLength(22)
+})

@@ -1,0 +1,198 @@
+import { holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineCommand } from './define.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+  await bus.sql('create table booking (command_id uuid, note text)')
+})
+afterAll(() => bus.close())
+
+const bookings = async (id: string) => {
+  const rows = await bus.sql<{ note: string }>('select note from booking where command_id = $1 order by note', [id])
+  return rows.map(({ note }) => note)
+}
+const book = 'insert into booking values ($1, $2)'
+
+test('C-06 the rows of a handler commit together with the completion of its command', async () => {
+  const Do = defineCommand('tx', 'Do')
+  await bus.work(Do, (_, ctx) =>
+    ctx.transaction(async (tx) => {
+      await tx.query(book, [ctx.commandId, 'once'])
+      return { reference: ctx.commandId }
+    }),
+  )
+  const id = await bus.hf.send(Do, null)
+  expect(await bus.hf.commands.result(Do, id)).toEqual({ reference: id })
+  expect(await bookings(id)).toEqual(['once'])
+  const [row] = await bus.sql<{ together: boolean }>(
+    `select booking.xmin::text = command.xmin::text as together
+     from booking join holdfast.command using (command_id) where command_id = $1`,
+    [id],
+  )
+  expect(row?.together).toBe(true)
+  expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
+})
+
+test('C-06 what throws rolls its rows back, and the next attempt writes them once', async () => {
+  const Do = defineCommand('tx-again', 'Do', { retry: ['1ms'] })
+  await bus.work(Do, (_, ctx) =>
+    ctx.transaction(async (tx) => {
+      await tx.query(book, [ctx.commandId, `attempt ${ctx.attempt}`])
+      if (ctx.attempt === 1) throw new Error('after the insert')
+      return null
+    }),
+  )
+  const id = await bus.hf.send(Do, null)
+  await bus.hf.commands.result(Do, id)
+  expect(await bookings(id)).toEqual(['attempt 2'])
+  expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
+})
+
+test('C-06 what the handler does after its transaction changes nothing', async () => {
+  const Do = defineCommand('tx-after', 'Do')
+  await bus.work(Do, async (_, ctx) => {
+    await ctx.transaction(async () => 'from the transaction')
+    throw new Error('too late to fail')
+  })
+  const id = await bus.hf.send(Do, null)
+  expect(await bus.hf.commands.result(Do, id)).toBe('from the transaction')
+  expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
+})
+
+test('C-06 a second transaction of one attempt is refused and leaves nothing', async () => {
+  const Do = defineCommand('tx-twice', 'Do')
+  let second: unknown
+  await bus.work(Do, async (_, ctx) => {
+    const write = (note: string) =>
+      ctx.transaction(async (tx) => {
+        await tx.query(book, [ctx.commandId, note])
+        return note
+      })
+    await write('first')
+    second = await write('second').catch((error) => error)
+    return 'ignored'
+  })
+  const id = await bus.hf.send(Do, null)
+  expect(await bus.hf.commands.result(Do, id)).toBe('first')
+  await waitFor('the second was tried', () => second)
+  expect(second).toMatchObject({ code: 'HF_LEASE_LOST' })
+  expect(await bookings(id)).toEqual(['first'])
+})
+
+test('C-06 with its lease lost, an attempt writes nothing', async () => {
+  const Do = defineCommand('tx-lost', 'Do')
+  let outcome: unknown
+  await bus.work(Do, async (_, ctx) => {
+    if (ctx.attempt > 1) return 'the second'
+    // Somebody else receives it meanwhile: the message is read once more.
+    await bus.sql('update pgmq."q_tx-lost__commands" set read_ct = read_ct + 1, vt = holdfast.now()')
+    outcome = await ctx.transaction((tx) => tx.query(book, [ctx.commandId, 'zombie'])).catch((error) => error)
+    return 'the zombie'
+  })
+  const id = await bus.hf.send(Do, null)
+  expect(await bus.hf.commands.result(Do, id)).toBe('the second')
+  await waitFor('the first was refused', () => outcome)
+  expect(outcome).toMatchObject({ code: 'HF_LEASE_LOST' })
+  expect(await bookings(id)).toEqual([])
+})
+
+test('C-06 whoever was frozen while another finished cannot finish again', async () => {
+  const gate = holdAt('before commands.finish')
+  const frozen = await openTestBus({ connectionString: bus.connectionString, faults: gate.faults })
+  const Do = defineCommand('zombie', 'Do')
+  const zombie = await frozen.work(Do, () => 'the zombie', { concurrency: 1 })
+  const id = await bus.hf.send(Do, null)
+  await gate.reached
+  await bus.sql('update pgmq.q_zombie__commands set vt = holdfast.now()')
+  await bus.work(Do, () => 'the successor')
+  expect(await bus.hf.commands.result(Do, id)).toBe('the successor')
+  gate.release()
+  await zombie.stop()
+  expect((await bus.hf.commands.get(Do, id)).result).toBe('the successor')
+  expect((await bus.events(id)).filter((event) => event === 'COMPLETED')).toHaveLength(1)
+  await frozen.close()
+})
+
+test('C-06 a handler whose time was up can no longer complete its command', async () => {
+  const Do = defineCommand('tx-late', 'Do', { timeout: '20ms', retry: ['10m'] })
+  let late: unknown
+  await bus.work(Do, async (_, ctx) => {
+    await waitFor('the retry is scheduled', async () => (await bus.events(ctx.commandId)).includes('RETRY_SCHEDULED'))
+    late = await ctx.transaction((tx) => tx.query(book, [ctx.commandId, 'late'])).catch((error) => error)
+  })
+  const id = await bus.hf.send(Do, null)
+  await waitFor('the handler went on', () => late)
+  expect(late).toMatchObject({ code: 'HF_LEASE_LOST' })
+  expect(await bookings(id)).toEqual([])
+  expect((await bus.hf.commands.get(Do, id)).status).toBe('PENDING')
+})
+
+test('C-06 heartbeats pass over a message that its own transaction holds', async () => {
+  const Do = defineCommand('tx-long', 'Do')
+  const other = await openTestBus({ connectionString: bus.connectionString })
+  const worker = await bus.work(
+    Do,
+    (_, ctx) =>
+      ctx.transaction(async (tx) => {
+        // Three leases long; other workers look for expired ones all the while.
+        await tx.query('select pg_sleep(0.4)')
+        return ctx.attempt
+      }),
+    { lease: '120ms' },
+  )
+  await other.work(Do, () => 'stolen', { lease: '120ms' })
+  await other.hf.close()
+  const id = await bus.hf.send(Do, null)
+  expect(await bus.hf.commands.result(Do, id)).toBe(1)
+  expect(worker.isRunning).toBe(true)
+})
+
+test('K-15 commands sent inside the transaction of a handler go with it', async () => {
+  const First = defineCommand('chain', 'First', { retry: ['1ms'] })
+  const Second = defineCommand('chain', 'Second')
+  const sent: string[] = []
+  bus.hf.handle(Second, () => 'second')
+  await bus.work(First, (_, ctx) =>
+    ctx.transaction(async (transaction) => {
+      sent.push(await bus.hf.send(Second, null, { transaction }))
+      if (ctx.attempt === 1) throw new Error('not yet')
+      return 'first'
+    }),
+  )
+  await bus.hf.commands.result(First, await bus.hf.send(First, null))
+  const [never, once] = sent
+  expect(await bus.hf.commands.result(Second, once ?? '')).toBe('second')
+  await expect(bus.hf.commands.get(Second, never ?? '')).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+})
+
+test('C-06 a result that cannot be stored rolls the transaction back, and only that command fails', async () => {
+  const Do = defineCommand('tx-result', 'Do')
+  await bus.work(Do, (bad, ctx) =>
+    ctx.transaction(async (tx) => {
+      await tx.query(book, [ctx.commandId, 'x'])
+      return bad ? Symbol('no JSON') : 'fine'
+    }),
+  )
+  const bad = await bus.hf.send(Do, true)
+  const fine = await bus.hf.send(Do, false)
+  expect(await bus.hf.commands.result(Do, fine)).toBe('fine')
+  await waitFor(
+    'the bad one is in troubleshooting',
+    async () => (await bus.hf.troubleshooting.count({ domain: 'tx-result' })) === 1,
+  )
+  expect((await bus.hf.commands.get(Do, bad)).error).toMatchObject({ code: 'RESULT_NOT_ENCODABLE' })
+  expect(await bookings(bad)).toEqual([])
+})
+
+test('a pool of one connection is enough, also for a send inside a transaction of a handler', async () => {
+  const small = await openTestBus({ connectionString: bus.connectionString, poolSize: 1 })
+  const First = defineCommand('small', 'First')
+  const Second = defineCommand('small', 'Second')
+  small.hf.handle(Second, (data) => data)
+  await small.work(First, (_, ctx) => ctx.transaction((transaction) => small.hf.send(Second, 'on', { transaction })))
+  const second = await small.hf.commands.result(First, await small.hf.send(First, null))
+  expect(await small.hf.commands.result(Second, String(second))).toBe('on')
+  await small.close()
+})

@@ -1,0 +1,244 @@
+import { randomUUID } from 'node:crypto'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { PermanentError } from '../kernel/failure/failure-errors.js'
+import { type CommandDefinition, defineCommand } from './define.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const by = { actor: 'ann', reason: 'ticket 7' }
+const { list, count, groups } = {
+  list: (domain: string) => bus.hf.troubleshooting.list({ domain }),
+  count: (domain: string) => bus.hf.troubleshooting.count({ domain }),
+  groups: (domain: string) => bus.hf.troubleshooting.groups({ domain }),
+}
+/** Sends commands that fail, and waits until all are in troubleshooting. */
+async function troubled<Input>(command: CommandDefinition<Input>, data: readonly NoInfer<Input>[]): Promise<string[]> {
+  const ids = await bus.hf.sendMany(
+    command,
+    data.map((one) => ({ data: one })),
+  )
+  await waitFor('they are in troubleshooting', async () => (await count(command.domain)) === data.length)
+  return ids
+}
+const failing = (domain: string, message = (data: unknown) => `account ${String(data)} is locked`) => {
+  const Do = defineCommand(domain, 'Do')
+  return { Do, handler: (data: unknown) => Promise.reject(new PermanentError(message(data), { code: 'LOCKED' })) }
+}
+
+test('C-13 troubleshooting is listed with error and data, counted, and filtered by domain and type', async () => {
+  const { Do, handler } = failing('listed')
+  const Other = defineCommand('listed', 'Other')
+  bus.hf.handle(Other, handler)
+  await bus.work(Do, handler)
+  const [id] = await troubled(Do, [7])
+  await bus.hf.send(Other, 8)
+  await waitFor('both are there', async () => (await count('listed')) === 2)
+  expect((await list('listed')).find(({ commandId }) => commandId === id)).toMatchObject({
+    domain: 'listed',
+    type: 'Do',
+    attempts: 1,
+    data: 7,
+    batchId: null,
+    error: { kind: 'PERMANENT', code: 'LOCKED', message: 'account 7 is locked' },
+  })
+  expect(await bus.hf.troubleshooting.count({ domain: 'listed', type: 'Other' })).toBe(1)
+  expect(await bus.hf.troubleshooting.list({ domain: 'listed', limit: 1 })).toHaveLength(1)
+  expect(await list('nowhere')).toEqual([])
+})
+
+test('C-13 failures of one code and shape are one group, which can be listed by its fingerprint', async () => {
+  const { Do, handler } = failing('grouped', (n) => (Number(n) < 5 ? `account ${n} is locked` : 'the vault is closed'))
+  await bus.work(Do, handler)
+  await troubled(Do, [1, 2, 3, 9])
+  const [first, second] = await groups('grouped')
+  expect(first).toMatchObject({ count: 3, code: 'LOCKED', type: 'Do', example: expect.stringContaining('is locked') })
+  expect(second).toMatchObject({ count: 1, example: 'the vault is closed' })
+  const { fingerprint = '', oldest, newest } = first ?? {}
+  const alike = await bus.hf.troubleshooting.list({ domain: 'grouped', fingerprint })
+  expect(alike.map(({ data }) => data).toSorted()).toEqual([1, 2, 3])
+  expect(alike.map(({ since }) => since.getTime())).toContain(oldest?.getTime())
+  expect(newest?.getTime()).toBeGreaterThanOrEqual(oldest?.getTime() ?? Number.POSITIVE_INFINITY)
+})
+
+test('C-13 a retry begins again at the first attempt, and is audited with who and why', async () => {
+  const Do = defineCommand('retried', 'Do', { maxAttempts: 2, retry: ['1ms'] })
+  const attempts: number[] = []
+  await bus.work(Do, (_, ctx) => {
+    attempts.push(ctx.attempt)
+    if (attempts.length <= 3) throw new Error('not yet')
+    return 'done'
+  })
+  const [id = ''] = await troubled(Do, [1])
+  expect((await bus.hf.commands.get(Do, id)).attempts).toBe(2)
+  await bus.hf.troubleshooting.retry(Do, id, by)
+  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  expect(attempts).toEqual([1, 2, 1, 2])
+  expect(await count('retried')).toBe(0)
+  const { audit, error } = await bus.hf.commands.get(Do, id)
+  expect(audit.map(({ event }) => event).slice(4, 7)).toEqual(['MOVED_TO_TSQ', 'OPERATOR_RETRY', 'RECEIVED'])
+  expect(audit[5]).toMatchObject({
+    actor: 'ann',
+    reason: 'ticket 7',
+    before: { attempts: 2 },
+    after: { status: 'PENDING' },
+  })
+  expect(error).toBeNull()
+})
+
+test('C-13 a retry with edited data is checked by the schema, and the handler gets what was edited', async () => {
+  const Pay = defineCommand('edited', 'Pay', {
+    data: z.object({ iban: z.string().length(4), at: z.date().optional() }),
+  })
+  await bus.work(Pay, ({ iban, at }) => {
+    if (iban === 'BAD1') throw new PermanentError('unknown account')
+    return { iban, at }
+  })
+  const [id = ''] = await troubled(Pay, [{ iban: 'BAD1' }])
+  const wrong = { ...by, data: { iban: 'TOO LONG' } }
+  await expect(bus.hf.troubleshooting.retry(Pay, id, wrong)).rejects.toMatchObject({
+    code: 'HF_INVALID_DATA',
+    details: { path: '$.iban' },
+  })
+  expect(await count('edited')).toBe(1)
+  const at = new Date(0)
+  await bus.hf.troubleshooting.retry(Pay, id, { ...by, data: { iban: 'GOOD', at } })
+  expect(await bus.hf.commands.result(Pay, id)).toEqual({ iban: 'GOOD', at })
+  const { audit, data } = await bus.hf.commands.get(Pay, id)
+  expect(data).toEqual({ iban: 'GOOD', at })
+  expect(audit.find(({ event }) => event === 'OPERATOR_RETRY')).toMatchObject({
+    before: { data: { iban: 'BAD1' } },
+    after: { data: { iban: 'GOOD' } },
+  })
+})
+
+test('C-13 data edited without the definition is checked by the worker', async () => {
+  const Pay = defineCommand('edited-raw', 'Pay', { data: z.object({ iban: z.string().max(4) }) })
+  await bus.work(Pay, () => {
+    throw new PermanentError('unknown account')
+  })
+  const [id = ''] = await troubled(Pay, [{ iban: 'BAD1' }])
+  await bus.hf.troubleshooting.retry({ domain: 'edited-raw' }, id, { ...by, data: { iban: 'TOO LONG' } as never })
+  await waitFor('it is back', async () => (await list('edited-raw'))[0]?.error.code === 'INVALID_DATA')
+})
+
+test('C-13 an operator completes with a result or cancels; it ends so, and is audited', async () => {
+  const { Do, handler } = failing('ended')
+  await bus.work(Do, handler)
+  const [completed = '', cancelled = ''] = await troubled(Do, [1, 2])
+  await bus.hf.troubleshooting.complete(Do, completed, { ...by, result: { at: new Date(0) } })
+  expect(await bus.hf.commands.result(Do, completed)).toEqual({ at: new Date(0) })
+  await bus.hf.troubleshooting.cancel(Do, cancelled, by)
+  await expect(bus.hf.commands.result(Do, cancelled)).rejects.toMatchObject({
+    code: 'HF_COMMAND_NOT_COMPLETED',
+    details: { status: 'CANCELLED' },
+  })
+  expect(await bus.hf.commands.get(Do, completed)).toMatchObject({ status: 'COMPLETED', error: null })
+  expect((await bus.events(completed)).at(-1)).toBe('OPERATOR_COMPLETE')
+  expect((await bus.events(cancelled)).at(-1)).toBe('OPERATOR_CANCEL')
+  expect(await count('ended')).toBe(0)
+})
+
+test.each(['retry', 'cancel', 'complete'] as const)(
+  'C-13 %s is refused unless the command is in troubleshooting',
+  async (action) => {
+    const Do = defineCommand(`refused-${action}`, 'Do')
+    const pending = await bus.hf.send(Do, null)
+    const act = bus.hf.troubleshooting[action]
+    await expect(act(Do, pending, by)).rejects.toMatchObject({
+      code: 'HF_WRONG_STATUS',
+      message: expect.stringContaining(pending),
+    })
+    await expect(act(Do, randomUUID(), by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+    await expect(act({ domain: 'no-such-domain' }, pending, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+    await expect(act(Do, 'PAY-1', by)).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
+    await expect(act(Do, pending, { actor: 'ann', reason: ' ' })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
+    await bus.work(Do, () => 'done')
+    expect(await bus.hf.commands.result(Do, pending)).toBe('done')
+    await expect(act(Do, pending, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    expect(await bus.hf.commands.get(Do, pending)).toMatchObject({ status: 'COMPLETED', result: 'done' })
+  },
+)
+
+test('C-13 in bulk each gets its own answer', async () => {
+  const { Do, handler } = failing('bulk')
+  await bus.work(Do, handler)
+  const [one = '', two = '', three = ''] = await troubled(Do, [1, 2, 3])
+  const unknown = randomUUID()
+  expect(await bus.hf.troubleshooting.cancelMany(Do, [one, unknown], by)).toEqual([
+    { commandId: one, outcome: 'done' },
+    { commandId: unknown, outcome: 'unknown' },
+  ])
+  expect(await bus.hf.troubleshooting.completeMany(Do, [two, one], { ...by, result: 'by hand' })).toEqual([
+    { commandId: two, outcome: 'done' },
+    { commandId: one, outcome: 'not in troubleshooting' },
+  ])
+  expect(await bus.hf.troubleshooting.retryMany(Do, [three], by)).toEqual([{ commandId: three, outcome: 'done' }])
+  expect(await bus.hf.troubleshooting.retryMany(Do, [], by)).toEqual([])
+  expect((await bus.hf.commands.get(Do, two)).result).toBe('by hand')
+  await waitFor('the third is back', async () => (await count('bulk')) === 1)
+})
+
+test('C-13 of two operators who act at once, one is refused', async () => {
+  const { Do, handler } = failing('at-once')
+  await bus.work(Do, handler)
+  const [id = ''] = await troubled(Do, [1])
+  const answers = await Promise.allSettled([
+    bus.hf.troubleshooting.cancel(Do, id, by),
+    bus.hf.troubleshooting.complete(Do, id, by),
+  ])
+  expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  const operated = (await bus.events(id)).filter((event) => event.startsWith('OPERATOR_'))
+  expect(operated).toHaveLength(1)
+})
+
+test('C-13 listing troubleshooting does not walk through all commands', async () => {
+  const { Do, handler } = failing('indexed')
+  const Quiet = defineCommand('indexed', 'Quiet')
+  await bus.hf.sendMany(
+    Quiet,
+    Array.from({ length: 5_000 }, () => ({ data: null, delay: '1d' as const })),
+  )
+  await bus.work(Do, handler)
+  await troubled(Do, [1, 2])
+  await bus.sql('analyze holdfast.command, holdfast.command_trouble')
+  const scans = async () => {
+    const [row] = await bus.sql<{ seq: number; idx: number }>(
+      `select seq_scan::int as seq, idx_scan::int as idx from pg_stat_user_tables where relname = 'command'`,
+    )
+    return row ?? { seq: 0, idx: 0 }
+  }
+  await bus.hf.close()
+  bus = await openTestBus({ connectionString: bus.connectionString })
+  const before = await scans()
+  for (let time = 0; time < 20; time += 1) expect(await list('indexed')).toHaveLength(2)
+  // Connections report what they did when they close.
+  await bus.close()
+  bus = await openTestBus({ connectionString: bus.connectionString })
+  const after = await waitFor('the statistics are in', async () => {
+    const now = await scans()
+    return now.idx - before.idx >= 20 ? now : undefined
+  })
+  expect(after.seq - before.seq).toBeLessThan(20)
+})
+
+test('C-07 a command in troubleshooting is not received again', async () => {
+  const Do = defineCommand('left-alone', 'Do')
+  let calls = 0
+  await bus.work(Do, () => {
+    calls += 1
+    throw new PermanentError('no')
+  })
+  await troubled(Do, [1])
+  await bus.moveClock(24 * 3_600_000)
+  await bus.hf.commands.get(Do, (await list('left-alone'))[0]?.commandId ?? '')
+  const Probe = defineCommand('left-alone', 'Probe')
+  bus.hf.handle(Probe, () => 'seen')
+  await bus.hf.commands.result(Probe, await bus.hf.send(Probe, null))
+  expect(calls).toBe(1)
+})

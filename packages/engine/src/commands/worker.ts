@@ -1,0 +1,140 @@
+import { createBatcher } from '../kernel/batching/batcher.js'
+import { databaseUptimeMs } from '../kernel/clock/clock.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Executor } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Listener } from '../kernel/notify/listener.js'
+import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
+import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import { createExecutor } from './executor.js'
+import { type FinishWrite, finishCommands } from './queries/finish-commands.js'
+import type { HandlerRegistry } from './registry.js'
+import { commandSource } from './source.js'
+
+export interface CommandWorkerSettings {
+  readonly name: string
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly pollMs: number
+  readonly timeoutMs: number | undefined
+  readonly maxAttempts: number
+  readonly retry: RetryPolicy
+}
+
+interface Parts {
+  readonly db: Database
+  readonly queue: string
+  readonly registry: HandlerRegistry
+  readonly codec: Codec
+  readonly listener: Listener | undefined
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** How often a worker says which types it handles; a type that nobody names for an hour counts as unhandled (C-09). */
+const SEEN_EVERY = 60_000
+
+/** The loop of one domain's commands (C-05). */
+export function createCommandWorker(
+  domain: string,
+  settings: CommandWorkerSettings,
+  { db, queue, registry, codec, listener, logger, metrics }: Parts,
+): WorkLoop {
+  const types = () => registry.types(domain)
+  const source = commandSource(db, { domain, queue, types, metrics })
+  const finishes = createBatcher<FinishWrite, void>({
+    name: 'commands.finish',
+    key: (write) => write.messageId,
+    flush: async (writes) => {
+      const answers = await finishCommands(db, queue, domain, writes)
+      return writes.map(({ commandId, attempt }, place) => {
+        const answer = answers[place]
+        if (answer === 'done') return { done: undefined }
+        if (answer === 'held') return 'held'
+        return { failed: new HoldfastError('HF_LEASE_LOST', { id: commandId, epoch: String(attempt) }) }
+      })
+    },
+    logger,
+    metrics,
+  })
+  const run = createExecutor({
+    db,
+    domain,
+    queue,
+    registry,
+    codec,
+    finishes,
+    retry: settings.retry,
+    maxAttempts: settings.maxAttempts,
+    timeoutMs: settings.timeoutMs,
+    logger,
+    extend: async (lease, milliseconds) => {
+      const { lost } = await source.extend([lease.item], milliseconds)
+      if (lost.length > 0) {
+        throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.commandId, epoch: String(lease.item.epoch) })
+      }
+      lease.extended(milliseconds)
+    },
+  })
+  const loop = createWorkLoop({
+    source,
+    run,
+    worker: settings.name,
+    concurrency: settings.concurrency,
+    leaseMs: settings.leaseMs,
+    pollMs: settings.pollMs,
+    databaseUptimeMs: () => databaseUptimeMs(db),
+    ...(listener ? { onWake: (wake: () => void) => listener.subscribe(`commands:${domain}`, wake) } : {}),
+    logger,
+    metrics,
+  })
+  let seen: NodeJS.Timeout | undefined
+
+  async function noteAgain(): Promise<void> {
+    await noteHandlers(db, domain, types()).catch((error) => {
+      logger.debug({ err: error, domain }, 'could not note which types are handled; trying again in a minute')
+    })
+  }
+
+  return {
+    start() {
+      loop.start()
+      seen ??= setInterval(() => void noteAgain(), SEEN_EVERY).unref()
+    },
+    async stop(timeout) {
+      const answer = await loop.stop(timeout)
+      clearInterval(seen)
+      await finishes.close(1_000)
+      return answer
+    },
+    stopNow() {
+      loop.stopNow()
+      clearInterval(seen)
+    },
+    get isRunning() {
+      return loop.isRunning
+    },
+    get inFlight() {
+      return loop.inFlight
+    },
+  }
+}
+
+/**
+ * Notes that these types have a worker. Before it starts, too: the sweep of a worker that comes up after a long outage
+ * would otherwise take everything that waited for it for unhandled.
+ */
+export async function noteHandlers(db: Executor, domain: string, types: readonly string[]): Promise<void> {
+  await db.run(seenStatement, [domain, types])
+}
+
+const seenStatement = {
+  name: 'commands.note-handlers',
+  text: `
+    insert into holdfast.command_handler (domain, type, seen_at)
+    select $1, type, holdfast.now() from unnest($2::text[]) as type order by type
+    on conflict (domain, type) do update set seen_at = excluded.seen_at`,
+}

@@ -1,0 +1,73 @@
+import type {
+  Codec,
+  CommandDefinition,
+  CommandHandler,
+  Holdfast,
+  Metrics,
+  RecordedAuditEntry,
+  Worker,
+  WorkerOptions,
+} from 'holdfast'
+import { assemble, type Database, moveClock, openDatabase } from 'holdfast/internal'
+import pg from 'pg'
+import type { Faults } from './faults.js'
+import { testDatabase } from './test-server.js'
+
+export interface TestBusOptions {
+  readonly codec?: Codec
+  readonly metrics?: Metrics
+  readonly faults?: Faults
+  readonly poolSize?: number
+  /** A database that is there already, and migrated; a new one unless given. */
+  readonly connectionString?: string
+}
+
+/** An installation of a test's own, with what a test wants to see and do besides the API. */
+export interface TestBus {
+  readonly hf: Holdfast
+  readonly db: Database
+  readonly connectionString: string
+  /** Any SQL, past the product. */
+  sql<Row extends object = Record<string, unknown>>(text: string, params?: unknown[]): Promise<Row[]>
+  moveClock(milliseconds: number): Promise<void>
+  /** Registers a handler and starts a worker for the command's domain, which looks often. */
+  work<Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    handler: CommandHandler<Data, Result>,
+    options?: WorkerOptions,
+  ): Promise<Worker>
+  /** The events on record about a command, in order. */
+  events(id: string): Promise<string[]>
+  close(): Promise<void>
+}
+
+/**
+ * Opens an installation on a database of its own.
+ *
+ * @example
+ * const bus = await openTestBus()
+ * await bus.work(BookRisk, () => ({ reference: 'r1' }))
+ */
+export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus> {
+  const { codec, metrics, faults, poolSize = 10 } = options
+  const connectionString = options.connectionString ?? (await testDatabase()).connectionString
+  const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
+  const hf = assemble(db, { ...(codec ? { codec } : {}), ...(metrics ? { metrics } : {}) })
+  const pool = new pg.Pool({ connectionString, max: 4 })
+  return {
+    hf,
+    db,
+    connectionString,
+    sql: async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows,
+    moveClock: (milliseconds) => moveClock(db, milliseconds),
+    work(command, handler, workerOptions) {
+      hf.handle(command, handler)
+      return hf.run({ domains: [command.domain], poll: '20ms', ...workerOptions })
+    },
+    events: async (id) => (await hf.auditTrail({ id })).map(({ event }: RecordedAuditEntry) => event),
+    async close() {
+      await hf.close()
+      await pool.end()
+    },
+  }
+}

@@ -1,0 +1,65 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { testDatabase, waitFor } from '@holdfast/testing'
+import { defineCommand, holdfast } from 'holdfast'
+import pg from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+
+const repository = new URL('../../../', import.meta.url)
+const inRepository = (path: string) => readFile(new URL(path, repository), 'utf8')
+
+const names = await readdir(new URL('examples/basics/src', repository))
+const examples = await Promise.all(names.map((name) => inRepository(`examples/basics/src/${name}/main.ts`)))
+// What stands inside a block there is shown without its indentation.
+const sources = [...examples, ...examples.map((example) => example.replaceAll(/^ {2}/gm, ''))]
+
+async function shown(guide: string, language: string): Promise<string[]> {
+  const text = await inRepository(`docs/guides/${guide}.md`)
+  return [...text.matchAll(new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\n\`\`\``, 'g'))].map(([, code = '']) => code)
+}
+
+test.each([
+  ['C-01', 'commands', 8],
+  ['C-13', 'troubleshooting', 3],
+  ['C-12', 'batches', 4],
+])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
+  const snippets = await shown(guide, 'ts')
+  expect(snippets).toHaveLength(count)
+  for (const snippet of snippets) {
+    expect(
+      sources.some((source) => source.includes(`${snippet}\n`)),
+      snippet,
+    ).toBe(true)
+  }
+})
+
+test('K-15 C-07 the SQL that the guide gives to other languages sends commands', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const hf = await holdfast({ connectionString })
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  onTestFinished(async () => {
+    await client.end()
+    await hf.close()
+  })
+  const booked: string[] = []
+  const data = z.object({ payment: z.string(), cents: z.int().positive() })
+  const BookRisk = defineCommand('payments', 'BookRisk', { data })
+  hf.handle(BookRisk, ({ payment }) => void booked.push(payment))
+  await hf.run()
+
+  const [python = '', java = '', sql = ''] = await Promise.all(
+    ['python', 'java', 'sql'].map(async (language) => (await shown('commands', language)).join('\n')),
+  )
+  const [, fromPython = ''] = /"(select .*?)"/.exec(python) ?? []
+  await client.query(fromPython.replace('%s', '$1'), [/\['(.*)'\]/.exec(python)?.[1]])
+  const [, fromJava = ''] = /"(select .*?)"/.exec(java) ?? []
+  await client.query(fromJava.replace('?', '$1'), [/setString\(1, "(.*)"\)/.exec(java)?.[1]?.replaceAll('\\"', '"')])
+  await client.query(sql)
+
+  await waitFor('two of them are booked', () => booked.length === 2)
+  expect(booked.sort()).toEqual(['PAY-7', 'PAY-9'])
+  const [delayed] = await hf.commands.list({ domain: 'payments', status: 'PENDING' })
+  expect(delayed).toMatchObject({ data: { payment: 'PAY-8', cents: 800 }, maxAttempts: 5, attempts: 0 })
+  expect(delayed?.dueAt?.getTime()).toBe((delayed?.createdAt.getTime() ?? 0) + 600_000)
+})
