@@ -195,7 +195,8 @@ test('C-07 the stray message of a command that has ended or is in troubleshootin
   )
   for (const command_id of [good, bad]) await pgmqSend('stray', { command_type: 'Do', command_id, data: 'again' })
   await empty('stray')
-  expect(calls.toSorted()).toEqual(['bad', 'good'])
+  expect(new Set(calls)).toEqual(new Set(['bad', 'good']))
+  expect(calls).toHaveLength(2)
   expect((await bus.hf.commands.get(Do, good)).status).toBe('COMPLETED')
   expect((await bus.hf.commands.get(Do, bad)).status).toBe('IN_TROUBLESHOOTING_QUEUE')
 })
@@ -250,8 +251,11 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   await bus.moveClock(3_500_000)
   await sweep()
   expect((await bus.hf.commands.get(Nobody, id)).status).toBe('PENDING')
+  // Noted before the clock moves: the chore of another test's worker may sweep in the same moment.
+  await bus.sql(
+    `insert into holdfast.command_handler values ('sweep', 'Stopped', holdfast.now() + interval '10 minutes')`,
+  )
   await bus.moveClock(200_000)
-  await bus.sql(`insert into holdfast.command_handler values ('sweep', 'Stopped', holdfast.now())`)
   await sweep()
   expect(await bus.hf.commands.get(Nobody, id)).toMatchObject({
     status: 'IN_TROUBLESHOOTING_QUEUE',

@@ -53,15 +53,18 @@ test('C-13 troubleshooting is listed with error and data, counted, and filtered 
 })
 
 test('C-13 failures of one code and shape are one group, which can be listed by its fingerprint', async () => {
-  const { Do, handler } = failing('grouped', (n) => (Number(n) < 5 ? `account ${n} is locked` : 'the vault is closed'))
+  const { Do, handler } = failing('grouped', (n) =>
+    Number(n) < 5 ? `account ${String(n)} is locked` : 'the vault is closed',
+  )
   await bus.work(Do, handler)
   await troubled(Do, [1, 2, 3, 9])
   const [first, second] = await groups('grouped')
   expect(first).toMatchObject({ count: 3, code: 'LOCKED', type: 'Do', example: expect.stringContaining('is locked') })
   expect(second).toMatchObject({ count: 1, example: 'the vault is closed' })
-  const { fingerprint = '', oldest, newest } = first ?? {}
+  if (!first) throw new Error('no group')
+  const { fingerprint, oldest, newest } = first
   const alike = await bus.hf.troubleshooting.list({ domain: 'grouped', fingerprint })
-  expect(alike.map(({ data }) => data).toSorted()).toEqual([1, 2, 3])
+  expect(new Set(alike.map(({ data }) => data))).toEqual(new Set([1, 2, 3]))
   expect(alike.map(({ since }) => since.getTime())).toContain(oldest?.getTime())
   expect(newest?.getTime()).toBeGreaterThanOrEqual(oldest?.getTime() ?? Number.POSITIVE_INFINITY)
 })
