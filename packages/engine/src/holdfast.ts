@@ -24,7 +24,7 @@ import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { booleanOption, checkOptions } from './kernel/validation/options.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
-import { startWorker, type Worker, type WorkerOptions } from './worker.js'
+import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
   /** Bring the schema up to date when opening (default). Otherwise it is only checked. */
@@ -52,6 +52,8 @@ export interface Holdfast extends Pick<CommandClient, 'send' | 'sendMany'> {
   readonly queues: QueueClient
   /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
   queueInfo(): Promise<QueueInfo>
+  /** A worker of one domain, which you start yourself. */
+  worker(domain: string, options?: Omit<WorkerOptions, 'domains'>): DomainWorker
   /** Starts a worker for everything that is registered here; it also does the housekeeping of the installation. */
   run(options?: WorkerOptions): Promise<Worker>
   /** Stops claims of a domain, a definition or a handler; what is running goes on. */
@@ -115,6 +117,11 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
   const queues = createDomains(db)
   const client = createCommandClient(db, queues, { codec, logger, metrics })
   const workers = new Set<Worker>()
+  const newWorker = (workerOptions: WorkerOptions | undefined) => {
+    const worker = createWorker(db, workerOptions, { registry, queues, codec, logger, metrics })
+    workers.add(worker)
+    return worker
+  }
   return {
     schema: db.schema,
     handle: (command, handler) => registry.add(command, handler),
@@ -125,9 +132,12 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     troubleshooting: createTroubleshooting(db, codec),
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
+    worker(domain, workerOptions = {}) {
+      return Object.assign(newWorker({ ...workerOptions, domains: [domain] }), { domain })
+    },
     async run(workerOptions) {
-      const worker = await startWorker(db, workerOptions, { registry, queues, codec, logger, metrics })
-      workers.add(worker)
+      const worker = newWorker(workerOptions)
+      await worker.start()
       return worker
     },
     pause: (subject, by) => pauseWork(db, subject, by),

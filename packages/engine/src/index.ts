@@ -46,4 +46,4 @@ export type {
   SendBatchOptions as QueueSendBatchOptions,
   SendOptions as QueueSendOptions,
 } from './queue/index.js'
-export type { Worker, WorkerOptions } from './worker.js'
+export type { DomainWorker, Worker, WorkerOptions } from './worker.js'

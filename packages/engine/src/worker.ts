@@ -46,13 +46,21 @@ export interface WorkerOptions {
 export interface Worker {
   readonly name: string
   readonly domains: readonly string[]
+  /** Begins to claim. A second call is harmless; a stopped worker stays stopped. */
+  start(): Promise<void>
   /** Claims nothing more and waits for what is running; after the timeout (30 s by default) it is abandoned. */
   stop(timeout?: Duration): Promise<{ readonly abandoned: number }>
   /** Aborts what is running and waits for nobody; others carry on when the leases end. */
   stopNow(): void
+  /** False before it starts, and from the moment it is told to stop. */
   readonly isRunning: boolean
   /** Handlers that are running. */
   readonly inFlightCount: number
+}
+
+/** A worker of one domain. */
+export interface DomainWorker extends Worker {
+  readonly domain: string
 }
 
 interface Parts {
@@ -63,24 +71,33 @@ interface Parts {
   readonly metrics: Metrics
 }
 
-/** Starts the loops of one worker: one per domain of commands, one that closes batches, one for the housekeeping. */
-export async function startWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Promise<Worker> {
+/** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
+export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
   const { registry, queues, codec, logger, metrics } = parts
   const settings = checkWorkerOptions(options, registry)
-  await Promise.all(settings.domains.map((domain) => queues.ready(domain)))
-  for (const domain of settings.domains) await noteHandlers(db, domain, registry.types(domain))
-  const listener = settings.notify ? startListener(db, { logger }) : undefined
   const chores = { ...kernelChores, ...commandChores }
-  const commandLoops = settings.domains.map((domain) => {
-    const queue = queues.queueOf(domain)
-    return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics })
-  })
-  const loops: WorkLoop[] = [
-    kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
-    kernelLoop('batches', batchSource(db), async () => undefined),
-    ...commandLoops,
-  ]
-  for (const loop of loops) loop.start()
+  let listener: Listener | undefined
+  let commandLoops: readonly WorkLoop[] = []
+  let loops: readonly WorkLoop[] = []
+  let starting: Promise<void> | undefined
+  let stopped = false
+
+  async function begin(): Promise<void> {
+    await Promise.all(settings.domains.map((domain) => queues.ready(domain)))
+    for (const domain of settings.domains) await noteHandlers(db, domain, registry.types(domain))
+    if (stopped) return
+    listener = settings.notify ? startListener(db, { logger }) : undefined
+    commandLoops = settings.domains.map((domain) => {
+      const queue = queues.queueOf(domain)
+      return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics })
+    })
+    loops = [
+      kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
+      kernelLoop('batches', batchSource(db), async () => undefined),
+      ...commandLoops,
+    ]
+    for (const loop of loops) loop.start()
+  }
 
   function kernelLoop(topic: string, source: WorkSource<Claimed>, run: (item: Claimed) => Promise<void>): WorkLoop {
     return createWorkLoop({
@@ -100,18 +117,30 @@ export async function startWorker(db: Database, options: WorkerOptions | undefin
   return {
     name: settings.name,
     domains: settings.domains,
+    async start() {
+      if (stopped) throw new HoldfastError('HF_STOPPED', { what: `the worker ${settings.name}` })
+      // A start that failed may be tried again.
+      starting ??= begin().catch((error) => {
+        starting = undefined
+        throw error
+      })
+      await starting
+    },
     async stop(timeout) {
       const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
+      stopped = true
+      await starting
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },
     stopNow() {
+      stopped = true
       for (const loop of loops) loop.stopNow()
       void listener?.close()
     },
     get isRunning() {
-      return loops.every((loop) => loop.isRunning)
+      return !stopped && loops.length > 0 && loops.every((loop) => loop.isRunning)
     },
     get inFlightCount() {
       return commandLoops.reduce((sum, loop) => sum + loop.inFlight, 0)

@@ -198,3 +198,22 @@ test('a queue that somebody dropped is made again by the next send, and does not
   const [{ value: id } = { value: '' }] = answers.filter((answer) => answer.status === 'fulfilled')
   expect(await bus.hf.commands.result(Here, id)).toBe(2)
 })
+
+test('C-06 a result that does not fit its schema fails that command only, also inside its transaction', async () => {
+  const Do = defineCommand('result-schema', 'Do', { data: z.boolean(), result: z.object({ n: z.int() }) })
+  bus.hf.handle(Do, async (inTransaction, ctx) => {
+    const bad = { n: 'not a number' } as unknown as { n: number }
+    return inTransaction ? ctx.transaction(async () => bad) : bad
+  })
+  const worker = await bus.hf.run({ domains: ['result-schema'] })
+  for (const inTransaction of [false, true]) {
+    const id = await bus.hf.send(Do, inTransaction)
+    await waitFor(
+      'it is in troubleshooting',
+      async () => (await bus.hf.commands.get(Do, id)).status === 'IN_TROUBLESHOOTING_QUEUE',
+    )
+    const { error } = await bus.hf.commands.get(Do, id)
+    expect(error).toMatchObject({ kind: 'PERMANENT', code: 'INVALID_RESULT', message: expect.stringContaining('n') })
+  }
+  await worker.stop()
+})

@@ -300,3 +300,23 @@ test('K-11 commands are sent and run through PgBouncer in transaction mode', asy
   await pooled.close()
   await bouncer.stop()
 })
+
+test('C-05 a worker of one domain is started by hand; a second start or stop is harmless, a stopped one stays stopped', async () => {
+  const Do = defineCommand('by-hand', 'Do')
+  bus.hf.handle(Do, () => 'done')
+  const worker = bus.hf.worker('by-hand', { concurrency: 2 })
+  expect(worker).toMatchObject({ domain: 'by-hand', domains: ['by-hand'], isRunning: false, inFlightCount: 0 })
+  const id = await bus.hf.send(Do, null)
+  await Promise.all([worker.start(), worker.start()])
+  expect(worker.isRunning).toBe(true)
+  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  expect(await Promise.all([worker.stop(), worker.stop()])).toEqual([{ abandoned: 0 }, { abandoned: 0 }])
+  expect(worker.isRunning).toBe(false)
+  await expect(worker.start()).rejects.toMatchObject({ code: 'HF_STOPPED' })
+})
+
+test('C-05 a worker that was never started can be stopped', async () => {
+  const Do = defineCommand('never-started', 'Do')
+  bus.hf.handle(Do, () => null)
+  expect(await bus.hf.worker('never-started').stop()).toEqual({ abandoned: 0 })
+})
