@@ -1,4 +1,5 @@
 import { EmbeddedPostgresError, systemErrorCode } from '../errors.js'
+import { isAlive, startTime } from '../process-table.js'
 import { until } from '../waiting.js'
 import { isPostmasterOf } from './pid-file.js'
 
@@ -36,7 +37,11 @@ export function signalPostmaster(pid: number, dataDir: string, signal: NodeJS.Si
 }
 
 async function signalAndWait(pid: number, dataDir: string, signal: keyof typeof STEP_TIMEOUT_MS): Promise<boolean> {
+  if (!isPostmasterOf(pid, dataDir)) return true
+  const started = startTime(pid)
   signalPostmaster(pid, dataDir, signal)
-  const gone = await until(STEP_TIMEOUT_MS[signal], () => (isPostmasterOf(pid, dataDir) ? undefined : true))
+  // Not until it is a postmaster no more: one that is just ending has neither command line nor folder, and holds its port.
+  const isThere = () => isAlive(pid) && startTime(pid) === started
+  const gone = await until(STEP_TIMEOUT_MS[signal], () => (isThere() ? undefined : true))
   return gone === true
 }

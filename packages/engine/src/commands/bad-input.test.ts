@@ -137,7 +137,7 @@ test.each([
     'a circle',
     (() => {
       const circle: Record<string, unknown> = {}
-      circle['self'] = circle
+      circle.self = circle
       return circle
     })(),
   ],
@@ -155,7 +155,7 @@ test.each([
     'a circle',
     () => {
       const circle: Record<string, unknown> = {}
-      circle['self'] = circle
+      circle.self = circle
       return circle
     },
   ],

@@ -51,10 +51,10 @@ test('C-14 commands are listed by status, also by IN_PROGRESS while they run', a
     return what === 'run' ? gate : null
   })
   const ids: Record<string, string> = { PENDING: pending, CANCELLED: cancelled }
-  ids['COMPLETED'] = await bus.hf.send(Do, 'complete')
-  ids['FAILED'] = await bus.hf.send(Do, 'fail')
-  ids['IN_TROUBLESHOOTING_QUEUE'] = await bus.hf.send(Do, 'trouble')
-  ids['IN_PROGRESS'] = await bus.hf.send(Do, 'run')
+  ids.COMPLETED = await bus.hf.send(Do, 'complete')
+  ids.FAILED = await bus.hf.send(Do, 'fail')
+  ids.IN_TROUBLESHOOTING_QUEUE = await bus.hf.send(Do, 'trouble')
+  ids.IN_PROGRESS = await bus.hf.send(Do, 'run')
   for (const status of [
     'COMPLETED',
     'FAILED',

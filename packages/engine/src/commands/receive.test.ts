@@ -13,7 +13,7 @@ beforeAll(async () => {
   bus = await openTestBus({
     metrics: {
       count: (name, labels, by = 1) => {
-        const domain = String(labels['domain'])
+        const domain = String(labels.domain)
         if (name === 'messages_not_ours') notOurs[domain] = (notOurs[domain] ?? 0) + by
       },
       gauge: () => undefined,
@@ -33,7 +33,7 @@ const pgmqSend = (domain: string, message: unknown, headers: unknown = null) =>
 const queueLength = async (domain: string, kind: 'q' | 'a' = 'q') =>
   (await bus.sql(`select 1 from pgmq."${kind}_${domain}__commands"`)).length
 const empty = (domain: string) => waitFor('the queue is empty', async () => (await queueLength(domain)) === 0)
-const sweep = () => commandChores['command_sweep']?.(bus.db)
+const sweep = () => commandChores.command_sweep?.(bus.db)
 
 test('WK-1 WK-3 WK-4 a worker reads its own queue, calls the handler with command and context, and deletes the message', async () => {
   const Do = defineCommand('wk', 'Do', { data: z.object({ amount: z.number() }) })

@@ -174,7 +174,7 @@ test('C-10 each of hundreds gets exactly one final reply', async () => {
     Array.from({ length: 300 }, (_, data) => ({ data, replyTo })),
   )
   await waitFor('all are replied', async () => (await replies(replyTo)).length >= 300)
-  const answered = (await replies(replyTo)).map((reply) => reply['command_id'])
+  const answered = (await replies(replyTo)).map((reply) => reply.command_id)
   expect(new Set(answered)).toEqual(new Set(ids))
   expect(answered).toHaveLength(300)
 })

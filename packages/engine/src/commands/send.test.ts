@@ -146,7 +146,7 @@ test('C-03 inside a transaction of yours sendMany is all or none, and the transa
     })
     await bus.hf.sendMany(Book, [{ data: { amount: 3 } }, { data: { amount: 4 } }], { transaction })
   }, 'commit')
-  expect((await messages('savepoint')).map(({ message }) => message['data'])).toEqual([
+  expect((await messages('savepoint')).map(({ message }) => message.data)).toEqual([
     { amount: 0 },
     { amount: 3 },
     { amount: 4 },
@@ -191,7 +191,7 @@ test('C-04 a duplicate inside a transaction of yours leaves the transaction usab
     await bus.hf.send(Book, { amount: 2 }, { commandId, transaction, ifExists: 'ignore' })
     await bus.hf.send(Book, { amount: 3 }, { transaction })
   }, 'commit')
-  expect((await messages('inside')).map(({ message }) => message['data'])).toEqual([{ amount: 1 }, { amount: 3 }])
+  expect((await messages('inside')).map(({ message }) => message.data)).toEqual([{ amount: 1 }, { amount: 3 }])
 })
 
 test('K-15 a send inside a transaction is sent by its commit and by nothing else', async () => {
@@ -200,7 +200,7 @@ test('K-15 a send inside a transaction is sent by its commit and by nothing else
   expect(await messages('outbox')).toEqual([])
   expect(await bus.events(gone)).toEqual([])
   const sent = await inTransaction((transaction) => bus.hf.send(Book, { amount: 1 }, { transaction }), 'commit')
-  expect((await messages('outbox')).map(({ message }) => message['command_id'])).toEqual([sent])
+  expect((await messages('outbox')).map(({ message }) => message.command_id)).toEqual([sent])
 })
 
 test('K-15 a pool given as the transaction is refused', async () => {
