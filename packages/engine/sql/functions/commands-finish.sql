@@ -21,6 +21,9 @@ declare
   v_now timestamptz := holdfast.now();
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
+  v_ids bigint[];
+  v_reads int[];
+  v_all_completed boolean;
   v_mine bigint[];
   v_ended bigint[];
   v_troubled bigint[];
@@ -30,21 +33,20 @@ declare
   v_applied int;
   v_batches boolean;
 begin
+  select array_agg((it ->> 'msg_id')::bigint), array_agg((it ->> 'read_ct')::int), bool_and(it ->> 'outcome' = 'COMPLETED')
+  into v_ids, v_reads, v_all_completed
+  from jsonb_array_elements(writes) as it;
   execute format(
     $query$
     select coalesce(array_agg(free.msg_id), '{}')
-    from (
-      select (it ->> 'msg_id')::bigint as msg_id, (it ->> 'read_ct')::int as read_ct
-      from jsonb_array_elements($1) as it
-      order by 1
-    ) asked,
+    from unnest($1, $2) as asked (msg_id, read_ct),
     lateral (
       select msg_id from pgmq.%I as q
       where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
       for update skip locked
     ) free
     $query$, v_table
-  ) into v_mine using writes;
+  ) into v_mine using v_ids, v_reads;
   if cardinality(v_mine) < jsonb_array_length(writes) then
     select coalesce(jsonb_agg(it), '[]') into v_writes
     from jsonb_array_elements(writes) as it
@@ -52,13 +54,17 @@ begin
   end if;
 
   if jsonb_array_length(v_writes) > 0 then
-    select
-      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' in ('COMPLETED', 'FAILED')),
-      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'TSQ'),
-      array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'RETRY'),
-      array_agg(v_now + (it ->> 'delay_ms')::float8 * interval '1 ms') filter (where it ->> 'outcome' = 'RETRY')
-    into v_ended, v_troubled, v_retried, v_retry_at
-    from jsonb_array_elements(v_writes) as it;
+    if v_all_completed then
+      v_ended := v_mine;
+    else
+      select
+        array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' in ('COMPLETED', 'FAILED')),
+        array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'TSQ'),
+        array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'RETRY'),
+        array_agg(v_now + (it ->> 'delay_ms')::float8 * interval '1 ms') filter (where it ->> 'outcome' = 'RETRY')
+      into v_ended, v_troubled, v_retried, v_retry_at
+      from jsonb_array_elements(v_writes) as it;
+    end if;
     if v_ended is not null then
       execute format('delete from pgmq.%I where msg_id = any ($1)', v_table) using v_ended;
     end if;

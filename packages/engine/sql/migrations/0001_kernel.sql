@@ -24,7 +24,7 @@ create table holdfast.audit (
   before jsonb,
   after jsonb,
   detail jsonb,
-  constraint audit_has_one_subject check (num_nonnulls(subject_id, subject_name) = 1),
+  constraint audit_has_one_subject check ((subject_id is null) <> (subject_name is null)),
   constraint audit_actor_gives_reason check (actor is null or reason is not null)
 ) partition by range (at);
 create table holdfast.audit_default partition of holdfast.audit default;
