@@ -954,18 +954,16 @@ begin
         command.status = 'PENDING' and command.msg_id = taken.msg_id as current,
         command.type,
         command.correlation_id,
-        command.reply_to,
         command.batch_id,
         command.max_attempts,
-        command.version,
-        command.created_at
+        command.version
       from taken
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
     select
       json_agg(json_build_object(
         'id', msg_id::text, 'type', type, 'epoch', read_ct, 'commandId', command_id, 'correlationId', correlation_id,
-        'replyTo', reply_to, 'batchId', batch_id, 'maxAttempts', max_attempts, 'createdAt', created_at,
+        'batchId', batch_id, 'maxAttempts', max_attempts,
         'data', message -> 'data', 'notes', header -> 'notes', 'version', version
       )) filter (where current),
       array_agg(msg_id) filter (where known and not current),

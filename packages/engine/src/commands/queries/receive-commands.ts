@@ -5,10 +5,8 @@ import type { Claimed, ClaimRequest } from '../../kernel/work/source.js'
 export interface ReceivedCommand extends Claimed {
   readonly commandId: string
   readonly correlationId: string | null
-  readonly replyTo: string | null
   readonly batchId: string | null
   readonly maxAttempts: number | null
-  readonly createdAt: string
   readonly data: unknown
   readonly notes: Record<string, string> | null
   /** The version of the definition under which it was parsed; null when a foreign client sent it. */
