@@ -137,6 +137,125 @@ create table holdfast.pause (
   reason text not null
 );
 
+create table holdfast.process (
+  id uuid not null,
+  type text not null,
+  version integer not null,
+  status text not null,
+  due_at timestamp with time zone,
+  lease_epoch integer default 0 not null,
+  leased_by text,
+  leased_at timestamp with time zone,
+  last_write uuid,
+  rested_epoch integer default 0 not null,
+  generation integer default 1 not null,
+  responses integer default 0 not null,
+  cancel text,
+  deadline_at timestamp with time zone,
+  mismatch_since timestamp with time zone,
+  queued_at timestamp with time zone
+) with (fillfactor=50);
+
+create table holdfast.process_detail (
+  id uuid not null,
+  type text not null,
+  model text not null,
+  key text,
+  parent_id uuid,
+  parent_call text,
+  batch_id uuid,
+  attributes jsonb,
+  created_at timestamp with time zone not null,
+  start_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  state jsonb,
+  state_notes jsonb,
+  state_responses integer default 0 not null,
+  state_unmet jsonb,
+  projection jsonb,
+  projection_notes jsonb,
+  projection_responses integer,
+  result jsonb,
+  result_notes jsonb,
+  waiting_for text,
+  wait_timeout_at timestamp with time zone,
+  next_retry_at timestamp with time zone,
+  error_kind text,
+  error_code text,
+  error_message text
+) with (fillfactor=60);
+
+create table holdfast.process_history (
+  process_id uuid not null,
+  generation integer not null,
+  seq integer not null,
+  epoch integer not null,
+  at timestamp with time zone not null,
+  kind text not null,
+  name text not null,
+  occurrence integer not null,
+  status text not null,
+  attempt integer,
+  seen integer,
+  next_at timestamp with time zone,
+  result jsonb,
+  notes jsonb,
+  detail jsonb
+);
+
+create table holdfast.process_inbox (
+  id uuid not null,
+  type text not null,
+  process_ref text not null,
+  name text not null,
+  response_id text not null,
+  data jsonb,
+  notes jsonb,
+  checked boolean not null,
+  created_at timestamp with time zone not null,
+  due_at timestamp with time zone,
+  lease_epoch integer default 0 not null,
+  leased_by text,
+  leased_at timestamp with time zone
+) with (fillfactor=70);
+
+create table holdfast.process_response (
+  process_id uuid not null,
+  number integer not null,
+  name text not null,
+  response_id text not null,
+  at timestamp with time zone not null,
+  data jsonb,
+  notes jsonb
+);
+
+create table holdfast.process_setting (
+  type text not null,
+  wait_timeout_ms bigint,
+  deadline_action text,
+  concurrency integer,
+  lease_ms integer,
+  poll_ms integer,
+  updated_at timestamp with time zone not null
+);
+
+create table holdfast.process_slot (
+  process_id uuid not null,
+  type text not null
+);
+
+create table holdfast.process_trouble (
+  id uuid not null,
+  type text not null,
+  since timestamp with time zone not null,
+  error_kind text not null,
+  error_code text not null,
+  error_message text not null,
+  fingerprint text not null,
+  batch_id uuid
+);
+
 create table holdfast.wake_bucket (
   bucket integer not null,
   last_wake regclass not null
@@ -220,6 +339,48 @@ alter table holdfast.pause add constraint pause_pkey PRIMARY KEY (subject);
 
 alter table holdfast.pause add constraint pause_subject_check CHECK ((subject ~ '^(domain|definition|handler):.'::text));
 
+alter table holdfast.process add constraint process_cancel_check CHECK ((cancel = ANY (ARRAY['PLAIN'::text, 'COMPENSATE'::text])));
+
+alter table holdfast.process add constraint process_ended_is_over CHECK (((status <> ALL (ARRAY['COMPENSATED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'FAILED'::text])) OR ((due_at IS NULL) AND (queued_at IS NULL) AND (leased_by IS NULL))));
+
+alter table holdfast.process add constraint process_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR (due_at IS NOT NULL))));
+
+alter table holdfast.process add constraint process_pkey PRIMARY KEY (id);
+
+alter table holdfast.process add constraint process_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'WAITING_FOR_ASYNC'::text, 'WAITING_FOR_RETRY'::text, 'WAITING_FOR_REPLY'::text, 'WAITING_FOR_TSQ'::text, 'COMPENSATING'::text, 'COMPENSATED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'FAILED'::text])));
+
+alter table holdfast.process_detail add constraint process_detail_model_check CHECK ((model = ANY (ARRAY['PROCESS_STEP'::text, 'STEP_BASED'::text])));
+
+alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
+
+alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text])));
+
+alter table holdfast.process_history add constraint process_history_pkey PRIMARY KEY (process_id, generation, seq);
+
+alter table holdfast.process_history add constraint process_history_status_check CHECK ((status = ANY (ARRAY['STARTED'::text, 'COMPLETED'::text, 'FAILED'::text, 'WAITING_RETRY'::text])));
+
+alter table holdfast.process_inbox add constraint process_inbox_lease_is_whole CHECK (((leased_by IS NULL) = (leased_at IS NULL)));
+
+alter table holdfast.process_inbox add constraint process_inbox_pkey PRIMARY KEY (id);
+
+alter table holdfast.process_response add constraint process_response_pkey PRIMARY KEY (process_id, number);
+
+alter table holdfast.process_setting add constraint process_setting_concurrency_check CHECK ((concurrency > 0));
+
+alter table holdfast.process_setting add constraint process_setting_deadline_action_check CHECK ((deadline_action = ANY (ARRAY['TSQ'::text, 'COMPENSATE'::text, 'FAIL'::text])));
+
+alter table holdfast.process_setting add constraint process_setting_lease_ms_check CHECK ((lease_ms >= 100));
+
+alter table holdfast.process_setting add constraint process_setting_pkey PRIMARY KEY (type);
+
+alter table holdfast.process_setting add constraint process_setting_poll_ms_check CHECK ((poll_ms >= 10));
+
+alter table holdfast.process_setting add constraint process_setting_wait_timeout_ms_check CHECK ((wait_timeout_ms > 0));
+
+alter table holdfast.process_slot add constraint process_slot_pkey PRIMARY KEY (process_id);
+
+alter table holdfast.process_trouble add constraint process_trouble_pkey PRIMARY KEY (id);
+
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
 CREATE INDEX audit_by_actor ON ONLY holdfast.audit USING btree (at, actor) WHERE (actor IS NOT NULL);
@@ -245,6 +406,34 @@ CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (b
 CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since);
 
 CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
+
+CREATE INDEX process_by_status ON holdfast.process USING btree (status, type, id) WHERE (status <> ALL (ARRAY['PENDING'::text, 'COMPLETED'::text]));
+
+CREATE INDEX process_due ON holdfast.process USING btree (type, version, due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX process_queued ON holdfast.process USING btree (type, queued_at) WHERE (queued_at IS NOT NULL);
+
+CREATE INDEX process_by_attributes ON holdfast.process_detail USING gin (attributes jsonb_path_ops) WHERE (attributes IS NOT NULL);
+
+CREATE INDEX process_by_batch ON holdfast.process_detail USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+
+CREATE UNIQUE INDEX process_by_key ON holdfast.process_detail USING btree (type, key) WHERE (key IS NOT NULL);
+
+CREATE INDEX process_by_parent ON holdfast.process_detail USING btree (parent_id) WHERE (parent_id IS NOT NULL);
+
+CREATE INDEX process_by_time ON holdfast.process_detail USING btree (created_at, type);
+
+CREATE INDEX process_inbox_due ON holdfast.process_inbox USING btree (type, due_at) WHERE (due_at IS NOT NULL);
+
+CREATE UNIQUE INDEX process_response_once ON holdfast.process_response USING btree (process_id, response_id);
+
+CREATE INDEX process_slot_by_type ON holdfast.process_slot USING btree (type);
+
+CREATE INDEX process_trouble_by_batch ON holdfast.process_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+
+CREATE INDEX process_trouble_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since);
+
+CREATE INDEX process_trouble_by_type ON holdfast.process_trouble USING btree (type, since);
 
 CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
  RETURNS void
@@ -281,6 +470,31 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, detail)
   select p_now, 'commands', 'ADOPTED', command_id, jsonb_build_object('domain', p_domain)
   from adopted;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.apply_late_response(p_id uuid, p_after integer, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb, p_projection_notes jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  update holdfast.process
+  set responses = responses + 1
+  where id = p_id and responses = p_after and status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED');
+  if not found then
+    return false;
+  end if;
+  insert into holdfast.process_response (process_id, number, name, response_id, at, data, notes)
+  values (p_id, p_after + 1, p_name, p_response_id, v_now, p_data, p_notes);
+  update holdfast.process_detail
+  set projection = p_projection, projection_notes = p_projection_notes, projection_responses = p_after + 1, updated_at = v_now
+  where id = p_id;
+  insert into holdfast.audit (at, model, event, subject_id, detail)
+  values (v_now, 'processes', 'LATE_ASYNC_RESPONSE', p_id, jsonb_build_object('response', p_name, 'number', p_after + 1));
+  return true;
 end
 $function$
 ;
@@ -330,6 +544,38 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.id is null then
+    return 'unknown';
+  end if;
+  if v_row.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then
+    return v_row.status;
+  end if;
+  update holdfast.process
+  set cancel = p_mode,
+      due_at = case when leased_at is null then v_now else due_at end,
+      queued_at = null
+  where id = p_id;
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
+  values (v_now, 'processes', 'TSQ_CANCEL', p_id, p_actor, p_reason, jsonb_build_object('status', v_row.status),
+    jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
+  perform holdfast.wake('processes:' || v_row.type);
+  if v_row.leased_at is not null then
+    perform holdfast.wake('processes:live');
+  end if;
+  return 'done';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
@@ -365,6 +611,216 @@ begin
       from holdfast.chore
       where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
     );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.claim_inbox(lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
+ RETURNS TABLE(items json, marks json, next_due_ms double precision)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
+  v_ids uuid[] := '{}';
+  v_lane_ids uuid[];
+  v_last timestamptz;
+  v_left int := most;
+  v_marks json[] := '{}';
+  v_next timestamptz;
+  v_lane_next timestamptz;
+begin
+  for v_lane in 1 .. cardinality(lane_types) loop
+    exit when v_left <= 0;
+    select array_agg(due.id), max(due.due_at)
+    into v_lane_ids, v_last
+    from (
+      select id, due_at
+      from holdfast.process_inbox
+      where type = lane_types[v_lane]
+        and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+        and due_at <= v_now
+        and (leased_at is null or not spare_leased)
+      order by due_at
+      limit v_left
+      for no key update skip locked
+    ) due;
+    v_left := v_left - coalesce(cardinality(v_lane_ids), 0);
+    if v_lane_ids is not null then
+      v_ids := v_ids || v_lane_ids;
+    end if;
+    v_marks := v_marks || json_build_object(
+      'type', lane_types[v_lane],
+      'mark', case when v_left > 0 then v_newest_mark else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+    );
+    if v_left > 0 then
+      select due_at into v_lane_next
+      from holdfast.process_inbox
+      where type = lane_types[v_lane] and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1;
+      v_next := least(v_next, v_lane_next);
+    end if;
+  end loop;
+  return query
+  with claimed as (
+    update holdfast.process_inbox
+    set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+    where id = any (v_ids)
+    returning *
+  )
+  select
+    coalesce((
+      select json_agg(json_build_object(
+        'id', id, 'type', type, 'epoch', lease_epoch, 'reference', process_ref, 'name', name, 'responseId', response_id,
+        'data', data, 'notes', notes, 'checked', checked, 'ageMs', extract(epoch from v_now - created_at) * 1000
+      ))
+      from claimed
+    ), '[]'),
+    array_to_json(v_marks),
+    extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.claim_limited_processes(p_type text, p_version integer, p_limit integer, p_most integer, spare_leased boolean)
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_free int;
+  v_ids uuid[];
+  v_due uuid[];
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)) then
+    return null;
+  end if;
+  -- Crashed ones first: they hold a slot already.
+  v_ids := array(
+    select process.id
+    from holdfast.process
+    join holdfast.process_slot on process_slot.process_id = process.id
+    where process.type = p_type and version = p_version and due_at <= v_now and leased_at is not null and not spare_leased
+    order by due_at
+    limit p_most
+    for no key update of process skip locked
+  );
+  v_free := least(p_limit - (select count(*) from holdfast.process_slot where type = p_type), p_most - cardinality(v_ids));
+  if v_free > 0 then
+    v_ids := v_ids || array(
+      select id from holdfast.process
+      where type = p_type and queued_at is not null and version = p_version
+      order by queued_at
+      limit v_free
+      for no key update skip locked
+    );
+  end if;
+  v_due := array(
+    select id from holdfast.process
+    where type = p_type and version = p_version and due_at <= v_now and leased_at is null
+    order by due_at
+    limit greatest(p_most, 1000)
+    for no key update skip locked
+  );
+  v_free := v_free - (cardinality(v_ids) - (select count(*) from holdfast.process_slot where process_id = any (v_ids)))::int;
+  if v_free > 0 then
+    v_ids := v_ids || v_due[1:v_free];
+    v_due := v_due[v_free + 1:];
+  end if;
+  update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
+  insert into holdfast.process_slot (process_id, type)
+  select id, p_type from unnest(v_ids) as id
+  on conflict do nothing;
+  return nullif(v_ids, '{}');
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.claim_processes(lane_types text[], lane_versions integer[], lane_limits integer[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
+ RETURNS TABLE(items json, marks json, next_due_ms double precision)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
+  v_type text;
+  v_limit int;
+  v_ids uuid[] := '{}';
+  v_lane_ids uuid[];
+  v_last timestamptz;
+  v_left int := most;
+  v_marks json[] := '{}';
+  v_next timestamptz;
+  v_lane_next timestamptz;
+begin
+  for v_lane in 1 .. cardinality(lane_types) loop
+    exit when v_left <= 0;
+    v_type := lane_types[v_lane];
+    continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);
+    v_limit := coalesce((select concurrency from holdfast.process_setting where type = v_type), lane_limits[v_lane]);
+    if v_limit is not null then
+      -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
+      v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], v_limit, v_left, spare_leased);
+    else
+      select array_agg(due.id), max(due.due_at)
+      into v_lane_ids, v_last
+      from (
+        select id, due_at
+        from holdfast.process
+        where type = v_type
+          and version = lane_versions[v_lane]
+          and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+          and due_at <= v_now
+          and (leased_at is null or not spare_leased)
+        order by due_at
+        limit v_left
+        for no key update skip locked
+      ) due;
+      v_marks := v_marks || json_build_object(
+        'type', v_type || '@' || lane_versions[v_lane],
+        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+      );
+    end if;
+    if v_lane_ids is not null then
+      v_left := v_left - cardinality(v_lane_ids);
+      v_ids := v_ids || v_lane_ids;
+    end if;
+    if v_left > 0 then
+      select due_at into v_lane_next
+      from holdfast.process
+      where type = v_type
+        and version = lane_versions[v_lane]
+        and due_at > v_now
+        and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1;
+      v_next := least(v_next, v_lane_next);
+    end if;
+  end loop;
+  return query select
+    case when cardinality(v_ids) = 0 then '[]' else holdfast.lease_processes(v_ids, worker, lease_ms) end,
+    array_to_json(v_marks),
+    extract(epoch from v_next - v_now)::float8 * 1000;
 end
 $function$
 ;
@@ -542,6 +998,53 @@ begin
     left join pgmq.%I as q on q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
     $query$, 'q_' || p_queue
   ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer)
+ RETURNS TABLE(extended json, lost json)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_free uuid[];
+  v_free_epochs int[] := epochs;
+begin
+  v_free := array(
+    select process.id from holdfast.process where process.id = any (ids) order by process.id for no key update skip locked
+  );
+  if cardinality(v_free) = cardinality(ids) then
+    v_free := ids;
+  else
+    select array_agg(asked.id), array_agg(asked.epoch)
+    into v_free, v_free_epochs
+    from unnest(ids, epochs) as asked (id, epoch)
+    where asked.id = any (v_free);
+  end if;
+  return query
+  with moved as (
+    update holdfast.process
+    set due_at = holdfast.now() + lease_ms * interval '1 ms'
+    from unnest(v_free, v_free_epochs) as asked (id, epoch)
+    where process.id = asked.id
+      and process.lease_epoch = asked.epoch
+      and process.leased_at is not null
+      and asked.epoch = asked.epoch + 0
+    returning process.id
+  )
+  select
+    (select coalesce(json_agg(moved.id), '[]') from moved),
+    (
+      select coalesce(json_agg(asked.id), '[]')
+      from unnest(ids, epochs) as asked (id, epoch)
+      left join holdfast.process on process.id = asked.id
+      where process.id is null or process.lease_epoch <> asked.epoch or process.leased_at is null
+    );
 end
 $function$
 ;
@@ -827,6 +1330,15 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.flush_starts(starts jsonb)
+ RETURNS json
+ LANGUAGE sql
+ SET lock_timeout TO '100ms'
+AS $function$
+  select holdfast.start_processes(starts)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -838,6 +1350,16 @@ begin
   into v_held using p_msg_id, p_read_ct;
   return coalesce(v_held, false);
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.hold_process(p_id uuid, p_epoch integer)
+ RETURNS boolean
+ LANGUAGE sql
+AS $function$
+  select exists (
+    select from holdfast.process where id = p_id and lease_epoch = p_epoch for no key update
+  )
 $function$
 ;
 
@@ -861,6 +1383,63 @@ CREATE OR REPLACE FUNCTION holdfast.is_paused(subjects text[])
  STABLE PARALLEL SAFE
 AS $function$
   select exists (select from holdfast.pause where subject = any (subjects))
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lease_ms integer)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_items json;
+begin
+  with claimed as (
+    update holdfast.process
+    set due_at = v_now + lease_ms * interval '1 ms',
+        queued_at = null,
+        lease_epoch = lease_epoch + 1,
+        leased_by = worker,
+        leased_at = v_now
+    where process.id = any (ids)
+    returning *
+  )
+  select json_agg(json_build_object(
+    'id', it.id, 'type', it.type, 'version', it.version, 'epoch', it.lease_epoch, 'status', it.status,
+    'restedEpoch', it.rested_epoch, 'generation', it.generation, 'responseCount', it.responses, 'cancel', it.cancel,
+    'limited', exists (select from holdfast.process_slot where process_id = it.id),
+    'now', floor(extract(epoch from v_now) * 1000),
+    'deadline', floor(extract(epoch from it.deadline_at) * 1000),
+    'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
+    'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
+    -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
+    'history', case when it.lease_epoch > 1 or it.generation > 1 then (
+      select json_agg(json_build_array(
+        seq, floor(extract(epoch from at) * 1000), kind, name, occurrence, history.status, attempt, seen,
+        floor(extract(epoch from next_at) * 1000), result, notes, history.detail, epoch
+      ) order by seq)
+      from holdfast.process_history as history
+      where process_id = it.id and history.generation = it.generation
+    ) end,
+    'responses', case when it.responses > 0 then (
+      select json_agg(json_build_array(number, name, data, notes) order by number)
+      from holdfast.process_response
+      where process_id = it.id
+    ) end
+  ))
+  into v_items
+  from claimed as it
+  join holdfast.process_detail as detail on detail.id = it.id;
+  return coalesce(v_items, '[]');
+end
 $function$
 ;
 
@@ -1097,6 +1676,127 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.post_responses(responses jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+begin
+  insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
+  select asked.inbox_id, asked.type, asked.process_ref, asked.name, asked.response_id, asked.data, asked.notes,
+    asked.checked, v_now, v_now
+  from jsonb_to_recordset(responses) as asked (
+    inbox_id uuid, type text, process_ref text, name text, response_id text, data jsonb, notes jsonb, checked boolean
+  );
+  for v_type in select distinct it ->> 'type' from jsonb_array_elements(responses) as it loop
+    perform holdfast.wake('process-inbox:' || v_type);
+  end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_news(ids uuid[], heard integer[])
+ RETURNS json
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select json_agg(json_build_object('id', process.id, 'cancel', process.cancel, 'responses', (
+    select json_agg(json_build_array(number, name, data, notes) order by number)
+    from holdfast.process_response
+    where process_id = process.id and number > asked.heard
+  )))
+  from unnest(ids, heard) as asked (id, heard)
+  join holdfast.process on process.id = asked.id
+  where process.responses > asked.heard or process.cancel is not null
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_write_answers(writes jsonb, mine uuid[])
+ RETURNS json
+ LANGUAGE sql
+AS $function$
+  select json_agg(
+    case
+      when asked.id = any (mine) or process.last_write = asked.token then to_json(0)
+      when process.id is null or process.lease_epoch <> asked.epoch then to_json(1)
+      when asked.to_status is null
+        or process.responses = asked.responses and (process.cancel is null or asked.heard_cancel) then to_json(2)
+      else json_build_object('cancel', process.cancel, 'responses', (
+        select json_agg(json_build_array(number, name, data, notes) order by number)
+        from holdfast.process_response
+        where process_id = asked.id and number > asked.responses
+      ))
+    end
+    order by asked.place
+  )
+  from rows from (
+    jsonb_to_recordset(writes) as (id uuid, epoch int, token uuid, to_status text, responses int, heard_cancel boolean)
+  ) with ordinality as asked (id, epoch, token, to_status, responses, heard_cancel, place)
+  left join holdfast.process on process.id = asked.id
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.processes_ended(ids uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+begin
+  -- Only an inbox row: the parent's own row is somebody else's to lock.
+  insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
+  select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
+    jsonb_build_object(
+      'call', detail.parent_call, 'id', detail.id, 'status', process.status,
+      'result', detail.result, 'resultNotes', detail.result_notes,
+      'error', case when detail.error_code is not null then
+        jsonb_build_object('code', detail.error_code, 'message', detail.error_message) end
+    ),
+    null, true, v_now, v_now
+  from holdfast.process_detail as detail
+  join holdfast.process on process.id = detail.id
+  join holdfast.process as parent on parent.id = detail.parent_id
+  where detail.id = any (ids);
+  for v_type in
+    select distinct parent.type
+    from holdfast.process_detail as detail
+    join holdfast.process as parent on parent.id = detail.parent_id
+    where detail.id = any (ids)
+  loop
+    perform holdfast.wake('process-inbox:' || v_type);
+  end loop;
+
+  if exists (select from holdfast.process_detail where id = any (ids) and batch_id is not null) then
+    with ended as (
+      select detail.id, detail.batch_id, process.status, split_part(detail.type, '/', 1) as domain
+      from holdfast.process_detail as detail
+      join holdfast.process on process.id = detail.id
+      where detail.id = any (ids) and detail.batch_id is not null
+    ),
+    left_batch as (
+      delete from holdfast.batch_open
+      using ended
+      where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.id and batch_open.domain = ended.domain
+    )
+    insert into holdfast.batch_tally (batch_id, completed, failed, cancelled, due_at)
+    select batch_id, count(*) filter (where status = 'COMPLETED'), count(*) filter (where status in ('FAILED', 'COMPENSATED')),
+      count(*) filter (where status = 'CANCELLED'), v_now
+    from ended
+    group by batch_id;
+    perform holdfast.wake('batches');
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.receive_commands(queue text, domain text, lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, marks json, next_due_ms double precision, not_ours integer)
  LANGUAGE plpgsql
@@ -1238,6 +1938,250 @@ begin
     where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
     $query$, 'q_' || p_queue
   ) using ids, reads, holdfast.now();
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  with free as (
+    select process.id
+    from holdfast.process
+    join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
+    where leased_at is not null
+    order by process.id
+    for no key update of process skip locked
+  ),
+  freed as (
+    delete from holdfast.process_slot where process_id in (select id from free)
+  )
+  update holdfast.process
+  set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+  where id in (select id from free)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
+    raise exception 'domain and type of the process must not be empty' using errcode = 'invalid_parameter_value';
+  end if;
+  if coalesce(process, '') = '' or coalesce(response, '') = '' or response like '@%' then
+    raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
+    'inbox_id', gen_random_uuid(), 'type', domain || '/' || type, 'process_ref', process, 'name', response,
+    'response_id', response_id, 'data', data, 'checked', false
+  )));
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.respond_processes(responses jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_asked uuid[];
+  v_mine uuid[];
+  v_type text;
+  v_live boolean;
+  v_done int;
+begin
+  -- In the order of ids, each once: several responses may be for one process.
+  v_asked := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(responses) as it order by 1);
+  select array_agg(locked.id)
+  into v_mine
+  from unnest(v_asked) as asked (id)
+  cross join lateral (
+    select process.id
+    from holdfast.process
+    where process.id = asked.id and process.status not in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED')
+    for no key update skip locked
+  ) as locked;
+
+  with asked as (
+    select *
+    from rows from (
+      jsonb_to_recordset(responses) as (id uuid, type text, name text, response_id text, data jsonb, notes jsonb)
+    ) with ordinality as asked (id, type, name, response_id, data, notes, place)
+  ),
+  new as (
+    select asked.*, process.responses + row_number() over (partition by asked.id order by asked.place) as number
+    from asked
+    join holdfast.process on process.id = asked.id and process.type = asked.type
+    where asked.id = any (v_mine)
+      and not exists (
+        select from holdfast.process_response as earlier
+        where earlier.process_id = asked.id and earlier.response_id = asked.response_id
+      )
+  ),
+  recorded as (
+    insert into holdfast.process_response (process_id, number, name, response_id, at, data, notes)
+    select id, number, name, response_id, v_now, data, notes from new
+    returning process_id
+  ),
+  moved as (
+    update holdfast.process
+    set responses = process.responses + counted.count,
+        due_at = case
+          when status = 'WAITING_FOR_ASYNC' and leased_at is null and queued_at is null then least(due_at, v_now)
+          else due_at
+        end
+    from (select process_id, count(*)::int as count from recorded group by process_id) as counted
+    where process.id = counted.process_id
+    returning process.type, leased_at is not null as live, counted.count
+  )
+  select sum(count), bool_or(live) into v_done, v_live from moved;
+  if v_done > 0 then
+    for v_type in select distinct it ->> 'type' from jsonb_array_elements(responses) as it loop
+      perform holdfast.wake('processes:' || v_type);
+    end loop;
+    if v_live then
+      perform holdfast.wake('processes:live');
+    end if;
+  end if;
+  return (
+    select json_agg(
+      case
+        when process.id is null then json_build_array('unknown')
+        when process.type <> asked.type then json_build_array('other type', process.type)
+        when recorded.number is not null then json_build_array('done', recorded.number)
+        when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
+          'late', process.responses, detail.projection, detail.projection_notes, detail.projection_responses,
+          (
+            select json_agg(json_build_array(number, name, data, notes) order by number)
+            from holdfast.process_response
+            where process_id = asked.id and number > detail.projection_responses
+          )
+        )
+        else json_build_array('held')
+      end
+      order by asked.place
+    )
+    from rows from (
+      jsonb_to_recordset(responses) as (id uuid, type text, response_id text)
+    ) with ordinality as asked (id, type, response_id, place)
+    left join holdfast.process on process.id = asked.id
+    left join holdfast.process_detail as detail on detail.id = asked.id
+    left join holdfast.process_response as recorded
+      on recorded.process_id = asked.id and recorded.response_id = asked.response_id
+  );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.rest_processes(writes jsonb, v_now timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_type text;
+  v_parents boolean;
+  v_batches boolean;
+begin
+  update holdfast.process
+  set status = asked.to_status,
+      due_at = to_timestamp(asked.due_ms / 1000),
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = lease_epoch + 1,
+      leased_by = null,
+      leased_at = null,
+      last_write = asked.token,
+      generation = process.generation + case when asked.continues then 1 else 0 end,
+      cancel = case when asked.ended then null else cancel end,
+      mismatch_since = case when asked.mismatch then coalesce(mismatch_since, v_now) end
+  from jsonb_to_recordset(writes) as asked (
+    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean
+  )
+  where process.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0;
+
+  with rested as (
+    update holdfast.process_detail
+    set updated_at = v_now,
+        ended_at = case when asked.ended then v_now end,
+        start_at = case when asked.continues then v_now else start_at end,
+        state = case when asked.continues then asked.projection else state end,
+        state_notes = case when asked.continues then asked.projection_notes else state_notes end,
+        state_responses = case when asked.continues then asked.seen else state_responses end,
+        state_unmet = case when asked.continues then asked.unmet else state_unmet end,
+        projection = case when asked.has_projection then asked.projection else process_detail.projection end,
+        projection_notes = case when asked.has_projection then asked.projection_notes else process_detail.projection_notes end,
+        projection_responses = case when asked.has_projection then asked.seen else projection_responses end,
+        result = asked.result,
+        result_notes = asked.result_notes,
+        waiting_for = asked.waiting_for,
+        wait_timeout_at = to_timestamp(asked.wait_timeout_ms / 1000),
+        next_retry_at = to_timestamp(asked.next_retry_ms / 1000),
+        error_kind = asked.error ->> 'kind',
+        error_code = asked.error ->> 'code',
+        error_message = asked.error ->> 'message'
+    from jsonb_to_recordset(writes) as asked (
+      id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
+      projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      next_retry_ms float8, error jsonb
+    )
+    where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
+    returning process_detail.parent_id, process_detail.batch_id
+  )
+  select bool_or(parent_id is not null), bool_or(batch_id is not null)
+  into v_parents, v_batches
+  from rested;
+
+  if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
+      asked.error ->> 'fingerprint', detail.batch_id
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    join holdfast.process_detail as detail on detail.id = asked.id
+    where asked.to_status = 'WAITING_FOR_TSQ'
+    on conflict (id) do update
+    set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
+        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+  end if;
+  if v_parents or v_batches then
+    perform holdfast.processes_ended(array(
+      select asked.id
+      from jsonb_to_recordset(writes) as asked (id uuid, to_status text, ended boolean)
+      where asked.to_status is not null and asked.ended
+    ));
+  end if;
+  if writes @> '[{"limited": true}]' then
+    delete from holdfast.process_slot
+    using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)
+    where process_slot.process_id = asked.id and asked.limited and asked.to_status is not null;
+  end if;
+  -- A continued process is due at once, a freed slot is somebody else's chance, and what rested outside a worker is due
+  -- at a time that no worker knows of.
+  for v_type in
+    select distinct process.type
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, continues boolean, limited boolean, wakes boolean)
+    join holdfast.process on process.id = asked.id
+    where asked.to_status is not null and (asked.continues or asked.limited or asked.wakes)
+  loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
 end
 $function$
 ;
@@ -1446,6 +2390,109 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.start_processes(starts jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_batches uuid[];
+  v_created uuid[];
+  v_type text;
+begin
+  if starts @? '$[*].batch_id' then
+    v_batches := array(
+      select batch_id
+      from holdfast.batch
+      where batch_id = any (array(
+        select (it ->> 'batch_id')::uuid from jsonb_array_elements(starts) as it where it ->> 'batch_id' is not null
+      )) and not sealed
+      order by batch_id
+      for key share
+    );
+  end if;
+  with created as (
+    insert into holdfast.process_detail (
+      id, type, model, key, parent_id, parent_call, batch_id, attributes, created_at, start_at, updated_at, state,
+      state_notes
+    )
+    select
+      asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
+      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes
+    from jsonb_to_recordset(starts) as asked (
+      id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
+      state jsonb, notes jsonb, start_ms float8
+    )
+    where asked.batch_id is null or asked.batch_id = any (v_batches)
+    on conflict do nothing
+    returning id, batch_id, type
+  ),
+  members as (
+    insert into holdfast.batch_open (batch_id, command_id, domain)
+    select batch_id, id, split_part(type, '/', 1) from created where batch_id is not null
+  ),
+  tallies as (
+    insert into holdfast.batch_tally (batch_id, added)
+    select batch_id, count(*) from created where batch_id is not null group by batch_id
+  )
+  select array_agg(id) into v_created from created;
+
+  -- Those with a lease are executed by their starter, from the first moment; the others become due.
+  insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, deadline_at)
+  select
+    asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
+    case
+      when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
+      when asked.model = 'PROCESS_STEP' then greatest(v_now, to_timestamp(asked.start_ms / 1000))
+    end,
+    case when asked.lease_ms is not null then 1 else 0 end,
+    asked.worker,
+    case when asked.lease_ms is not null then v_now end,
+    asked.token,
+    coalesce(to_timestamp(asked.deadline_ms / 1000), v_now + asked.deadline_in_ms * interval '1 ms')
+  from jsonb_to_recordset(starts) as asked (
+    id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
+    deadline_ms float8, deadline_in_ms float8
+  )
+  where asked.id = any (v_created);
+
+  for v_type in
+    select distinct asked.type
+    from jsonb_to_recordset(starts) as asked (type text, model text, lease_ms int)
+    where asked.lease_ms is null and asked.model = 'PROCESS_STEP'
+  loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+  return (
+    select json_agg(json_build_array(
+      coalesce(process.id, existing.id),
+      process.last_write is not distinct from asked.token and process.id is not null,
+      case
+        when asked.batch_id is not null and not asked.batch_id = any (v_batches) then 'batch closed'
+        when coalesce(process.type, existing.type) <> asked.type then 'other type'
+        else coalesce(process.status, (select status from holdfast.process where id = existing.id))
+      end,
+      floor(extract(epoch from v_now) * 1000),
+      floor(extract(epoch from process.deadline_at) * 1000)
+    ) order by asked.place)
+    from rows from (
+      jsonb_to_recordset(starts) as (id uuid, type text, key text, token uuid, batch_id uuid)
+    ) with ordinality as asked (id, type, key, token, batch_id, place)
+    left join holdfast.process on process.id = asked.id
+    left join holdfast.process_detail as existing
+      on process.id is null and existing.type = asked.type and existing.key = asked.key
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.sweep_unhandled(p_domain text, p_age interval)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1574,6 +2621,90 @@ CREATE OR REPLACE FUNCTION holdfast.wake_channel()
  STABLE PARALLEL SAFE
 AS $function$
   select 'holdfast_' || tableoid from holdfast.clock
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.write_processes(writes jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_mine uuid[];
+  v_writes jsonb := writes;
+  v_events int;
+  v_inserted int;
+  v_rests boolean;
+begin
+  -- The fence: the row is locked and its epoch compared, in the order of ids, in which the writes come.
+  select array_agg(locked.id)
+  into v_mine
+  from jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, responses int, heard_cancel boolean)
+  cross join lateral (
+    select process.id
+    from holdfast.process
+    where process.id = asked.id
+      and process.lease_epoch = asked.epoch
+      and (
+        asked.to_status is null
+        or process.responses = asked.responses and (process.cancel is null or asked.heard_cancel)
+      )
+    for no key update skip locked
+  ) as locked;
+  if v_mine is null then
+    return holdfast.process_write_answers(writes, '{}');
+  end if;
+  if cardinality(v_mine) < jsonb_array_length(writes) then
+    select jsonb_agg(it order by place) into v_writes
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+    where (it ->> 'id')::uuid = any (v_mine);
+  end if;
+
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, attempt, seen, next_at, result, notes, detail
+  )
+  select
+    asked.id, asked.generation, event.seq, asked.epoch, to_timestamp(event.at / 1000), event.kind, event.name,
+    event.occurrence, event.status, event.attempt, event.seen, to_timestamp(event.next_at / 1000), event.result,
+    event.notes, event.detail
+  from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
+  cross join lateral jsonb_to_recordset(asked.events) as event (
+    seq int, at float8, kind text, name text, occurrence int, status text, attempt int, seen int, next_at float8,
+    result jsonb, notes jsonb, detail jsonb
+  )
+  on conflict (process_id, generation, seq) do nothing;
+  get diagnostics v_inserted = row_count;
+  select sum(jsonb_array_length(it -> 'events')), bool_or(it ? 'to_status')
+  into v_events, v_rests
+  from jsonb_array_elements(v_writes) as it;
+  if v_inserted < v_events then
+    -- Ours from an earlier flush whose answer was lost; anything else means that two executions wrote one history.
+    if exists (
+      select
+      from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
+      cross join lateral jsonb_to_recordset(asked.events) as event (seq int)
+      join holdfast.process_history as history
+        on history.process_id = asked.id and history.generation = asked.generation and history.seq = event.seq
+      where history.epoch <> asked.epoch
+    ) then
+      raise exception 'the history of a process was written by another epoch' using errcode = 'data_corrupted';
+    end if;
+  end if;
+  if v_rests then
+    perform holdfast.rest_processes(v_writes, v_now);
+  end if;
+  if cardinality(v_mine) = jsonb_array_length(writes) then
+    return null;
+  end if;
+  return holdfast.process_write_answers(writes, v_mine);
+end
 $function$
 ;
 

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import {
   type Batches,
   type CommandClient,
@@ -17,12 +18,21 @@ import { type Codec, createCodec } from './kernel/codec/codec.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
+import { newId } from './kernel/ids/id.js'
 import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { booleanOption, checkOptions } from './kernel/validation/options.js'
+import {
+  createProcessClient,
+  createProcessEngine,
+  createStarterExecutions,
+  type ProcessClient,
+  type ProcessDefinition,
+  type ResponseSchemas,
+} from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 
@@ -36,12 +46,18 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
 }
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
-export interface Holdfast extends Pick<CommandClient, 'send' | 'sendMany'> {
+export interface Holdfast
+  extends Pick<CommandClient, 'send' | 'sendMany'>,
+    Pick<ProcessClient, 'start' | 'startMany' | 'respond'> {
   readonly schema: string
   /** Registers the handler of a command, once per process. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,
+  ): void
+  /** Registers a process, so that workers started here run it. */
+  register<Input, Responses extends ResponseSchemas, Result>(
+    definition: ProcessDefinition<Input, Responses, Result>,
   ): void
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
@@ -116,9 +132,21 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
   const client = createCommandClient(db, queues, { codec, logger, metrics })
+  const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
+  const limiter = { reserve: async () => ({ granted: true, waitMs: 0 }) as const }
+  const engine = createProcessEngine(db, { codec, commands: client, limiter, logger, metrics })
+  const immediate = createStarterExecutions(db, {
+    name,
+    settings: engine.settings,
+    live: engine.live,
+    partsFor: (definition) => engine.partsFor(definition),
+    logger,
+    metrics,
+  })
+  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
-    const worker = createWorker(db, workerOptions, { registry, queues, codec, logger, metrics })
+    const worker = createWorker(db, workerOptions, { registry, queues, engine, codec, logger, metrics })
     workers.add(worker)
     return worker
   }
@@ -127,6 +155,11 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     handle: (command, handler) => registry.add(command, handler),
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
+    register: (definition) => engine.registry.add(definition as ProcessDefinition),
+    start: (definition, state, startOptions) => processClient.start(definition, state, startOptions),
+    startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
+    respond: (definition, id, response, data, respondOptions) =>
+      processClient.respond(definition, id, response, data, respondOptions),
     commands: createCommands(db, codec),
     batches: createBatches(db, client, queues, codec),
     troubleshooting: createTroubleshooting(db, codec),
@@ -146,6 +179,9 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
       await Promise.all([...workers].map((worker) => worker.stop()))
+      immediate.close()
+      await processClient.close()
+      await engine.close()
       await client.close()
       await db.close()
     },

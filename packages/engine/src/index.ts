@@ -34,6 +34,30 @@ export { BusinessError, PermanentError, TransientError } from './kernel/failure/
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
+export {
+  type ChildOptions,
+  type CommandCallOptions,
+  type Compensation,
+  type DeadlineAction,
+  defineProcess,
+  type Inquiry,
+  type ProcessContext,
+  type ProcessDefinition,
+  type ProcessEnd,
+  type ProcessOptions,
+  type ProcessStatus,
+  type ProcessToStart,
+  type RespondOptions,
+  type ResponseSchemas,
+  type StartDetails,
+  type Started,
+  type StartOptions,
+  type StepCall,
+  StepFailed,
+  type StepOptions,
+  type TransactionOptions,
+  type WaitOptions,
+} from './processes/index.js'
 export type {
   PollOptions as QueuePollOptions,
   QueueClient,

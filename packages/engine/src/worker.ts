@@ -22,9 +22,10 @@ import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
+import { createProcessLoops, type ProcessEngine } from './processes/index.js'
 
 export interface WorkerOptions {
-  /** The domains whose commands it runs; all that have a handler here unless given. */
+  /** The domains whose commands and processes it runs; all that are registered here unless given. */
   readonly domains?: readonly string[]
   /** Shown to operators beside what this worker holds; host, process and a random part by default. */
   readonly name?: string
@@ -54,7 +55,7 @@ export interface Worker {
   stopNow(): void
   /** False before it starts, and from the moment it is told to stop. */
   readonly isRunning: boolean
-  /** Handlers that are running. */
+  /** Handlers and processes that are running. */
   readonly inFlightCount: number
 }
 
@@ -66,6 +67,7 @@ export interface DomainWorker extends Worker {
 interface Parts {
   readonly registry: HandlerRegistry
   readonly queues: Domains
+  readonly engine: ProcessEngine
   readonly codec: Codec
   readonly logger: Logger
   readonly metrics: Metrics
@@ -73,28 +75,36 @@ interface Parts {
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const { registry, queues, codec, logger, metrics } = parts
-  const settings = checkWorkerOptions(options, registry)
+  const { registry, queues, engine, codec, logger, metrics } = parts
+  const settings = checkWorkerOptions(options, [...registry.domains(), ...engine.registry.domains()])
   const chores = { ...kernelChores, ...commandChores }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
+  let processes: readonly Awaited<ReturnType<typeof createProcessLoops>>[] = []
   let loops: readonly WorkLoop[] = []
   let starting: Promise<void> | undefined
   let stopped = false
 
   async function begin(): Promise<void> {
-    await Promise.all(settings.domains.map((domain) => queues.ready(domain)))
-    for (const domain of settings.domains) await noteHandlers(db, domain, registry.types(domain))
+    const commandDomains = settings.domains.filter((domain) => registry.domains().includes(domain))
+    await Promise.all(commandDomains.map((domain) => queues.ready(domain)))
+    for (const domain of commandDomains) await noteHandlers(db, domain, registry.types(domain))
     if (stopped) return
     listener = settings.notify ? startListener(db, { logger }) : undefined
-    commandLoops = settings.domains.map((domain) => {
+    commandLoops = commandDomains.map((domain) => {
       const queue = queues.queueOf(domain)
       return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics })
     })
+    processes = await Promise.all(
+      settings.domains
+        .filter((domain) => engine.registry.domains().includes(domain))
+        .map((domain) => createProcessLoops(domain, settings, { db, engine, listener, logger, metrics })),
+    )
     loops = [
       kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
       kernelLoop('batches', batchSource(db), async () => undefined),
       ...commandLoops,
+      ...processes.flatMap((domain) => domain.loops),
     ]
     for (const loop of loops) loop.start()
   }
@@ -130,6 +140,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
       stopped = true
       await starting
+      for (const domain of processes) domain.stopping()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
@@ -143,7 +154,8 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       return !stopped && loops.length > 0 && loops.every((loop) => loop.isRunning)
     },
     get inFlightCount() {
-      return commandLoops.reduce((sum, loop) => sum + loop.inFlight, 0)
+      const running = [...commandLoops, ...processes.flatMap((domain) => domain.loops)]
+      return running.reduce((sum, loop) => sum + loop.inFlight, 0)
     },
   }
 }
@@ -163,10 +175,10 @@ const KNOWN_OPTIONS = [
   'retry',
 ] as const satisfies readonly (keyof WorkerOptions)[]
 
-function checkWorkerOptions(options: WorkerOptions | undefined, registry: HandlerRegistry) {
+function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly string[]) {
   const given = checkOptions('run', options, KNOWN_OPTIONS)
   return {
-    domains: checkDomains(options?.domains, registry),
+    domains: checkDomains(options?.domains, known),
     name: textOption('run', 'name', given.name, {
       max: 200,
       default: `${hostname()}:${process.pid}:${newId().slice(-6)}`,
@@ -185,15 +197,14 @@ function checkWorkerOptions(options: WorkerOptions | undefined, registry: Handle
   }
 }
 
-function checkDomains(domains: readonly string[] | undefined, registry: HandlerRegistry): readonly string[] {
-  const known = registry.domains()
+function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] {
   if (domains !== undefined && !Array.isArray(domains)) {
     const problem = `must be a list of domains, not ${describe(domains)}`
     throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
   }
   for (const domain of domains ?? []) {
     if (known.includes(domain)) continue
-    const problem = `names \`${domain}\`, which has no handler here; register one with hf.handle first`
+    const problem = `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`
     throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
   }
   return [...new Set(domains ?? known)]

@@ -193,6 +193,52 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
     'There is no result. The audit trail of the command says what happened.',
   ),
+  HF_UNKNOWN_PROCESS: entry<{ id: string; process: string }>(
+    404,
+    (d) => `process ${d.id} of ${d.process} does not exist`,
+    'Check the id or key, and the definition it is looked up by.',
+  ),
+  HF_PROCESS_OF_OTHER_TYPE: entry<{ id: string; process: string; actual: string }>(
+    409,
+    (d) => `process ${d.id} is a ${d.actual}, not a ${d.process}`,
+    'Use the definition that the process was started with; nothing was written.',
+  ),
+  HF_DUPLICATE_PROCESS: entry<{ process: string }>(
+    409,
+    (d) => `a definition of ${d.process} is registered already`,
+    'Register each definition once; a changed one raises its `version`.',
+  ),
+  HF_UNKNOWN_RESPONSE: entry<{ process: string; response: string }>(
+    404,
+    (d) => `${d.process} has no response \`${d.response}\``,
+    'Use a name that the definition lists in `responses`; nothing was written.',
+  ),
+  HF_PROCESS_NOT_COMPLETED: entry<{ id: string; status: string; code: string; message: string }>(
+    409,
+    (d) => `process ${d.id} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
+    'There is no result. The timeline of the process says what happened.',
+  ),
+  HF_STEP_NAME_REUSED: entry<{ name: string; first: string; second: string }>(
+    409,
+    (d) => `the name \`${d.name}\` is used for a ${d.first} and for a ${d.second}`,
+    'Give the two calls different names: the record tells calls apart by them.',
+  ),
+  HF_STATE_WRITE_IN_STEP: entry<{ property: string }>(
+    409,
+    (d) =>
+      `the state (\`${d.property}\`) was written inside a step, or after awaiting something that is no call of ctx`,
+    'Return the value from the step and write it to the state in `execute`: a replay repeats only that.',
+  ),
+  HF_CANCELLED: entry<{ id: string }>(
+    409,
+    (d) => `process ${d.id} is cancelled`,
+    'End what you are doing; what the call returns is still recorded.',
+  ),
+  HF_DEADLINE_EXCEEDED: entry<{ id: string }>(
+    409,
+    (d) => `process ${d.id} is past its deadline`,
+    'Retry it with a new deadline, or cancel it.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry

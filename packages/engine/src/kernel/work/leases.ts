@@ -11,6 +11,8 @@ export interface Lease<Item extends Claimed = Claimed> {
   readonly item: Item
   /** Fires when the lease is lost or the worker is told to stop now. */
   readonly signal: AbortSignal
+  /** Whether it has fired: asking does not make it. */
+  readonly aborted: boolean
   /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than there are. */
   remaining(): number
   /** Tells that the lease's end was moved to so many milliseconds from now, by the model itself. */
@@ -107,6 +109,10 @@ class HeldLease<Item extends Claimed> implements Lease<Item> {
       if (this.#reason) this.#controller.abort(this.#reason)
     }
     return this.#controller.signal
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined
   }
 
   abort(reason: Error): void {

@@ -1,0 +1,271 @@
+-- revision: 1
+-- after: kernel
+--
+-- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
+
+-- One claim. A lane is a definition, one of its versions, and how many of it may execute at once (null: no limit).
+create or replace function holdfast.claim_processes(
+  lane_types text[], lane_versions int[], lane_limits int[], lane_froms float8[], worker text, most int, lease_ms int,
+  spare_leased boolean, ceiling_ms int
+)
+returns table (items json, marks json, next_due_ms float8)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+set enable_sort = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
+  v_type text;
+  v_limit int;
+  v_ids uuid[] := '{}';
+  v_lane_ids uuid[];
+  v_last timestamptz;
+  v_left int := most;
+  v_marks json[] := '{}';
+  v_next timestamptz;
+  v_lane_next timestamptz;
+begin
+  for v_lane in 1 .. cardinality(lane_types) loop
+    exit when v_left <= 0;
+    v_type := lane_types[v_lane];
+    continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);
+    v_limit := coalesce((select concurrency from holdfast.process_setting where type = v_type), lane_limits[v_lane]);
+    if v_limit is not null then
+      -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
+      v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], v_limit, v_left, spare_leased);
+    else
+      select array_agg(due.id), max(due.due_at)
+      into v_lane_ids, v_last
+      from (
+        select id, due_at
+        from holdfast.process
+        where type = v_type
+          and version = lane_versions[v_lane]
+          and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+          and due_at <= v_now
+          and (leased_at is null or not spare_leased)
+        order by due_at
+        limit v_left
+        for no key update skip locked
+      ) due;
+      v_marks := v_marks || json_build_object(
+        'type', v_type || '@' || lane_versions[v_lane],
+        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+      );
+    end if;
+    if v_lane_ids is not null then
+      v_left := v_left - cardinality(v_lane_ids);
+      v_ids := v_ids || v_lane_ids;
+    end if;
+    if v_left > 0 then
+      select due_at into v_lane_next
+      from holdfast.process
+      where type = v_type
+        and version = lane_versions[v_lane]
+        and due_at > v_now
+        and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1;
+      v_next := least(v_next, v_lane_next);
+    end if;
+  end loop;
+  return query select
+    case when cardinality(v_ids) = 0 then '[]' else holdfast.lease_processes(v_ids, worker, lease_ms) end,
+    array_to_json(v_marks),
+    extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$$;
+
+-- What of a limited definition may execute now (P-20). One claimer at a time per definition, and nobody waits for it:
+-- the lock is the transaction's. What is due beyond the limit loses its due_at and queues; it is taken, oldest first,
+-- before anything that has become due since. A crashed process keeps its slot and is not counted twice.
+create or replace function holdfast.claim_limited_processes(
+  p_type text, p_version int, p_limit int, p_most int, spare_leased boolean
+)
+returns uuid[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_free int;
+  v_ids uuid[];
+  v_due uuid[];
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)) then
+    return null;
+  end if;
+  -- Crashed ones first: they hold a slot already.
+  v_ids := array(
+    select process.id
+    from holdfast.process
+    join holdfast.process_slot on process_slot.process_id = process.id
+    where process.type = p_type and version = p_version and due_at <= v_now and leased_at is not null and not spare_leased
+    order by due_at
+    limit p_most
+    for no key update of process skip locked
+  );
+  v_free := least(p_limit - (select count(*) from holdfast.process_slot where type = p_type), p_most - cardinality(v_ids));
+  if v_free > 0 then
+    v_ids := v_ids || array(
+      select id from holdfast.process
+      where type = p_type and queued_at is not null and version = p_version
+      order by queued_at
+      limit v_free
+      for no key update skip locked
+    );
+  end if;
+  v_due := array(
+    select id from holdfast.process
+    where type = p_type and version = p_version and due_at <= v_now and leased_at is null
+    order by due_at
+    limit greatest(p_most, 1000)
+    for no key update skip locked
+  );
+  v_free := v_free - (cardinality(v_ids) - (select count(*) from holdfast.process_slot where process_id = any (v_ids)))::int;
+  if v_free > 0 then
+    v_ids := v_ids || v_due[1:v_free];
+    v_due := v_due[v_free + 1:];
+  end if;
+  update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
+  insert into holdfast.process_slot (process_id, type)
+  select id, p_type from unnest(v_ids) as id
+  on conflict do nothing;
+  return nullif(v_ids, '{}');
+end
+$$;
+
+-- Leases rows that are locked already, and tells everything that an execution needs of them.
+create or replace function holdfast.lease_processes(ids uuid[], worker text, lease_ms int)
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_items json;
+begin
+  with claimed as (
+    update holdfast.process
+    set due_at = v_now + lease_ms * interval '1 ms',
+        queued_at = null,
+        lease_epoch = lease_epoch + 1,
+        leased_by = worker,
+        leased_at = v_now
+    where process.id = any (ids)
+    returning *
+  )
+  select json_agg(json_build_object(
+    'id', it.id, 'type', it.type, 'version', it.version, 'epoch', it.lease_epoch, 'status', it.status,
+    'restedEpoch', it.rested_epoch, 'generation', it.generation, 'responseCount', it.responses, 'cancel', it.cancel,
+    'limited', exists (select from holdfast.process_slot where process_id = it.id),
+    'now', floor(extract(epoch from v_now) * 1000),
+    'deadline', floor(extract(epoch from it.deadline_at) * 1000),
+    'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
+    'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
+    -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
+    'history', case when it.lease_epoch > 1 or it.generation > 1 then (
+      select json_agg(json_build_array(
+        seq, floor(extract(epoch from at) * 1000), kind, name, occurrence, history.status, attempt, seen,
+        floor(extract(epoch from next_at) * 1000), result, notes, history.detail, epoch
+      ) order by seq)
+      from holdfast.process_history as history
+      where process_id = it.id and history.generation = it.generation
+    ) end,
+    'responses', case when it.responses > 0 then (
+      select json_agg(json_build_array(number, name, data, notes) order by number)
+      from holdfast.process_response
+      where process_id = it.id
+    ) end
+  ))
+  into v_items
+  from claimed as it
+  join holdfast.process_detail as detail on detail.id = it.id;
+  return coalesce(v_items, '[]');
+end
+$$;
+
+-- The heartbeat: as in the other models, in the order of ids, skipping what somebody holds.
+create or replace function holdfast.extend_processes(ids uuid[], epochs int[], lease_ms int)
+returns table (extended json, lost json)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_free uuid[];
+  v_free_epochs int[] := epochs;
+begin
+  v_free := array(
+    select process.id from holdfast.process where process.id = any (ids) order by process.id for no key update skip locked
+  );
+  if cardinality(v_free) = cardinality(ids) then
+    v_free := ids;
+  else
+    select array_agg(asked.id), array_agg(asked.epoch)
+    into v_free, v_free_epochs
+    from unnest(ids, epochs) as asked (id, epoch)
+    where asked.id = any (v_free);
+  end if;
+  return query
+  with moved as (
+    update holdfast.process
+    set due_at = holdfast.now() + lease_ms * interval '1 ms'
+    from unnest(v_free, v_free_epochs) as asked (id, epoch)
+    where process.id = asked.id
+      and process.lease_epoch = asked.epoch
+      and process.leased_at is not null
+      and asked.epoch = asked.epoch + 0
+    returning process.id
+  )
+  select
+    (select coalesce(json_agg(moved.id), '[]') from moved),
+    (
+      select coalesce(json_agg(asked.id), '[]')
+      from unnest(ids, epochs) as asked (id, epoch)
+      left join holdfast.process on process.id = asked.id
+      where process.id is null or process.lease_epoch <> asked.epoch or process.leased_at is null
+    );
+end
+$$;
+
+-- Gives back what was claimed and never begun; it does not count as a crash.
+create or replace function holdfast.release_processes(ids uuid[], epochs int[])
+returns void
+language sql
+as $$
+  with free as (
+    select process.id
+    from holdfast.process
+    join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
+    where leased_at is not null
+    order by process.id
+    for no key update of process skip locked
+  ),
+  freed as (
+    delete from holdfast.process_slot where process_id in (select id from free)
+  )
+  update holdfast.process
+  set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+  where id in (select id from free)
+$$;

@@ -1,0 +1,300 @@
+-- revision: 1
+-- after: kernel
+--
+-- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
+
+-- Each write names its process and epoch and brings events; one with a `to_status` also ends the execution: the process
+-- rests with that status until `due_ms`, or has ended. A rest takes place only where no response and no cancellation has
+-- come that the execution has not heard of; otherwise nothing is written and the news is the answer (P-11, P-16).
+-- Answers, in order: 0 done, 1 lease lost, 2 held by somebody else, or the news.
+create or replace function holdfast.write_processes(writes jsonb)
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_mine uuid[];
+  v_writes jsonb := writes;
+  v_events int;
+  v_inserted int;
+  v_rests boolean;
+begin
+  -- The fence: the row is locked and its epoch compared, in the order of ids, in which the writes come.
+  select array_agg(locked.id)
+  into v_mine
+  from jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, responses int, heard_cancel boolean)
+  cross join lateral (
+    select process.id
+    from holdfast.process
+    where process.id = asked.id
+      and process.lease_epoch = asked.epoch
+      and (
+        asked.to_status is null
+        or process.responses = asked.responses and (process.cancel is null or asked.heard_cancel)
+      )
+    for no key update skip locked
+  ) as locked;
+  if v_mine is null then
+    return holdfast.process_write_answers(writes, '{}');
+  end if;
+  if cardinality(v_mine) < jsonb_array_length(writes) then
+    select jsonb_agg(it order by place) into v_writes
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+    where (it ->> 'id')::uuid = any (v_mine);
+  end if;
+
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, attempt, seen, next_at, result, notes, detail
+  )
+  select
+    asked.id, asked.generation, event.seq, asked.epoch, to_timestamp(event.at / 1000), event.kind, event.name,
+    event.occurrence, event.status, event.attempt, event.seen, to_timestamp(event.next_at / 1000), event.result,
+    event.notes, event.detail
+  from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
+  cross join lateral jsonb_to_recordset(asked.events) as event (
+    seq int, at float8, kind text, name text, occurrence int, status text, attempt int, seen int, next_at float8,
+    result jsonb, notes jsonb, detail jsonb
+  )
+  on conflict (process_id, generation, seq) do nothing;
+  get diagnostics v_inserted = row_count;
+  select sum(jsonb_array_length(it -> 'events')), bool_or(it ? 'to_status')
+  into v_events, v_rests
+  from jsonb_array_elements(v_writes) as it;
+  if v_inserted < v_events then
+    -- Ours from an earlier flush whose answer was lost; anything else means that two executions wrote one history.
+    if exists (
+      select
+      from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
+      cross join lateral jsonb_to_recordset(asked.events) as event (seq int)
+      join holdfast.process_history as history
+        on history.process_id = asked.id and history.generation = asked.generation and history.seq = event.seq
+      where history.epoch <> asked.epoch
+    ) then
+      raise exception 'the history of a process was written by another epoch' using errcode = 'data_corrupted';
+    end if;
+  end if;
+  if v_rests then
+    perform holdfast.rest_processes(v_writes, v_now);
+  end if;
+  if cardinality(v_mine) = jsonb_array_length(writes) then
+    return null;
+  end if;
+  return holdfast.process_write_answers(writes, v_mine);
+end
+$$;
+
+create or replace function holdfast.rest_processes(writes jsonb, v_now timestamptz)
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_type text;
+  v_parents boolean;
+  v_batches boolean;
+begin
+  update holdfast.process
+  set status = asked.to_status,
+      due_at = to_timestamp(asked.due_ms / 1000),
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = lease_epoch + 1,
+      leased_by = null,
+      leased_at = null,
+      last_write = asked.token,
+      generation = process.generation + case when asked.continues then 1 else 0 end,
+      cancel = case when asked.ended then null else cancel end,
+      mismatch_since = case when asked.mismatch then coalesce(mismatch_since, v_now) end
+  from jsonb_to_recordset(writes) as asked (
+    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean
+  )
+  where process.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0;
+
+  with rested as (
+    update holdfast.process_detail
+    set updated_at = v_now,
+        ended_at = case when asked.ended then v_now end,
+        start_at = case when asked.continues then v_now else start_at end,
+        state = case when asked.continues then asked.projection else state end,
+        state_notes = case when asked.continues then asked.projection_notes else state_notes end,
+        state_responses = case when asked.continues then asked.seen else state_responses end,
+        state_unmet = case when asked.continues then asked.unmet else state_unmet end,
+        projection = case when asked.has_projection then asked.projection else process_detail.projection end,
+        projection_notes = case when asked.has_projection then asked.projection_notes else process_detail.projection_notes end,
+        projection_responses = case when asked.has_projection then asked.seen else projection_responses end,
+        result = asked.result,
+        result_notes = asked.result_notes,
+        waiting_for = asked.waiting_for,
+        wait_timeout_at = to_timestamp(asked.wait_timeout_ms / 1000),
+        next_retry_at = to_timestamp(asked.next_retry_ms / 1000),
+        error_kind = asked.error ->> 'kind',
+        error_code = asked.error ->> 'code',
+        error_message = asked.error ->> 'message'
+    from jsonb_to_recordset(writes) as asked (
+      id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
+      projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      next_retry_ms float8, error jsonb
+    )
+    where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
+    returning process_detail.parent_id, process_detail.batch_id
+  )
+  select bool_or(parent_id is not null), bool_or(batch_id is not null)
+  into v_parents, v_batches
+  from rested;
+
+  if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
+      asked.error ->> 'fingerprint', detail.batch_id
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    join holdfast.process_detail as detail on detail.id = asked.id
+    where asked.to_status = 'WAITING_FOR_TSQ'
+    on conflict (id) do update
+    set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
+        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+  end if;
+  if v_parents or v_batches then
+    perform holdfast.processes_ended(array(
+      select asked.id
+      from jsonb_to_recordset(writes) as asked (id uuid, to_status text, ended boolean)
+      where asked.to_status is not null and asked.ended
+    ));
+  end if;
+  if writes @> '[{"limited": true}]' then
+    delete from holdfast.process_slot
+    using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)
+    where process_slot.process_id = asked.id and asked.limited and asked.to_status is not null;
+  end if;
+  -- A continued process is due at once, a freed slot is somebody else's chance, and what rested outside a worker is due
+  -- at a time that no worker knows of.
+  for v_type in
+    select distinct process.type
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, continues boolean, limited boolean, wakes boolean)
+    join holdfast.process on process.id = asked.id
+    where asked.to_status is not null and (asked.continues or asked.limited or asked.wakes)
+  loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+end
+$$;
+
+-- What the end of processes means to others: their parents hear of it, their batches count them.
+create or replace function holdfast.processes_ended(ids uuid[])
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+begin
+  -- Only an inbox row: the parent's own row is somebody else's to lock.
+  insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
+  select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
+    jsonb_build_object(
+      'call', detail.parent_call, 'id', detail.id, 'status', process.status,
+      'result', detail.result, 'resultNotes', detail.result_notes,
+      'error', case when detail.error_code is not null then
+        jsonb_build_object('code', detail.error_code, 'message', detail.error_message) end
+    ),
+    null, true, v_now, v_now
+  from holdfast.process_detail as detail
+  join holdfast.process on process.id = detail.id
+  join holdfast.process as parent on parent.id = detail.parent_id
+  where detail.id = any (ids);
+  for v_type in
+    select distinct parent.type
+    from holdfast.process_detail as detail
+    join holdfast.process as parent on parent.id = detail.parent_id
+    where detail.id = any (ids)
+  loop
+    perform holdfast.wake('process-inbox:' || v_type);
+  end loop;
+
+  if exists (select from holdfast.process_detail where id = any (ids) and batch_id is not null) then
+    with ended as (
+      select detail.id, detail.batch_id, process.status, split_part(detail.type, '/', 1) as domain
+      from holdfast.process_detail as detail
+      join holdfast.process on process.id = detail.id
+      where detail.id = any (ids) and detail.batch_id is not null
+    ),
+    left_batch as (
+      delete from holdfast.batch_open
+      using ended
+      where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.id and batch_open.domain = ended.domain
+    )
+    insert into holdfast.batch_tally (batch_id, completed, failed, cancelled, due_at)
+    select batch_id, count(*) filter (where status = 'COMPLETED'), count(*) filter (where status in ('FAILED', 'COMPENSATED')),
+      count(*) filter (where status = 'CANCELLED'), v_now
+    from ended
+    group by batch_id;
+    perform holdfast.wake('batches');
+  end if;
+end
+$$;
+
+create or replace function holdfast.process_write_answers(writes jsonb, mine uuid[])
+returns json
+language sql
+as $$
+  select json_agg(
+    case
+      when asked.id = any (mine) or process.last_write = asked.token then to_json(0)
+      when process.id is null or process.lease_epoch <> asked.epoch then to_json(1)
+      when asked.to_status is null
+        or process.responses = asked.responses and (process.cancel is null or asked.heard_cancel) then to_json(2)
+      else json_build_object('cancel', process.cancel, 'responses', (
+        select json_agg(json_build_array(number, name, data, notes) order by number)
+        from holdfast.process_response
+        where process_id = asked.id and number > asked.responses
+      ))
+    end
+    order by asked.place
+  )
+  from rows from (
+    jsonb_to_recordset(writes) as (id uuid, epoch int, token uuid, to_status text, responses int, heard_cancel boolean)
+  ) with ordinality as asked (id, epoch, token, to_status, responses, heard_cancel, place)
+  left join holdfast.process on process.id = asked.id
+$$;
+
+-- For a transaction of the user's: locks the process first, and answers whether it is still this epoch's (P-05).
+create or replace function holdfast.hold_process(p_id uuid, p_epoch int)
+returns boolean
+language sql
+as $$
+  select exists (
+    select from holdfast.process where id = p_id and lease_epoch = p_epoch for no key update
+  )
+$$;
+
+-- What has come for executions in progress: responses and cancellations they have not heard of.
+create or replace function holdfast.process_news(ids uuid[], heard int[])
+returns json
+language sql
+stable
+as $$
+  select json_agg(json_build_object('id', process.id, 'cancel', process.cancel, 'responses', (
+    select json_agg(json_build_array(number, name, data, notes) order by number)
+    from holdfast.process_response
+    where process_id = process.id and number > asked.heard
+  )))
+  from unnest(ids, heard) as asked (id, heard)
+  join holdfast.process on process.id = asked.id
+  where process.responses > asked.heard or process.cancel is not null
+$$;

@@ -1,0 +1,172 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Queryable } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { booleanOption, checkOptions } from '../kernel/validation/options.js'
+import type { ResponseSchemas } from './context.js'
+import type { ProcessDefinition } from './define.js'
+import type { StarterExecutions } from './immediate.js'
+import { flushStartsStatement, type SealedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
+import type { Respond, RespondOptions } from './respond.js'
+import { type StartDetails, sealStart } from './seal-start.js'
+import type { ProcessStatus } from './states.js'
+
+export interface StartOptions extends StartDetails {
+  /** Leave it to a worker, instead of running it here until it completes or pauses. */
+  readonly deferred?: boolean
+  /** Your own transaction: the process is created in it, and a worker starts it after the commit. */
+  readonly transaction?: Queryable
+}
+
+/** Where a process stands when `start` returns. */
+export interface Started {
+  readonly id: string
+  readonly status: ProcessStatus
+  /** False when its id or key was there already: nothing was started. */
+  readonly created: boolean
+}
+
+export interface ProcessToStart<Input> extends StartDetails {
+  readonly state: Input
+}
+
+export interface ProcessClient {
+  /** Starts a process (P-10). A process that fails does not throw here: its failure is in its record. */
+  start<Input, Responses extends ResponseSchemas, Result>(
+    definition: ProcessDefinition<Input, Responses, Result>,
+    state: NoInfer<Input>,
+    options?: StartOptions,
+  ): Promise<Started>
+  /** Creates thousands, all or none, for workers to start. */
+  startMany<Input, Responses extends ResponseSchemas, Result>(
+    definition: ProcessDefinition<Input, Responses, Result>,
+    processes: readonly ProcessToStart<NoInfer<Input>>[],
+    options?: { readonly transaction?: Queryable; readonly batchId?: string },
+  ): Promise<Started[]>
+  /** Tells a process something it may wait for (P-11), by its id or key. */
+  respond<Input, Responses extends ResponseSchemas, Result, Name extends keyof Responses & string>(
+    definition: ProcessDefinition<Input, Responses, Result>,
+    process: string,
+    response: Name,
+    data: StandardSchemaV1.InferInput<Responses[Name]>,
+    options?: RespondOptions,
+  ): Promise<void>
+  close(): Promise<void>
+}
+
+const GIVE_UP_AFTER = 30_000
+const CHUNK = 1_000
+const DETAILS = ['id', 'key', 'startAt', 'deadline', 'attributes', 'batchId'] as const
+
+interface Parts {
+  readonly codec: Codec
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly immediate: StarterExecutions
+  readonly respond: Respond
+}
+
+export function createProcessClient(
+  db: Database,
+  { codec, logger, metrics, immediate, respond }: Parts,
+): ProcessClient {
+  const starts: Batcher<SealedStart, StartAnswer> = createBatcher<SealedStart, StartAnswer>({
+    name: 'processes.start',
+    key: ({ id, key }) => key ?? id,
+    flush: async (sealed) => (await startProcesses(db, sealed, flushStartsStatement)).map((done) => ({ done })),
+    giveUpAfter: GIVE_UP_AFTER,
+    logger,
+    metrics,
+  })
+
+  return {
+    async start(definition, state, options = {}) {
+      const process = definition as ProcessDefinition
+      const where = `start ${definition.name}`
+      const given = checkOptions(where, options, [...DETAILS, 'deferred', 'transaction'])
+      const here =
+        !booleanOption(where, 'deferred', given.deferred, { default: false }) &&
+        !options.transaction &&
+        options.startAt === undefined &&
+        (await immediate.allowed(process))
+      const lending = here ? immediate.lending(process) : undefined
+      const sealed = await sealStart(process, state, options, { codec, where, lending })
+      const sentAt = performance.now()
+      const answer = options.transaction
+        ? (await startProcesses(db.inside(options.transaction), [sealed]))[0]
+        : await starts.write(sealed)
+      const started = checkAnswer(answer, sealed, process, options.batchId)
+      if (!answer || !lending || !started.created) return started
+      const status = await immediate.run(process, sealed, { ...answer, sentAt })
+      return { ...started, status }
+    },
+    async startMany(definition, processes, options = {}) {
+      const process = definition as ProcessDefinition
+      const given = checkOptions('startMany', options, ['transaction', 'batchId'])
+      if (!Array.isArray(processes) || processes.length === 0) {
+        const problem = 'must hold at least one process'
+        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'processes', problem })
+      }
+      const sealed: SealedStart[] = []
+      for (const [place, one] of processes.entries()) {
+        const where = `startMany ${definition.name}: processes[${place}]`
+        checkOptions(where, one, ['state', ...DETAILS])
+        const shared = given.batchId === undefined ? {} : { batchId: options.batchId as string }
+        sealed.push(await sealStart(process, one.state, { ...one, ...shared }, { codec, where }))
+      }
+      refuseRepeated(sealed)
+      const started: Started[] = []
+      const startAll = async (executor: Parameters<typeof startProcesses>[0]) => {
+        started.length = 0
+        for (let from = 0; from < sealed.length; from += CHUNK) {
+          const chunk = sealed.slice(from, from + CHUNK)
+          const answers = await startProcesses(executor, chunk)
+          for (const [place, one] of chunk.entries()) {
+            started.push(checkAnswer(answers[place], one, process, options.batchId ?? processes[from + place]?.batchId))
+          }
+        }
+      }
+      await (options.transaction ? startAll(db.inside(options.transaction)) : db.transaction(startAll, { retry: true }))
+      return started
+    },
+    respond: (definition, process, response, data, options) =>
+      respond.respond(definition as ProcessDefinition, process, response, data, options),
+    async close() {
+      await starts.close(GIVE_UP_AFTER)
+      await respond.close()
+    },
+  }
+}
+
+function checkAnswer(
+  answer: StartAnswer | undefined,
+  { id }: SealedStart,
+  { name }: ProcessDefinition,
+  batchId: string | undefined,
+): Started {
+  if (!answer) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })
+  if (answer.status === 'batch closed') {
+    throw new HoldfastError('HF_BATCH_CLOSED', { batchId: batchId ?? '', commandId: id })
+  }
+  if (answer.status === 'other type') {
+    throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: 'process of another definition' })
+  }
+  return { id: answer.id, status: answer.status, created: answer.created }
+}
+
+function refuseRepeated(sealed: readonly SealedStart[]): void {
+  const seen = new Set<string>()
+  for (const { id, key } of sealed) {
+    for (const name of key === undefined ? [id] : [id, key]) {
+      if (!seen.has(name)) seen.add(name)
+      else {
+        const problem = `names ${name} twice`
+        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'processes', problem })
+      }
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { CommandDefinition } from '../commands/index.js'
+import type { Queryable } from '../kernel/database/executor.js'
+import type { Duration } from '../kernel/duration/duration.js'
+import type { Logger } from '../kernel/logger.js'
+
+/** What a step's own code gets. */
+export interface StepCall {
+  /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
+  readonly idempotencyKey: string
+  /** The number of this call, from 1. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  /** Fires when the step's time is over, the lease is lost, the process is cancelled or the worker is stopped now. */
+  readonly signal: AbortSignal
+  readonly logger: Logger
+}
+
+/** What `inquire` answers: done with this result, not done and safe to call, or still unknown. */
+export type Inquiry<Result> = { readonly done: Result } | 'notDone' | 'unknown'
+
+export interface Compensation<Result> {
+  /** Undoes the step; gets its recorded result (undefined where it was only attempted). Tried three times. */
+  readonly compensate?: (
+    result: Result,
+    call: Pick<StepCall, 'idempotencyKey' | 'attempt' | 'signal' | 'logger'>,
+  ) => unknown
+  /** Also undo a step whose call failed and may have had an effect all the same; `'completed'` unless given. */
+  readonly compensateIf?: 'completed' | 'attempted'
+}
+
+/** Into troubleshooting (default), or thrown into your code as `StepFailed`. */
+export type OnFailure = 'tsq' | 'throw'
+
+export interface StepOptions<Result> extends Compensation<Result> {
+  readonly run: (call: StepCall) => Promise<Result> | Result
+  /** All calls, the first included; 1 unless given. */
+  readonly maxAttempts?: number
+  /** Before the second call, doubled before each further one, 5 minutes at most; 1 s unless given. */
+  readonly retryDelay?: Duration
+  /** 30 s unless given. */
+  readonly timeout?: Duration
+  readonly rateLimit?: { readonly key: string; readonly maxWait?: Duration }
+  readonly onFailure?: OnFailure
+  /** Never call twice: what is unknown after a crash or a timeout is inquired about, or goes to troubleshooting. */
+  readonly atMostOnce?: boolean
+  readonly inquire?: (call: Pick<StepCall, 'idempotencyKey' | 'signal'>) => Promise<Inquiry<Result>> | Inquiry<Result>
+  /** Kept in the record beside the result, for whoever looks at it. */
+  readonly request?: unknown
+}
+
+export type OnTimeout = 'tsq' | 'compensate' | 'fail' | 'return'
+
+export interface WaitOptions {
+  readonly timeout?: Duration
+  /** What becomes of the process when the time is over: troubleshooting unless given. */
+  readonly onTimeout?: OnTimeout
+}
+
+export interface TransactionOptions<Result> extends Compensation<Result> {
+  readonly maxAttempts?: number
+  readonly retryDelay?: Duration
+  readonly onFailure?: OnFailure
+}
+
+export interface CommandCallOptions<Result> extends Compensation<Result> {
+  readonly timeout?: Duration
+  readonly onTimeout?: Exclude<OnTimeout, 'return'>
+  readonly onFailure?: OnFailure
+  readonly maxAttempts?: number
+}
+
+export interface ChildOptions<Result> extends Compensation<Result> {
+  readonly key?: string
+  readonly timeout?: Duration
+  readonly onTimeout?: Exclude<OnTimeout, 'return'>
+  readonly onFailure?: OnFailure
+}
+
+/** A definition, as far as its starter needs to know it. */
+export interface Startable<Input, Result> {
+  readonly name: string
+  readonly accepts?: (input: Input) => void
+  readonly returns?: Result
+}
+
+export type ResponseSchemas = Readonly<Record<string, StandardSchemaV1>>
+
+/** What `execute` gets: every call is recorded, and on a replay answers from the record. */
+export interface ProcessContext<Responses extends ResponseSchemas = ResponseSchemas, State = unknown> {
+  readonly id: string
+  readonly key: string | null
+  /** The version of the definition that this process was started with. */
+  readonly version: number
+  /** Fires when the process is cancelled, the lease is lost or the worker is stopped now. */
+  readonly signal: AbortSignal
+  readonly logger: Logger
+  /** Calls the outside world once, as far as the record knows. */
+  step<Result>(name: string, options: StepOptions<Result>): Promise<Result>
+  /** Your SQL and the step's record in one transaction: exactly once. */
+  transaction<Result>(
+    name: string,
+    work: (tx: Queryable) => Promise<Result>,
+    options?: TransactionOptions<NoInfer<Result>>,
+  ): Promise<Result>
+  /** Something that differs from time to time (a random number, a setting): run once, recorded. */
+  sideEffect<Result>(name: string, work: () => Promise<Result> | Result): Promise<Result>
+  /** Waits until the condition on the state holds. False only when the time is over and `onTimeout` is `'return'`. */
+  wait(name: string, condition: () => boolean, options?: WaitOptions): Promise<boolean>
+  /** Waits for the next response of that name and answers its data; undefined only as for `wait`. */
+  event<Name extends keyof Responses & string>(
+    name: string,
+    response: Name,
+    options?: WaitOptions & { readonly onTimeout?: Exclude<OnTimeout, 'return'> },
+  ): Promise<StandardSchemaV1.InferOutput<Responses[Name]>>
+  event<Name extends keyof Responses & string>(
+    name: string,
+    response: Name,
+    options: WaitOptions,
+  ): Promise<StandardSchemaV1.InferOutput<Responses[Name]> | undefined>
+  /** Rests for a time, or until a moment, without a worker. */
+  sleep(name: string, until: Duration | Date): Promise<void>
+  /** Sends a command and waits for its final reply. */
+  command<Input, Data, Result>(
+    name: string,
+    command: CommandDefinition<Input, Data, Result>,
+    data: NoInfer<Input>,
+    options?: CommandCallOptions<NoInfer<Result>>,
+  ): Promise<Result>
+  /** Starts another process and waits for its result. */
+  child<Input, Result>(
+    name: string,
+    process: Startable<Input, Result>,
+    state: NoInfer<Input>,
+    options?: ChildOptions<NoInfer<Result>>,
+  ): Promise<Result>
+  /** The time of the last thing that was recorded: the same on every replay. */
+  now(): Date
+  /** The same ones on every replay. */
+  uuid(): string
+  random(): number
+  /** Ends this history and goes on with a fresh one that begins with this state. */
+  continueAsNew(state: State): Promise<never>
+}

@@ -1,0 +1,202 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { ClassifyOptions } from '../kernel/failure/classify.js'
+import { describe } from '../kernel/validation/describe.js'
+import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { checkSchema } from '../kernel/validation/schema.js'
+import type { ProcessContext, ResponseSchemas } from './context.js'
+import type { DeadlineAction } from './states.js'
+
+type Classify = NonNullable<ClassifyOptions['classify']>
+
+/** What a hook is told. A hook runs before the end is recorded, at least once; its error is logged and changes nothing. */
+export interface ProcessEnd {
+  readonly id: string
+  readonly key: string | null
+  readonly result?: unknown
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+type Hook<State> = (state: State, end: ProcessEnd) => unknown
+
+export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses extends ResponseSchemas, Result> {
+  /** Any Standard Schema; the state is parsed once, when the process is started. */
+  readonly state: StateSchema
+  /** Raise it when the order of the calls in `execute` changes: older workers leave newer processes alone. */
+  readonly version?: number
+  /** What may come from outside: data with a schema, and what it does to the state. */
+  readonly responses?: {
+    readonly [Name in keyof Responses]: {
+      readonly data: Responses[Name]
+      /** Pure: changes the state and nothing else, the same on every replay. */
+      readonly apply?: (
+        state: StandardSchemaV1.InferOutput<StateSchema>,
+        data: StandardSchemaV1.InferOutput<Responses[Name]>,
+      ) => void
+    }
+  }
+  readonly execute: (
+    ctx: ProcessContext<Responses, StandardSchemaV1.InferOutput<StateSchema>>,
+    state: StandardSchemaV1.InferOutput<StateSchema>,
+  ) => Promise<Result>
+  /** Tells the kind of errors that do not say it themselves; permanent unless it says otherwise. */
+  readonly classifyError?: Classify
+  /** For waits that do not say it themselves: 1 h. */
+  readonly waitTimeout?: Duration
+  readonly deadlineAction?: DeadlineAction
+  /** When the process must have ended, from its initial state: a moment, or a time from the start. */
+  readonly deadline?: (state: StandardSchemaV1.InferOutput<StateSchema>) => Date | Duration | undefined
+  /** How many may execute at once, over all workers. Such a process is always started on a worker. */
+  readonly concurrency?: number
+  /** How long a process whose code does not fit its history is left for other workers, 1 min unless given. */
+  readonly mismatchGrace?: Duration
+  readonly onCompleted?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
+  readonly onFailed?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
+  readonly onCancelled?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
+}
+
+export interface ResponseDefinition {
+  readonly data: StandardSchemaV1
+  readonly apply: ((state: unknown, data: unknown) => void) | undefined
+}
+
+/** A kind of process. `Input` is what starters give, `Responses` what may be responded, `Result` what `execute` returns. */
+export interface ProcessDefinition<Input = never, Responses extends ResponseSchemas = never, Result = unknown> {
+  readonly domain: string
+  readonly type: string
+  /** `payments/Payment` */
+  readonly name: string
+  readonly version: number
+  readonly stateSchema: StandardSchemaV1
+  readonly responses: ReadonlyMap<string, ResponseDefinition>
+  readonly execute: (ctx: ProcessContext, state: unknown) => Promise<unknown>
+  readonly classifyError: Classify | undefined
+  readonly waitTimeoutMs: number
+  readonly deadlineAction: DeadlineAction
+  readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
+  readonly concurrency: number | undefined
+  readonly mismatchGraceMs: number
+  readonly hooks: {
+    readonly completed: Hook<unknown> | undefined
+    readonly failed: Hook<unknown> | undefined
+    readonly cancelled: Hook<unknown> | undefined
+  }
+  /** Never there; these carry the types. */
+  readonly accepts?: (input: Input) => void
+  readonly hears?: (responses: Responses) => void
+  readonly returns?: Result
+}
+
+const KNOWN_OPTIONS = [
+  'state',
+  'version',
+  'responses',
+  'execute',
+  'classifyError',
+  'waitTimeout',
+  'deadlineAction',
+  'deadline',
+  'concurrency',
+  'mismatchGrace',
+  'onCompleted',
+  'onFailed',
+  'onCancelled',
+] as const
+
+const nameShape = /^[A-Za-z0-9_-]+$/
+
+/**
+ * Declares a process: plain sequential code that may be killed at any instruction and goes on where its record ends.
+ *
+ * @example
+ * const Payment = defineProcess('payments', 'Payment', {
+ *   state: z.object({ paymentId: z.string(), approved: z.boolean().optional() }),
+ *   responses: { decided: { data: z.object({ approved: z.boolean() }), apply: (state, d) => { state.approved = d.approved } } },
+ *   async execute(ctx, state) {
+ *     const booked = await ctx.step('book', { run: ({ idempotencyKey }) => risk.book(state.paymentId, idempotencyKey) })
+ *     await ctx.wait('decision', () => state.approved !== undefined, { timeout: '2h' })
+ *     return booked.reference
+ *   },
+ * })
+ */
+export function defineProcess<
+  StateSchema extends StandardSchemaV1,
+  Responses extends ResponseSchemas = Record<never, never>,
+  Result = void,
+>(
+  domain: string,
+  type: string,
+  options: ProcessOptions<StateSchema, Responses, Result>,
+): ProcessDefinition<StandardSchemaV1.InferInput<StateSchema>, Responses, Result> {
+  const where = `defineProcess ${domain}/${type}`
+  const given = checkOptions(where, options, KNOWN_OPTIONS)
+  checkName(where, 'domain', domain)
+  checkName(where, 'type', type)
+  const functionNamed = (name: (typeof KNOWN_OPTIONS)[number], required = false) => {
+    const value = given[name]
+    if (typeof value === 'function' || (value === undefined && !required)) return
+    throw invalid(where, name, `must be a function, not ${describe(value)}`)
+  }
+  functionNamed('execute', true)
+  for (const name of ['classifyError', 'deadline', 'onCompleted', 'onFailed', 'onCancelled'] as const) {
+    functionNamed(name)
+  }
+  // Inside, the engine passes to user code what user code itself made; the types above hold it together.
+  const inner = options as unknown as ErasedOptions
+  return {
+    domain,
+    type,
+    name: `${domain}/${type}`,
+    version: integerOption(where, 'version', given.version, { min: 1, max: 1_000, default: 1 }),
+    stateSchema: checkSchema(where, 'state', options.state),
+    responses: responsesOf(where, inner.responses ?? {}),
+    execute: inner.execute,
+    classifyError: options.classifyError,
+    waitTimeoutMs: durationOption(where, 'waitTimeout', given.waitTimeout, { min: '1ms', default: '1h' }),
+    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['TSQ', 'COMPENSATE', 'FAIL'], {
+      default: 'TSQ',
+    }),
+    deadline: inner.deadline,
+    concurrency: integerOption(where, 'concurrency', given.concurrency, { min: 1, max: 100_000, default: undefined }),
+    mismatchGraceMs: durationOption(where, 'mismatchGrace', given.mismatchGrace, { default: '1m' }),
+    hooks: { completed: inner.onCompleted, failed: inner.onFailed, cancelled: inner.onCancelled },
+  }
+}
+
+interface ErasedOptions {
+  readonly responses?: Readonly<Record<string, unknown>>
+  readonly execute: (ctx: ProcessContext, state: unknown) => Promise<unknown>
+  readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
+  readonly onCompleted: Hook<unknown> | undefined
+  readonly onFailed: Hook<unknown> | undefined
+  readonly onCancelled: Hook<unknown> | undefined
+}
+
+function responsesOf(
+  where: string,
+  responses: Readonly<Record<string, unknown>>,
+): ReadonlyMap<string, ResponseDefinition> {
+  const known = new Map<string, ResponseDefinition>()
+  for (const [name, response] of Object.entries(responses)) {
+    if (name.startsWith('@')) throw invalid(where, 'responses', `has \`${name}\`: names that begin with @ are our own`)
+    const at = `${where}: responses.${name}`
+    const given = checkOptions(at, response, ['data', 'apply'])
+    if (given.apply !== undefined && typeof given.apply !== 'function') {
+      throw invalid(at, 'apply', `must be a function, not ${describe(given.apply)}`)
+    }
+    const apply = given.apply as ResponseDefinition['apply']
+    known.set(name, { data: checkSchema(at, 'data', given.data), apply })
+  }
+  return known
+}
+
+function checkName(where: string, option: string, value: unknown): void {
+  textOption(where, option, value, { max: 100 })
+  if (typeof value === 'string' && nameShape.test(value)) return
+  throw invalid(where, option, `must be letters, digits, \`_\` and \`-\`, not ${describe(value)}`)
+}
+
+function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
+  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+}

@@ -1,0 +1,69 @@
+import type { CommandClient } from '../commands/index.js'
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { ProcessDefinition } from './define.js'
+import type { ExecutionParts, SlotGiver } from './execution/parts.js'
+import { createLiveExecutions, type LiveExecutions } from './live.js'
+import { type News, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
+import { createProcessRegistry, type ProcessRegistry } from './registry.js'
+import { createRemotes } from './remotes.js'
+import { createRespond, type Respond } from './respond.js'
+import { createSettings, type SettingsCache } from './settings.js'
+
+/** What all executions of this program share, in workers and in starters. */
+export interface ProcessEngine {
+  readonly codec: Codec
+  readonly registry: ProcessRegistry
+  readonly settings: SettingsCache
+  readonly live: LiveExecutions
+  readonly respond: Respond
+  partsFor(
+    definition: ProcessDefinition,
+    by?: { readonly inStarter: boolean; readonly stopping: () => boolean },
+  ): Promise<ExecutionParts>
+  close(): Promise<void>
+}
+
+interface Options {
+  readonly codec: Codec
+  readonly commands: CommandClient
+  readonly limiter: SlotGiver
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+const LOOK_EVERY = 1_000
+
+export function createProcessEngine(
+  db: Database,
+  { codec, commands, limiter, logger, metrics }: Options,
+): ProcessEngine {
+  const settings = createSettings(db)
+  const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
+  const writes: Batcher<ProcessWrite, News | undefined> = createBatcher<ProcessWrite, News | undefined>({
+    name: 'processes.write',
+    key: ({ id }) => id,
+    flush: (batch) => writeProcesses(db, batch),
+    logger,
+    metrics,
+  })
+  const remotes = createRemotes(db, { commands, codec })
+  return {
+    codec,
+    registry: createProcessRegistry(),
+    settings,
+    live,
+    respond: createRespond(db, { codec, logger, metrics }),
+    async partsFor(definition, { inStarter, stopping } = { inStarter: true, stopping: () => false }) {
+      const own = await settings.of(definition.name)
+      return { db, definition, settings: own, codec, writes, limiter, remotes, logger, inStarter, stopping }
+    },
+    async close() {
+      live.close()
+      await writes.close(1_000)
+    },
+  }
+}

@@ -1,0 +1,90 @@
+import type { Database } from '../../kernel/database/database.js'
+import type { Queryable } from '../../kernel/database/executor.js'
+import { isTransient } from '../../kernel/database/transient.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import { TransientError } from '../../kernel/failure/failure-errors.js'
+import type { JournalEvent } from '../queries/write-processes.js'
+import { writeProcesses } from '../queries/write-processes.js'
+import { isLostLease, seal } from './attempt.js'
+import type { Attempted, Sealed } from './attempted.js'
+import type { TransactionSpec } from './call-spec.js'
+import type { Call } from './calls.js'
+import type { Execution } from './execution.js'
+
+/**
+ * The user's SQL and the step's record in one transaction (P-05). It locks the process first: nobody can take it over
+ * before the commit, and heartbeats and claims pass over it. Nothing else of this execution is written meanwhile, so that
+ * the record's number is the next one.
+ */
+export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
+  const startedAt = execution.now()
+  let written: { readonly event: JournalEvent; readonly sealed: Sealed } | undefined
+  let committed: (() => void) | undefined
+  const { db } = execution.parts
+  try {
+    const { event, sealed } = await execution.journal.exclusively(() =>
+      db.transaction(async (tx) => {
+        const { id, epoch } = execution.item
+        const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
+        const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
+        if (!held?.held) throw lost()
+        const sealed = seal(execution, call, await spec.work(onlyQueries(tx)))
+        execution.journal.committing = new Promise<void>((resolve) => {
+          committed = resolve
+        })
+        const event = recordOf(execution, call, sealed, startedAt)
+        written = { event, sealed }
+        const [answer] = await writeProcesses(tx, [execution.journal.write([event])])
+        if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
+        return written
+      }),
+    )
+    return { recorded: { seq: event.seq, sealed } }
+  } catch (error) {
+    if (isLostLease(error)) throw error
+    if (written && (await wasCommitted(db, execution, written.event, error))) {
+      return { recorded: { seq: written.event.seq, sealed: written.sealed } }
+    }
+    return { failed: execution.classify(isTransient(error) ? transientOf(error) : error), startedAt }
+  } finally {
+    execution.journal.committing = undefined
+    committed?.()
+  }
+}
+
+/** The user's code gets no more of the transaction than what it needs. */
+const onlyQueries = (tx: Queryable): Queryable => ({ query: (text, params) => tx.query(text, params) })
+
+function recordOf(execution: Execution, call: Call, { encoded }: Sealed, startedAt: number): JournalEvent {
+  return execution.journal.number({
+    kind: 'TRANSACTION',
+    name: call.name,
+    occurrence: call.occurrence,
+    status: 'COMPLETED',
+    attempt: call.attempts + 1,
+    detail: { startedAt: Math.floor(startedAt), ...(encoded ? {} : { nothing: true }) },
+    ...(encoded ? { encoded } : {}),
+  })
+}
+
+/** The answer to the commit was lost: the record tells whether it took place. */
+async function wasCommitted(db: Database, { item }: Execution, event: JournalEvent, error: unknown): Promise<boolean> {
+  if (!(error instanceof HoldfastError && error.code === 'HF_OUTCOME_UNKNOWN')) return false
+  const rows = await db.run(findStatement, [item.id, item.generation, event.seq, item.epoch])
+  return rows.length > 0
+}
+
+function transientOf(error: unknown): TransientError {
+  return new TransientError(error instanceof Error ? error.message : String(error), {
+    code: 'DATABASE_TROUBLE',
+    cause: error,
+  })
+}
+
+const holdStatement = { name: 'processes.hold', text: 'select holdfast.hold_process($1, $2) as held' }
+const findStatement = {
+  name: 'processes.find-record',
+  text: `
+    select 1 from holdfast.process_history
+    where process_id = $1 and generation = $2 and seq = $3 and epoch = $4`,
+}

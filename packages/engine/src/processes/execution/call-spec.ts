@@ -1,0 +1,65 @@
+import type { Queryable } from '../../kernel/database/executor.js'
+import type { Inquiry, OnFailure, OnTimeout, StepCall } from '../context.js'
+
+/** How a call is undone, and what its failure means. */
+export interface Undoing {
+  readonly compensate: ((result: unknown, call: Omit<StepCall, 'maxAttempts'>) => unknown) | undefined
+  readonly compensateIf: 'completed' | 'attempted'
+  readonly onFailure: OnFailure
+}
+
+export interface Attempting extends Undoing {
+  readonly maxAttempts: number
+  readonly retryDelayMs: number
+}
+
+export interface StepSpec extends Attempting {
+  readonly kind: 'STEP' | 'SIDE_EFFECT'
+  readonly run: (call: StepCall) => unknown
+  readonly timeoutMs: number | undefined
+  readonly rateLimit: { readonly key: string; readonly maxWaitMs: number } | undefined
+  readonly atMostOnce: boolean
+  readonly inquire:
+    | ((call: Pick<StepCall, 'idempotencyKey' | 'signal'>) => Promise<Inquiry<unknown>> | Inquiry<unknown>)
+    | undefined
+  readonly request: unknown
+}
+
+export interface TransactionSpec extends Attempting {
+  readonly kind: 'TRANSACTION'
+  readonly work: (tx: Queryable) => Promise<unknown>
+}
+
+interface Waiting {
+  /** The definition's, or what an operator has set, unless given. */
+  readonly timeoutMs: number | undefined
+  readonly onTimeout: OnTimeout
+}
+
+export interface WaitSpec extends Waiting {
+  readonly kind: 'WAIT'
+  readonly condition: () => unknown
+}
+
+export interface EventSpec extends Waiting {
+  readonly kind: 'EVENT'
+  readonly response: string
+}
+
+export interface SleepSpec {
+  readonly kind: 'SLEEP'
+  readonly forMs?: number
+  readonly until?: number
+}
+
+/** A command or a child: begun by `begin`, and then waited for like an event. */
+export interface RemoteSpec extends Waiting, Undoing {
+  readonly kind: 'COMMAND' | 'CHILD'
+  /** Starts it under this id; harmless when repeated. */
+  readonly begin: (id: string) => Promise<void>
+  readonly callOff: ((id: string, compensate: boolean) => Promise<void>) | undefined
+}
+
+export type CallSpec = StepSpec | TransactionSpec | WaitSpec | EventSpec | SleepSpec | RemoteSpec
+export type RunnableSpec = StepSpec | TransactionSpec | RemoteSpec
+export type WaitingSpec = WaitSpec | EventSpec | SleepSpec | RemoteSpec

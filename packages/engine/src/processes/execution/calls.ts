@@ -1,0 +1,108 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { type CallKind, callId } from '../history.js'
+import type { CallSpec } from './call-spec.js'
+import { Mismatch } from './mismatch.js'
+
+/**
+ * Where a call stands: found and not begun, its code is running, between two attempts, waiting for something outside,
+ * failed and left to a person, settled.
+ */
+export type Progress = 'new' | 'running' | 'retrying' | 'waiting' | 'failed' | 'settled'
+
+/** One call of user code, told apart by its name and occurrence (P-06). */
+export class Call {
+  readonly spec: CallSpec
+  readonly name: string
+  readonly occurrence: number
+  readonly id: string
+  readonly promise: Promise<unknown>
+  progress: Progress = 'new'
+  /** Calls of its code that have failed since it began, or since an operator's retry. */
+  attempts = 0
+  /** Calls of its code that ended in any way at all. */
+  everAttempted = false
+  /** When the next attempt is due, or the wait times out. */
+  nextAt: number | undefined
+  /** It was recorded that its code is about to be called, and not how that ended. */
+  begun = false
+  /** Its wait is on record. */
+  armed = false
+  /** Where its last record stands; compensations go in the reverse order of it. */
+  lastSeq = 0
+  completed = false
+  result: unknown
+  resolve!: (value: unknown) => void
+  reject!: (error: Error) => void
+
+  constructor(spec: CallSpec, name: string, occurrence: number) {
+    this.spec = spec
+    this.name = name
+    this.occurrence = occurrence
+    this.id = callId(name, occurrence)
+    this.promise = new Promise((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+    // User code that lets go of the promise must not end the program.
+    this.promise.catch(() => undefined)
+  }
+}
+
+/** All calls of an execution, in the order in which user code made them. */
+export class Calls {
+  #byId = new Map<string, Call>()
+  /** Apart, so that the thousandth call costs what the first did. */
+  #open = new Set<Call>()
+  #uses = new Map<string, { kind: CallKind; count: number }>()
+
+  add(name: string, spec: CallSpec): Call {
+    const use = this.#uses.get(name)
+    if (use && use.kind !== spec.kind) {
+      throw new HoldfastError('HF_STEP_NAME_REUSED', { name, first: use.kind, second: spec.kind })
+    }
+    const occurrence = (use?.count ?? 0) + 1
+    this.#uses.set(name, { kind: spec.kind, count: occurrence })
+    const call = new Call(spec, name, occurrence)
+    if (spec.kind === 'WAIT' || spec.kind === 'EVENT' || spec.kind === 'SLEEP') call.progress = 'waiting'
+    this.#byId.set(call.id, call)
+    this.#open.add(call)
+    return call
+  }
+
+  /** What the next call of that name will be called. */
+  nextId(name: string): string {
+    return callId(name, (this.#uses.get(name)?.count ?? 0) + 1)
+  }
+
+  /** The call that a record is about; the code does not fit its history if it has not made it. */
+  recorded(kind: string, name: string, occurrence: number): Call {
+    const call = this.#byId.get(callId(name, occurrence))
+    if (call?.spec.kind === kind) return call
+    const found = call ? `${call.spec.kind} \`${call.id}\`` : describeOpen(this.open())
+    throw new Mismatch(`${kind} \`${callId(name, occurrence)}\``, found)
+  }
+
+  with(progress: Progress): Call[] {
+    const found: Call[] = []
+    for (const call of this.#open) if (call.progress === progress) found.push(call)
+    return found
+  }
+
+  open(): Call[] {
+    return [...this.#open]
+  }
+
+  settled(call: Call): void {
+    call.progress = 'settled'
+    this.#open.delete(call)
+  }
+
+  all(): Iterable<Call> {
+    return this.#byId.values()
+  }
+}
+
+function describeOpen(open: readonly Call[]): string {
+  if (open.length === 0) return 'that no call is open'
+  return open.map((call) => `${call.spec.kind} \`${call.id}\``).join(', ')
+}

@@ -1,0 +1,57 @@
+import type { Failure } from '../../kernel/failure/classify.js'
+import type { RecordedFailure } from '../history.js'
+import type { EndStatus } from '../states.js'
+
+/** What the process as a whole comes to, once everything that runs has been recorded. */
+export type Verdict =
+  | { readonly to: 'TSQ'; readonly error: RecordedFailure }
+  | {
+      readonly to: 'UNWIND'
+      readonly end: EndStatus
+      readonly reason: 'FAILURE' | 'DEADLINE' | 'CANCEL' | 'TIMEOUT'
+      readonly error: RecordedFailure | undefined
+    }
+  | { readonly to: 'END'; readonly end: EndStatus; readonly error: RecordedFailure | undefined }
+
+/** What becomes of a call that failed (P-13). */
+export type FailedCall =
+  | { readonly status: 'WAITING_RETRY'; readonly delayMs: number }
+  | { readonly status: 'FAILED'; readonly thrown: true }
+  | { readonly status: 'FAILED'; readonly thrown: false; readonly verdict: Verdict }
+
+const LONGEST_DELAY = 300_000
+
+export function decideFailedCall(
+  failure: Failure,
+  call: {
+    readonly attempts: number
+    readonly maxAttempts: number
+    readonly retryDelayMs: number
+    readonly onFailure: 'tsq' | 'throw'
+  },
+): FailedCall {
+  const retryable = failure.kind === 'TRANSIENT' && call.attempts < call.maxAttempts
+  if (retryable) return { status: 'WAITING_RETRY', delayMs: retryDelay(call.retryDelayMs, call.attempts) }
+  if (call.onFailure === 'throw') return { status: 'FAILED', thrown: true }
+  return { status: 'FAILED', thrown: false, verdict: verdictOn(toRecorded(failure)) }
+}
+
+/** What a failure that nobody catches does to the process. */
+export function verdictOn(error: RecordedFailure): Verdict {
+  if (error.kind === 'BUSINESS') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error }
+  return trouble(error.kind === 'TRANSIENT' ? 'RETRIES_EXHAUSTED' : 'PERMANENT_FAILURE', error)
+}
+
+/** Into troubleshooting under one of our own codes; what went wrong stays in the message and in the group. */
+export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Verdict {
+  const message = error.code === code ? error.message : `${error.code}: ${error.message}`
+  return { to: 'TSQ', error: { kind: 'PERMANENT', code, message, fingerprint: error.fingerprint } }
+}
+
+export function retryDelay(baseMs: number, failed: number): number {
+  return Math.min(baseMs * 2 ** (failed - 1), Math.max(LONGEST_DELAY, baseMs))
+}
+
+export function toRecorded({ kind, code, message, fingerprint, details }: Failure): RecordedFailure {
+  return { kind, code, message, fingerprint, ...(details === undefined ? {} : { details }) }
+}

@@ -1,0 +1,275 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { attemptStep } from './attempt.js'
+import { attemptTransaction } from './attempt-transaction.js'
+import type { Arrival, Attempted } from './attempted.js'
+import type { Call } from './calls.js'
+import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from './decisions.js'
+import type { Execution } from './execution.js'
+import { Mismatch } from './mismatch.js'
+import { lookAtWaits, remoteId } from './waiting.js'
+
+/** What the execution has come to when nothing of it runs any more. */
+export type Standstill =
+  | { readonly kind: 'ended'; readonly value: unknown }
+  | { readonly kind: 'verdict'; readonly verdict: Verdict }
+  | { readonly kind: 'continue'; readonly state: unknown }
+  | { readonly kind: 'stopping' }
+  | { readonly kind: 'waiting' }
+
+/**
+ * Goes on until nothing runs and nothing can be begun: takes what has ended, one at a time; looks at the waits; begins
+ * new calls once everything that led to them is committed. Pausing and undoing begin only when all running calls have
+ * ended and are recorded (P-07).
+ */
+export async function drive(execution: Execution): Promise<Standstill> {
+  const { arrivals, journal } = execution
+  for (;;) {
+    throwIfLost(execution)
+    if (journal.committing) {
+      await journal.committing
+      continue
+    }
+    const arrival = arrivals.shift()
+    if (arrival) {
+      await absorb(execution, arrival)
+      continue
+    }
+    judge(execution)
+    if (!execution.verdict && !execution.ending && (await guarded(execution, () => lookAtWaits(execution)))) continue
+    const found = startable(execution)
+    if (found.length > 0 && !stopsHere(execution)) {
+      if (journal.dirty) {
+        await journal.flush()
+        if (arrivals.length > 0) continue
+      }
+      for (const call of found) start(execution, call)
+      continue
+    }
+    if (execution.running > 0) {
+      if (journal.dirty) await journal.flush()
+      else if (arrivals.length === 0) await execution.stirred.wait()
+      continue
+    }
+    if (isForeignWait(execution)) {
+      await execution.stirred.wait()
+      continue
+    }
+    return standstill(execution, found.length > 0)
+  }
+}
+
+/** User code awaits something that is no call of ours: there is nothing to do but to keep the lease (P-16 cancels it). */
+function isForeignWait({ ending, verdict, continuation, calls }: Execution): boolean {
+  return !ending && !verdict && !continuation && calls.open().length === 0
+}
+
+function standstill(execution: Execution, stopping: boolean): Standstill {
+  const { verdict, ending, continuation } = execution
+  if (verdict) return { kind: 'verdict', verdict }
+  if (continuation) return { kind: 'continue', state: continuation.state }
+  if (ending && 'value' in ending) return { kind: 'ended', value: ending.value }
+  return stopping ? { kind: 'stopping' } : { kind: 'waiting' }
+}
+
+/** Whether the process has come to a turn: cancelled, past its deadline, or `execute` threw. */
+function judge(execution: Execution): void {
+  const { ending, cancel, verdict } = execution
+  // Without compensation it ends whatever it was doing, also undoing; with it, what is being undone goes on.
+  if (cancel && verdict?.to !== 'END' && (cancel === 'PLAIN' || !execution.unwinding))
+    execution.verdict = cancelled(cancel)
+  if (execution.verdict) return
+  if (ending && 'error' in ending) execution.failWith(ending.error)
+  else if (!ending && pastDeadline(execution)) execution.verdict = deadlineVerdict(execution)
+}
+
+function cancelled(cancel: 'PLAIN' | 'COMPENSATE'): Verdict {
+  if (cancel === 'PLAIN') return { to: 'END', end: 'CANCELLED', error: undefined }
+  return { to: 'UNWIND', end: 'CANCELLED', reason: 'CANCEL', error: undefined }
+}
+
+/** Looked at when a call is about to start, or when the process would rest; a running call is never interrupted (P-15). */
+function pastDeadline(execution: Execution): boolean {
+  const { deadline } = execution.item
+  return (
+    deadline !== null && deadline <= execution.now() && (startable(execution).length > 0 || execution.running === 0)
+  )
+}
+
+function deadlineVerdict(execution: Execution): Verdict {
+  const { definition, settings } = execution.parts
+  const action = settings.deadlineAction ?? definition.deadlineAction
+  const error = toRecorded(execution.classify(new HoldfastError('HF_DEADLINE_EXCEEDED', { id: execution.item.id })))
+  const named = { ...error, code: 'DEADLINE_EXCEEDED' }
+  if (action === 'COMPENSATE') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'DEADLINE', error: named }
+  if (action === 'FAIL') return { to: 'END', end: 'FAILED', error: named }
+  return trouble('DEADLINE_EXCEEDED', named)
+}
+
+/** New calls, and those whose next attempt is due; none once the process has come to a verdict. */
+function startable(execution: Execution): Call[] {
+  if (execution.verdict) return []
+  const due = execution.calls.with('retrying').filter((call) => (call.nextAt ?? 0) <= execution.now())
+  return [...execution.calls.with('new'), ...due]
+}
+
+const stopsHere = (execution: Execution): boolean => execution.parts.stopping()
+
+function start(execution: Execution, call: Call): void {
+  call.progress = 'running'
+  execution.running += 1
+  void run(execution, call).then(
+    (attempted) => arrive(execution, { call, attempted }),
+    (error: unknown) => {
+      execution.lost ??= error instanceof Error ? error : new Error(String(error))
+      arrive(execution, undefined)
+    },
+  )
+}
+
+function arrive(execution: Execution, arrival: Arrival | undefined): void {
+  execution.running -= 1
+  if (arrival) execution.arrivals.push(arrival)
+  execution.stirred.fire()
+}
+
+async function run(execution: Execution, call: Call): Promise<Attempted> {
+  const { spec } = call
+  switch (spec.kind) {
+    case 'STEP':
+    case 'SIDE_EFFECT':
+      return attemptStep(execution, call, spec)
+    case 'TRANSACTION':
+      return attemptTransaction(execution, call, spec)
+    case 'COMMAND':
+    case 'CHILD': {
+      const id = remoteId(execution, call)
+      const startedAt = execution.now()
+      try {
+        await spec.begin(id)
+        return { begun: id }
+      } catch (error) {
+        return { failed: execution.classify(error), startedAt }
+      }
+    }
+    default:
+      throw new Error(`a ${spec.kind} is not run`)
+  }
+}
+
+/** An attempt's end goes on record, and takes effect. */
+async function absorb(execution: Execution, { call, attempted }: Arrival): Promise<void> {
+  call.everAttempted = true
+  if ('begun' in attempted) {
+    call.progress = 'waiting'
+    return
+  }
+  if ('recorded' in attempted) return complete(execution, call, attempted.recorded.seq, attempted.recorded.sealed.value)
+  if ('refused' in attempted) return refuse(execution, call, attempted)
+  if ('done' in attempted) {
+    const { encoded, value } = attempted.done
+    const event = execution.journal.append({
+      kind: call.spec.kind,
+      name: call.name,
+      occurrence: call.occurrence,
+      status: 'COMPLETED',
+      attempt: call.attempts + 1,
+      detail: detailOf(call, attempted.startedAt, encoded === undefined),
+      ...(encoded ? { encoded } : {}),
+    })
+    return complete(execution, call, event.seq, value)
+  }
+  return fail(execution, call, attempted)
+}
+
+async function complete(execution: Execution, call: Call, seq: number, value: unknown): Promise<void> {
+  call.lastSeq = seq
+  call.completed = true
+  call.result = value
+  await execution.settle(call, { value })
+}
+
+/** No slot in time: tried again later, and no attempt is used up (P-13). */
+function refuse(
+  execution: Execution,
+  call: Call,
+  { refused, retryAfterMs }: Extract<Attempted, { refused: unknown }>,
+): void {
+  call.everAttempted = call.attempts > 0
+  call.progress = 'retrying'
+  call.nextAt = Math.ceil(execution.now() + retryAfterMs)
+  const { seq } = execution.journal.append({
+    kind: call.spec.kind,
+    name: call.name,
+    occurrence: call.occurrence,
+    status: 'WAITING_RETRY',
+    attempt: call.attempts,
+    nextAt: call.nextAt,
+    detail: { error: toRecorded(refused) },
+  })
+  call.lastSeq = seq
+}
+
+async function fail(
+  execution: Execution,
+  call: Call,
+  attempted: Extract<Attempted, { failed: unknown }>,
+): Promise<void> {
+  const { failed, startedAt, unknown } = attempted
+  const { spec } = call
+  call.attempts += 1
+  const maxAttempts = 'maxAttempts' in spec ? spec.maxAttempts : 1
+  const retryDelayMs = 'retryDelayMs' in spec ? spec.retryDelayMs : 1_000
+  const onFailure = 'onFailure' in spec && !unknown ? spec.onFailure : 'tsq'
+  const decision = decideFailedCall(failed, { attempts: call.attempts, maxAttempts, retryDelayMs, onFailure })
+  const error = toRecorded(failed)
+  const nextAt = decision.status === 'WAITING_RETRY' ? Math.floor(execution.now() + decision.delayMs) : undefined
+  const event = execution.journal.append({
+    kind: spec.kind,
+    name: call.name,
+    occurrence: call.occurrence,
+    status: decision.status,
+    attempt: call.attempts,
+    ...(nextAt === undefined ? {} : { nextAt }),
+    detail: {
+      startedAt: Math.floor(startedAt),
+      maxAttempts,
+      error,
+      ...(decision.status === 'FAILED' && decision.thrown ? { thrown: true } : {}),
+    },
+  })
+  call.lastSeq = event.seq
+  call.nextAt = nextAt
+  call.begun = unknown === true
+  if (decision.status === 'WAITING_RETRY') call.progress = 'retrying'
+  else if (decision.thrown) await execution.settle(call, { failed: error })
+  else {
+    call.progress = 'failed'
+    execution.verdict ??= unknown ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict
+  }
+}
+
+function detailOf(call: Call, startedAt: number, nothing: boolean) {
+  const { spec } = call
+  return {
+    startedAt: Math.floor(startedAt),
+    ...('maxAttempts' in spec && spec.maxAttempts > 1 ? { maxAttempts: spec.maxAttempts } : {}),
+    ...('request' in spec && spec.request !== undefined ? { request: spec.request } : {}),
+    ...(nothing ? { nothing: true } : {}),
+  }
+}
+
+/** A reducer or condition that throws is the process's own failure; nobody else is disturbed. */
+async function guarded(execution: Execution, look: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await look()
+  } catch (error) {
+    if (error instanceof Mismatch) throw error
+    execution.verdict ??= verdictOn({ ...toRecorded(execution.classify(error)), kind: 'PERMANENT' })
+    return true
+  }
+}
+
+export function throwIfLost({ lost, lease }: Execution): void {
+  if (lost) throw lost
+  if (lease.aborted) throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
+}

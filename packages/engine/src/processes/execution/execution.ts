@@ -1,0 +1,131 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import type { Lease } from '../../kernel/work/leases.js'
+import { createSignal } from '../../kernel/work/signal.js'
+import type { RecordedFailure } from '../history.js'
+import type { ClaimedProcess } from '../queries/claim-processes.js'
+import type { News } from '../queries/write-processes.js'
+import { StepFailed } from '../step-failed.js'
+import type { Arrival } from './attempted.js'
+import { type Call, Calls } from './calls.js'
+import { drain, executionClock } from './clock.js'
+import { toRecorded, type Verdict, verdictOn } from './decisions.js'
+import { Journal } from './journal.js'
+import type { ExecutionParts } from './parts.js'
+import { ProcessState } from './process-state.js'
+
+/** How `execute` ended. */
+type Ending = { readonly value: unknown } | { readonly error: unknown }
+
+/**
+ * One execution of a process, from a claim to a rest. Everything that happens to it is an event: events take effect one
+ * at a time, in the order of their sequence numbers, and after each the user's code runs until it has nothing more to
+ * do. A replay feeds the recorded events, and meets the same code at the same places.
+ */
+export class Execution {
+  readonly item: ClaimedProcess
+  readonly lease: Lease<ClaimedProcess>
+  readonly parts: ExecutionParts
+  readonly calls = new Calls()
+  readonly state: ProcessState
+  readonly journal: Journal
+  readonly now: () => number
+  /** Attempts that have ended and not taken effect yet, in that order. */
+  readonly arrivals: Arrival[] = []
+  readonly stirred = createSignal()
+  readonly cancelling = new AbortController()
+  /** How often each compensation has failed since it began, or since an operator's retry; what is done or given up. */
+  readonly undone = new Map<
+    string,
+    { attempts: number; nextAt: number | undefined; progress: 'retrying' | 'done' | 'failed' }
+  >()
+  ending: Ending | undefined
+  verdict: Verdict | undefined
+  /** The turn to undoing is on record. */
+  unwinding: Extract<Verdict, { to: 'UNWIND' }> | undefined
+  continuation: { readonly state: unknown } | undefined
+  cancel: 'PLAIN' | 'COMPENSATE' | null
+  /** From here on the context belongs to nobody: its calls never settle. */
+  released = false
+  running = 0
+  /** Why the execution must be dropped: the lease is lost, or the database refuses its writes. */
+  lost: Error | undefined
+  replaying = true
+
+  constructor(item: ClaimedProcess, lease: Lease<ClaimedProcess>, parts: ExecutionParts) {
+    this.item = item
+    this.lease = lease
+    this.parts = parts
+    this.now = executionClock(item.now)
+    this.cancel = item.cancel
+    this.state = new ProcessState({
+      definition: parts.definition,
+      codec: parts.codec,
+      initial: parts.codec.decode({ json: item.state, notes: item.stateNotes }),
+      seen: item.stateResponses,
+      unmet: item.stateUnmet ?? [],
+      responses: item.responses,
+    })
+    const { id, epoch, generation } = item
+    this.journal = new Journal(
+      { id, epoch, generation, state: this.state, now: this.now, writes: parts.writes },
+      item.startAt,
+    )
+  }
+
+  /** Calls `execute` for the first time; it runs until its first calls. */
+  async begin(context: Parameters<ExecutionParts['definition']['execute']>[0]): Promise<void> {
+    this.state.guard.open = true
+    try {
+      // Called in a function of its own, so that code that throws before it is asynchronous is no different.
+      const outcome = (async () => this.parts.definition.execute(context, this.state.shown))()
+      outcome.then(
+        (value) => this.end({ value }),
+        (error: unknown) => this.end({ error }),
+      )
+      await drain()
+    } finally {
+      this.state.guard.open = false
+    }
+  }
+
+  private end(ending: Ending): void {
+    this.ending ??= ending
+    this.stirred.fire()
+  }
+
+  /** A call's record takes effect in user code, which then runs until it rests. */
+  async settle(call: Call, outcome: { readonly value: unknown } | { readonly failed: RecordedFailure }): Promise<void> {
+    this.calls.settled(call)
+    this.state.guard.open = true
+    if ('failed' in outcome) call.reject(new StepFailed(call.id, outcome.failed))
+    else call.resolve(outcome.value)
+    await drain()
+    this.state.guard.open = false
+  }
+
+  hear({ cancel, responses }: News): void {
+    this.state.hear(responses)
+    if (cancel && !this.cancel) {
+      this.cancel = cancel
+      this.cancelling.abort(new HoldfastError('HF_CANCELLED', { id: this.item.id }))
+    }
+    this.stirred.fire()
+  }
+
+  classify(error: unknown): Failure {
+    const classify = this.parts.definition.classifyError
+    return classifyFailure(error, { unknown: 'permanent', ...(classify ? { classify } : {}) })
+  }
+
+  /** What an error of `execute` itself, or of a reducer or condition, means. */
+  failWith(error: unknown): void {
+    this.verdict ??= verdictOn(toRecorded(this.classify(error)))
+  }
+
+  /** The key under which the outside world knows a call: the same on every attempt. */
+  keyOf(call: Call): string {
+    const { id, generation } = this.item
+    return generation === 1 ? `${id}/${call.id}` : `${id}/${generation}/${call.id}`
+  }
+}

@@ -1,0 +1,106 @@
+import type { Batcher } from '../../kernel/batching/batcher.js'
+import { newId } from '../../kernel/ids/id.js'
+import type { HistoryRecord } from '../history.js'
+import type { JournalEvent, News, ProcessWrite, Rest } from '../queries/write-processes.js'
+import type { ProcessState } from './process-state.js'
+
+export type NewRecord = Pick<HistoryRecord, 'kind' | 'name' | 'occurrence' | 'status'> &
+  Partial<Pick<HistoryRecord, 'attempt' | 'nextAt' | 'detail'>> & {
+    readonly encoded?: { readonly json: string; readonly notes: object | null }
+  }
+
+interface JournalOptions {
+  readonly id: string
+  readonly epoch: number
+  readonly generation: number
+  readonly state: ProcessState
+  readonly now: () => number
+  readonly writes: Batcher<ProcessWrite, News | undefined>
+}
+
+/**
+ * What an execution records. Events take their sequence number when they are appended, and go out together: the record
+ * of a step shares its write with whatever comes next (the next step's start waits for it, a pause or the end takes it
+ * along). Nothing is called outside before everything that led to it is committed.
+ */
+export class Journal {
+  /** The last sequence number used. */
+  seq = 0
+  /** The last response that the record knows of. */
+  seenOnRecord: number
+  /** The time of the last record: what `ctx.now()` answers. */
+  at: number
+  /** Set while a transaction of the user's is committing a record: nothing may be settled before it. */
+  committing: Promise<unknown> | undefined
+  #options: JournalOptions
+  #unwritten: JournalEvent[] = []
+  #inFlight: Promise<unknown> | undefined
+
+  constructor(options: JournalOptions, at: number) {
+    this.#options = options
+    this.at = at
+    this.seenOnRecord = options.state.seen
+  }
+
+  get dirty(): boolean {
+    return this.#unwritten.length > 0
+  }
+
+  append(record: NewRecord): JournalEvent {
+    const event = this.number(record)
+    this.#unwritten.push(event)
+    return event
+  }
+
+  number(record: NewRecord): JournalEvent {
+    const { state, now } = this.#options
+    this.seq += 1
+    // Never before what came before it, and whole milliseconds: a replay reads the same.
+    this.at = Math.max(this.at, Math.floor(now()))
+    const seen = state.seen === this.seenOnRecord ? null : state.seen
+    this.seenOnRecord = state.seen
+    return { ...record, seq: this.seq, at: this.at, seen }
+  }
+
+  /** Resolves when everything appended so far is committed. */
+  async flush(): Promise<void> {
+    while (this.#inFlight) await this.#inFlight
+    if (this.#unwritten.length === 0) return
+    const events = this.#unwritten
+    this.#unwritten = []
+    await this.#fly(this.#options.writes.write(this.write(events)))
+  }
+
+  /** Ends the execution, unless there is news that it has to hear first. */
+  async rest(rest: Rest): Promise<News | undefined> {
+    while (this.#inFlight) await this.#inFlight
+    const news = await this.#options.writes.write({ ...this.write(this.#unwritten), rest })
+    if (!news) this.#unwritten = []
+    return news
+  }
+
+  /** Keeps everybody else from writing while a transaction of the user's holds the row. */
+  async exclusively<T>(work: () => Promise<T>): Promise<T> {
+    await this.flush()
+    while (this.#inFlight) await this.#inFlight
+    return this.#fly(work())
+  }
+
+  write(events: readonly JournalEvent[]): ProcessWrite {
+    const { id, epoch, generation } = this.#options
+    return { id, epoch, generation, token: newId(), events }
+  }
+
+  async #fly<T>(flight: Promise<T>): Promise<T> {
+    const landing = flight.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#inFlight = landing
+    try {
+      return await flight
+    } finally {
+      if (this.#inFlight === landing) this.#inFlight = undefined
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import type { Codec } from '../../kernel/codec/codec.js'
+import type { ProcessDefinition } from '../define.js'
+import type { RecordedResponse } from '../history.js'
+import { StateGuard } from './guard.js'
+import { Mismatch } from './mismatch.js'
+
+/** Data of a response that has been met, and not yet been taken by an event. */
+interface Met {
+  readonly number: number
+  readonly data: unknown
+}
+
+interface ProcessStateOptions {
+  readonly definition: ProcessDefinition
+  readonly codec: Codec
+  readonly initial: unknown
+  readonly seen: number
+  readonly unmet: readonly number[]
+  readonly responses: readonly RecordedResponse[]
+}
+
+/**
+ * The state: a function of the record (P-09). It begins with the initial one and meets each response where the record
+ * says that the first execution met it.
+ */
+export class ProcessState {
+  readonly guard = new StateGuard()
+  /** What user code sees. */
+  readonly shown: unknown
+  /** The last response that is in the state. */
+  seen: number
+  /** The last response that this execution has heard of. */
+  heard: number
+  #raw: unknown
+  #definition: ProcessDefinition
+  #codec: Codec
+  #ahead: RecordedResponse[]
+  #met = new Map<string, Met[]>()
+
+  constructor({ definition, codec, initial, seen, unmet, responses }: ProcessStateOptions) {
+    this.#definition = definition
+    this.#codec = codec
+    this.#raw = initial
+    this.shown = this.guard.wrap(initial)
+    this.seen = seen
+    this.heard = responses.at(-1)?.number ?? seen
+    for (const response of responses) if (unmet.includes(response.number)) this.#meet(response)
+    this.#ahead = responses.filter(({ number }) => number > seen)
+  }
+
+  hear(responses: readonly RecordedResponse[]): void {
+    for (const response of responses) {
+      if (response.number <= this.heard) continue
+      this.#ahead.push(response)
+      this.heard = response.number
+    }
+  }
+
+  /** Brings the next response into the state; false when there is none. What its reducer throws is the caller's. */
+  applyNext(): boolean {
+    const response = this.#ahead.shift()
+    if (!response) return false
+    this.seen = response.number
+    const data = this.#meet(response)
+    if (response.name.startsWith('@')) return true
+    const definition = this.#definition.responses.get(response.name)
+    if (!definition) throw new Mismatch(`the response \`${response.name}\``, 'no such response in the definition')
+    this.guard.open = true
+    try {
+      definition.apply?.(this.shown, data)
+    } finally {
+      this.guard.open = false
+    }
+    return true
+  }
+
+  applyUpTo(number: number): void {
+    while (this.seen < number) {
+      if (!this.applyNext()) throw new Mismatch(`response ${number}`, `responses up to ${this.seen}`)
+    }
+  }
+
+  /** The first response of that name that fits and no event has taken. */
+  find(name: string, fits: (data: unknown) => boolean = () => true): Met | undefined {
+    return this.#met.get(name)?.find(({ data }) => fits(data))
+  }
+
+  /** Takes a response by its number; answers its data. */
+  take(name: string, number: number): unknown {
+    const met = this.#met.get(name) ?? []
+    const place = met.findIndex((one) => one.number === number)
+    const [taken] = place < 0 ? [] : met.splice(place, 1)
+    return taken?.data
+  }
+
+  /** Responses in the state that no event has taken. */
+  unmet(): number[] {
+    return [...this.#met.values()].flat().map(({ number }) => number)
+  }
+
+  encode(): { readonly json: string; readonly notes: object | null } {
+    return this.#codec.encode(this.#raw, { at: 'state' })
+  }
+
+  #meet({ number, name, data, notes }: RecordedResponse): unknown {
+    const decoded = this.#codec.decode({ json: data, notes })
+    const met = this.#met.get(name)
+    if (met) met.push({ number, data: decoded })
+    else this.#met.set(name, [{ number, data: decoded }])
+    return decoded
+  }
+}

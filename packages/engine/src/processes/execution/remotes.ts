@@ -1,0 +1,41 @@
+import type { CommandDefinition } from '../../commands/index.js'
+import type { ProcessDefinition } from '../define.js'
+
+/** What an execution starts elsewhere and waits for. Everything here is harmless when repeated. */
+export interface Remotes {
+  /** Sends a command whose final reply comes back as the response `@command`. */
+  sendCommand(
+    process: { readonly id: string; readonly domain: string },
+    command: CommandDefinition,
+    data: unknown,
+    options: { readonly commandId: string; readonly maxAttempts?: number },
+  ): Promise<void>
+  /** Starts a process whose end comes back as the response `@child`. */
+  startChild(
+    parent: { readonly id: string; readonly call: string },
+    process: ProcessDefinition,
+    state: unknown,
+    options: { readonly id: string; readonly key?: string },
+  ): Promise<void>
+  cancelChild(id: string, parentId: string, compensate: boolean): Promise<void>
+}
+
+/** The final reply of a command, as a response to the process that sent it. */
+export interface CommandReply {
+  readonly commandId: string
+  readonly outcome: 'SUCCESS' | 'FAILED' | 'CANCELLED'
+  readonly result?: unknown
+  readonly notes?: Record<string, string> | null
+  readonly errorCode?: string
+  readonly errorMessage?: string
+}
+
+/** The end of a child, as a response to its parent. */
+export interface ChildEnd {
+  readonly call: string
+  readonly id: string
+  readonly status: string
+  readonly result?: unknown
+  readonly resultNotes?: Record<string, string> | null
+  readonly error?: { readonly code: string; readonly message: string } | null
+}

@@ -1,0 +1,138 @@
+import type { HistoryRecord } from '../history.js'
+import type { CallSpec, WaitingSpec } from './call-spec.js'
+import type { Call } from './calls.js'
+import { trouble, type Verdict, verdictOn } from './decisions.js'
+import type { Execution } from './execution.js'
+import { Mismatch } from './mismatch.js'
+import { timeoutVerdict, valueAfterTimeout } from './waiting.js'
+
+/**
+ * Feeds the recorded events to user code, one at a time and in their order, and lets it come to rest after each (P-06).
+ * Code that depends on who finished first takes the same path as it did then.
+ */
+export async function replay(execution: Execution): Promise<void> {
+  const { journal, state } = execution
+  for (const record of execution.item.history) {
+    if (record.seen !== null) {
+      state.applyUpTo(record.seen)
+      journal.seenOnRecord = record.seen
+    }
+    await absorb(execution, record)
+    journal.seq = record.seq
+    journal.at = Math.max(journal.at, record.at)
+  }
+  execution.replaying = false
+}
+
+async function absorb(execution: Execution, record: HistoryRecord): Promise<void> {
+  switch (record.kind) {
+    case 'RETRY':
+      return retryFailed(execution)
+    case 'RESUME':
+      for (const call of execution.calls.with('retrying')) call.nextAt = record.at
+      return
+    case 'UNWIND':
+      return turn(execution, record)
+    case 'COMPENSATION':
+      return absorbCompensation(execution, record)
+    default:
+      return absorbCall(execution, execution.calls.recorded(record.kind, record.name, record.occurrence), record)
+  }
+}
+
+async function absorbCall(execution: Execution, call: Call, record: HistoryRecord): Promise<void> {
+  if (call.progress === 'settled') throw new Mismatch(`a second end of \`${call.id}\``, 'that it has ended')
+  call.lastSeq = record.seq
+  call.nextAt = record.nextAt ?? undefined
+  // The clock of user code: what it asks between two records is the time of the first.
+  execution.journal.at = Math.max(execution.journal.at, record.at)
+  const { spec } = call
+  switch (record.status) {
+    case 'STARTED':
+      if (isWaitingSpec(spec)) {
+        call.armed = true
+        call.progress = 'waiting'
+      } else {
+        call.begun = true
+      }
+      return
+    case 'WAITING_RETRY':
+      call.progress = 'retrying'
+      call.begun = false
+      call.attempts = record.attempt ?? call.attempts
+      call.everAttempted ||= call.attempts > 0
+      return
+    case 'FAILED':
+      return absorbFailure(execution, call, record)
+    case 'COMPLETED':
+      call.completed = record.detail?.timedOut !== true
+      call.result = recordedValue(execution, call, record)
+      await execution.settle(call, { value: call.result })
+  }
+}
+
+async function absorbFailure(execution: Execution, call: Call, { attempt, detail }: HistoryRecord): Promise<void> {
+  call.attempts = attempt ?? call.attempts
+  call.everAttempted = true
+  call.begun = detail?.error?.code === 'OUTCOME_UNKNOWN'
+  const error = detail?.error
+  if (!error) throw new Mismatch(`a failure of \`${call.id}\``, 'no error in its record')
+  if (detail.thrown) return execution.settle(call, { failed: error })
+  call.progress = 'failed'
+  execution.verdict ??= verdictOfRecord(call.spec, detail.timedOut === true, error)
+}
+
+function verdictOfRecord(spec: CallSpec, timedOut: boolean, error: Parameters<typeof verdictOn>[0]): Verdict {
+  if (timedOut && 'onTimeout' in spec) return timeoutVerdict(spec.onTimeout, error)
+  return error.code === 'OUTCOME_UNKNOWN' ? trouble('OUTCOME_UNKNOWN', error) : verdictOn(error)
+}
+
+function recordedValue(execution: Execution, call: Call, record: HistoryRecord): unknown {
+  const { spec } = call
+  const { detail } = record
+  if (isWaitingSpec(spec)) {
+    if (detail?.timedOut || spec.kind === 'SLEEP') return valueAfterTimeout(spec)
+    if (spec.kind === 'WAIT') return true
+    const name = spec.kind === 'EVENT' ? spec.response : spec.kind === 'COMMAND' ? '@command' : '@child'
+    const data = execution.state.take(name, detail?.response ?? 0)
+    if (spec.kind === 'EVENT') return data
+  }
+  return detail?.nothing ? undefined : execution.parts.codec.decode({ json: record.result, notes: record.notes })
+}
+
+/** An operator's retry: what failed begins anew, its attempts at nought; a wait that timed out is armed anew. */
+function retryFailed(execution: Execution): void {
+  execution.verdict = undefined
+  for (const call of execution.calls.with('failed')) {
+    call.progress = isWaitingSpec(call.spec) && !('begin' in call.spec) ? 'waiting' : 'new'
+    call.attempts = 0
+    call.armed = false
+    call.nextAt = undefined
+    // Whoever retries a call of unknown outcome without a way to inquire vouches for it.
+    call.begun = call.begun && 'inquire' in call.spec && call.spec.inquire !== undefined
+  }
+  for (const [id, undoing] of execution.undone) if (undoing.progress !== 'done') execution.undone.delete(id)
+}
+
+function turn(execution: Execution, { detail }: HistoryRecord): void {
+  execution.unwinding = {
+    to: 'UNWIND',
+    end: detail?.end ?? 'COMPENSATED',
+    reason: detail?.reason ?? 'FAILURE',
+    error: detail?.error,
+  }
+  execution.verdict = execution.unwinding
+}
+
+function absorbCompensation(execution: Execution, record: HistoryRecord): void {
+  const { name, occurrence, status, attempt, nextAt } = record
+  const id = occurrence === 1 ? name : `${name}#${occurrence}`
+  execution.undone.set(id, {
+    attempts: attempt ?? 0,
+    nextAt: nextAt ?? undefined,
+    progress: status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying',
+  })
+}
+
+const isWaitingSpec = (spec: CallSpec): spec is WaitingSpec =>
+  spec.kind === 'WAIT' || spec.kind === 'EVENT' || spec.kind === 'SLEEP' || 'begin' in spec

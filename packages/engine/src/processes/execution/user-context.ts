@@ -1,0 +1,234 @@
+import type { CommandDefinition } from '../../commands/index.js'
+import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import { checkKey } from '../../kernel/ids/key.js'
+import { checkMaxAttempts } from '../../kernel/retry/retry-policy.js'
+import { describe } from '../../kernel/validation/describe.js'
+import {
+  booleanOption,
+  checkOptions,
+  choiceOption,
+  durationOption,
+  textOption,
+} from '../../kernel/validation/options.js'
+import type { ProcessContext } from '../context.js'
+import type { ProcessDefinition } from '../define.js'
+import type { Attempting, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
+import { createDeterminism } from './determinism.js'
+import type { Execution } from './execution.js'
+
+/** Timers hold no more than 2^31 milliseconds. */
+const LONGEST_TIMER = '24d'
+const NEVER = new Promise<never>(() => undefined)
+
+/** What `execute` calls: every method makes a call known to the execution and answers its promise. */
+export function contextFor(execution: Execution): ProcessContext {
+  const { item, parts, lease } = execution
+  const { id, key, version, generation } = item
+  const determinism = createDeterminism(`${id} ${generation}`)
+  let signal: AbortSignal | undefined
+
+  function call(name: string, spec: CallSpec): Promise<never> {
+    // What a released context is asked for never settles: nobody would record it.
+    if (execution.released || execution.unwinding || execution.continuation) return NEVER
+    const made = execution.calls.add(checkName(name), spec)
+    execution.stirred.fire()
+    return made.promise as Promise<never>
+  }
+
+  return {
+    id,
+    key,
+    version,
+    logger: parts.logger,
+    get signal() {
+      signal ??= AbortSignal.any([execution.cancelling.signal, lease.signal])
+      return signal
+    },
+    step: (name, options) => call(name, stepSpec(`step ${name}`, options)),
+    sideEffect: (name, work) =>
+      call(name, { ...stepSpec(`sideEffect ${name}`, { run: work }), kind: 'SIDE_EFFECT', timeoutMs: undefined }),
+    transaction(name, work, options = {}) {
+      const where = `transaction ${name}`
+      checkFunction(where, 'work', work)
+      checkOptions(where, options, ['maxAttempts', 'retryDelay', 'onFailure', 'compensate', 'compensateIf'])
+      return call(name, { kind: 'TRANSACTION', work, ...attempting(where, options) })
+    },
+    wait(name, condition, options = {}) {
+      checkFunction(`wait ${name}`, 'condition', condition)
+      return call(name, { kind: 'WAIT', condition, ...waiting(`wait ${name}`, options) })
+    },
+    event(name: string, response: string, options = {}) {
+      if (!parts.definition.responses.has(response)) {
+        throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: parts.definition.name, response: String(response) })
+      }
+      return call(name, { kind: 'EVENT', response, ...waiting(`event ${name}`, options) })
+    },
+    sleep: (name, until) => call(name, { kind: 'SLEEP', ...sleeping(`sleep ${name}`, until) }),
+    command: (name, command, data, options = {}) =>
+      call(name, commandSpec(execution, name, command as CommandDefinition, data, options)),
+    child: (name, process, state, options = {}) =>
+      call(name, childSpec(execution, name, definitionOf(name, process), state, options)),
+    now: () => new Date(execution.journal.at),
+    uuid: () => determinism.uuid(),
+    random: () => determinism.random(),
+    continueAsNew(state) {
+      if (!execution.released) execution.continuation ??= { state }
+      execution.stirred.fire()
+      return NEVER
+    },
+  }
+}
+
+const STEP_OPTIONS = [
+  'run',
+  'maxAttempts',
+  'retryDelay',
+  'timeout',
+  'rateLimit',
+  'onFailure',
+  'atMostOnce',
+  'inquire',
+  'request',
+  'compensate',
+  'compensateIf',
+] as const
+
+function stepSpec(where: string, options: unknown): StepSpec {
+  const given = checkOptions(where, options, STEP_OPTIONS)
+  return {
+    kind: 'STEP',
+    run: functionOption<StepSpec['run']>(where, 'run', given.run, true),
+    timeoutMs: durationOption(where, 'timeout', given.timeout, { min: '1ms', max: LONGEST_TIMER, default: '30s' }),
+    rateLimit: rateLimitOption(where, given.rateLimit),
+    atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
+    inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire),
+    request: given.request,
+    ...attempting(where, given),
+  }
+}
+
+interface AttemptOptions {
+  readonly maxAttempts?: unknown
+  readonly retryDelay?: unknown
+  readonly onFailure?: unknown
+  readonly compensate?: unknown
+  readonly compensateIf?: unknown
+}
+
+function attempting(where: string, options: AttemptOptions): Attempting {
+  return {
+    maxAttempts: options.maxAttempts === undefined ? 1 : checkMaxAttempts(where, options.maxAttempts),
+    retryDelayMs: durationOption(where, 'retryDelay', options.retryDelay, { default: '1s' }),
+    ...undoing(where, options),
+  }
+}
+
+function undoing(where: string, { onFailure, compensate, compensateIf }: AttemptOptions): Undoing {
+  return {
+    compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate),
+    compensateIf: choiceOption(where, 'compensateIf', compensateIf, ['completed', 'attempted'], {
+      default: 'completed',
+    }),
+    onFailure: choiceOption(where, 'onFailure', onFailure, ['tsq', 'throw'], { default: 'tsq' }),
+  }
+}
+
+function waiting(where: string, options: unknown) {
+  const given = checkOptions(where, options, ['timeout', 'onTimeout'])
+  return {
+    timeoutMs: durationOption(where, 'timeout', given.timeout, { default: undefined }),
+    onTimeout: choiceOption(where, 'onTimeout', given.onTimeout, ['tsq', 'compensate', 'fail', 'return'], {
+      default: 'tsq',
+    }),
+  }
+}
+
+function sleeping(where: string, until: Duration | Date): { readonly forMs: number } | { readonly until: number } {
+  if (!(until instanceof Date)) return { forMs: parseDuration(until, where) }
+  if (!Number.isNaN(until.getTime())) return { until: until.getTime() }
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'until', problem: 'must be a valid date' })
+}
+
+const REMOTE_OPTIONS = ['timeout', 'onTimeout', 'onFailure', 'compensate', 'compensateIf'] as const
+
+function remote(where: string, options: AttemptOptions & { timeout?: unknown; onTimeout?: unknown }) {
+  const { timeout, onTimeout } = options
+  return { ...waiting(where, { timeout, onTimeout }), ...undoing(where, options) }
+}
+
+function commandSpec(
+  { item, parts }: Execution,
+  name: string,
+  command: CommandDefinition,
+  data: unknown,
+  options: object,
+): RemoteSpec {
+  const where = `command ${name}`
+  const given = checkOptions(where, options, [...REMOTE_OPTIONS, 'maxAttempts'])
+  const maxAttempts = given.maxAttempts === undefined ? {} : { maxAttempts: checkMaxAttempts(where, given.maxAttempts) }
+  const process = { id: item.id, domain: parts.definition.domain }
+  return {
+    kind: 'COMMAND',
+    begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...maxAttempts }),
+    callOff: undefined,
+    ...remote(where, given),
+  }
+}
+
+function definitionOf(name: string, process: object): ProcessDefinition {
+  if ('execute' in process && 'stateSchema' in process) return process as ProcessDefinition
+  const problem = 'must be made with defineProcess'
+  throw new HoldfastError('HF_INVALID_OPTION', { where: `child ${name}`, option: 'process', problem })
+}
+
+function childSpec(
+  { item, parts, calls }: Execution,
+  name: string,
+  process: ProcessDefinition,
+  state: unknown,
+  options: object,
+): RemoteSpec {
+  const where = `child ${name}`
+  const given = checkOptions(where, options, [...REMOTE_OPTIONS, 'key'])
+  const key = given.key === undefined ? {} : { key: checkKey(where, given.key) }
+  const parent = { id: item.id, call: calls.nextId(name) }
+  return {
+    kind: 'CHILD',
+    begin: (id) => parts.remotes.startChild(parent, process, state, { id, ...key }),
+    callOff: (id, compensate) => parts.remotes.cancelChild(id, item.id, compensate),
+    ...remote(where, given),
+  }
+}
+
+function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {
+  if (value === undefined) return undefined
+  const given = checkOptions(`${where}: rateLimit`, value, ['key', 'maxWait'])
+  return {
+    key: textOption(`${where}: rateLimit`, 'key', given.key),
+    maxWaitMs: durationOption(`${where}: rateLimit`, 'maxWait', given.maxWait, { max: LONGEST_TIMER, default: '5s' }),
+  }
+}
+
+function functionOption<F>(where: string, option: string, value: unknown, required: true): F
+function functionOption<F>(where: string, option: string, value: unknown): F | undefined
+function functionOption<F>(where: string, option: string, value: unknown, required = false): F | undefined {
+  if (value === undefined && !required) return undefined
+  checkFunction(where, option, value)
+  return value as F
+}
+
+function checkFunction(where: string, option: string, value: unknown): void {
+  if (typeof value === 'function') return
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
+}
+
+function checkName(name: unknown): string {
+  const text = textOption('a call of ctx', 'name', name, { max: 200 })
+  if (!text.startsWith('@')) return text
+  throw new HoldfastError('HF_INVALID_OPTION', {
+    where: 'a call of ctx',
+    option: 'name',
+    problem: 'must not begin with @',
+  })
+}

@@ -1,0 +1,196 @@
+import { BusinessError } from '../../kernel/failure/failure-errors.js'
+import { derivedId } from '../../kernel/ids/derived-id.js'
+import type { RecordDetail, RecordedFailure } from '../history.js'
+import { seal } from './attempt.js'
+import type { Sealed } from './attempted.js'
+import type { WaitingSpec } from './call-spec.js'
+import type { Call } from './calls.js'
+import { toRecorded, trouble, type Verdict } from './decisions.js'
+import type { Execution } from './execution.js'
+import type { ChildEnd, CommandReply } from './remotes.js'
+
+interface WaitingCall extends Call {
+  readonly spec: WaitingSpec
+}
+
+/** What a call has been waiting for. */
+type Met =
+  | { readonly value: Sealed; readonly detail?: RecordDetail }
+  | { readonly failed: RecordedFailure; readonly detail?: RecordDetail }
+
+const isWaiting = (call: Call): call is WaitingCall =>
+  'condition' in call.spec || call.spec.kind === 'EVENT' || call.spec.kind === 'SLEEP' || 'begin' in call.spec
+
+/**
+ * Looks whether something that the process waits for has come (P-03, P-09). Responses enter the state one at a time, and
+ * after each every open wait is asked in the order of the calls, so that no condition misses a state between two
+ * responses. True when user code has gone on, or the process has come to a verdict.
+ */
+export async function lookAtWaits(execution: Execution): Promise<boolean> {
+  const open = execution.calls.with('waiting').filter(isWaiting)
+  if (open.length === 0) return false
+  for (;;) {
+    for (const call of open) {
+      const met = meet(execution, call)
+      if (met) {
+        await record(execution, call, met)
+        return true
+      }
+    }
+    if (!execution.state.applyNext()) break
+  }
+  for (const call of open) if (!call.armed) arm(execution, call)
+  const late = open.find((call) => call.nextAt !== undefined && call.nextAt <= execution.now())
+  if (!late) return false
+  await timeOut(execution, late)
+  return true
+}
+
+function meet(execution: Execution, call: WaitingCall): Met | undefined {
+  const { state } = execution
+  const { spec } = call
+  switch (spec.kind) {
+    case 'WAIT':
+      return spec.condition() ? { value: { encoded: undefined, value: true } } : undefined
+    case 'EVENT': {
+      const response = state.find(spec.response)
+      if (!response) return undefined
+      state.take(spec.response, response.number)
+      return { value: { encoded: undefined, value: response.data }, detail: { response: response.number } }
+    }
+    case 'COMMAND': {
+      const id = remoteId(execution, call)
+      const response = state.find('@command', (data) => (data as CommandReply).commandId === id)
+      if (!response) return undefined
+      state.take('@command', response.number)
+      return commandEnd(execution, call, response.data as CommandReply, response.number)
+    }
+    case 'CHILD': {
+      const response = state.find('@child', (data) => (data as ChildEnd).call === call.id)
+      if (!response) return undefined
+      state.take('@child', response.number)
+      return childEnd(execution, call, response.data as ChildEnd, response.number)
+    }
+    case 'SLEEP':
+      return undefined
+  }
+}
+
+function commandEnd(execution: Execution, call: Call, reply: CommandReply, response: number): Met {
+  if (reply.outcome === 'SUCCESS') {
+    const value = execution.parts.codec.decode({ json: reply.result ?? null, notes: reply.notes ?? null })
+    return { value: seal(execution, call, value), detail: { response } }
+  }
+  const error = new BusinessError(reply.errorMessage ?? `the command was ${reply.outcome.toLowerCase()}`, {
+    code: reply.errorCode ?? `COMMAND_${reply.outcome}`,
+  })
+  return { failed: toRecorded(execution.classify(error)), detail: { response } }
+}
+
+function childEnd(execution: Execution, call: Call, end: ChildEnd, response: number): Met {
+  if (end.status === 'COMPLETED') {
+    const value = execution.parts.codec.decode({ json: end.result ?? null, notes: end.resultNotes ?? null })
+    return { value: seal(execution, call, value), detail: { response } }
+  }
+  const why = end.error ? `: ${end.error.message}` : ''
+  const error = new BusinessError(`the child ${end.id} ended ${end.status}${why}`, { code: `CHILD_${end.status}` })
+  return { failed: toRecorded(execution.classify(error)), detail: { response } }
+}
+
+/** The id of what a call starts elsewhere: the same however often the process is replayed. */
+export function remoteId({ item }: Execution, call: Call): string {
+  return derivedId(`${item.id} ${item.generation} ${call.id}`)
+}
+
+async function record(execution: Execution, call: WaitingCall, met: Met): Promise<void> {
+  const { kind } = call.spec
+  const thrown = 'failed' in met && 'onFailure' in call.spec && call.spec.onFailure === 'throw'
+  const nothing = 'value' in met && met.value.encoded === undefined && kind !== 'WAIT' && kind !== 'EVENT'
+  const event = execution.journal.append({
+    kind,
+    name: call.name,
+    occurrence: call.occurrence,
+    status: 'failed' in met ? 'FAILED' : 'COMPLETED',
+    detail: {
+      ...met.detail,
+      ...('failed' in met ? { error: met.failed, thrown } : {}),
+      ...(nothing ? { nothing } : {}),
+    },
+    ...('value' in met && met.value.encoded ? { encoded: met.value.encoded } : {}),
+  })
+  call.lastSeq = event.seq
+  if ('value' in met) {
+    call.completed = true
+    call.result = met.value.value
+    await execution.settle(call, { value: met.value.value })
+  } else if (thrown) {
+    await execution.settle(call, { failed: met.failed })
+  } else {
+    call.progress = 'failed'
+    execution.verdict ??= { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: met.failed }
+  }
+}
+
+/** The time of a timeout is fixed when the wait is first reached, and stands in the record (P-03). */
+function arm(execution: Execution, call: WaitingCall): void {
+  const { spec } = call
+  const now = execution.now()
+  const timeoutMs = spec.kind === 'SLEEP' ? spec.forMs : timeoutOf(execution, spec)
+  const until = spec.kind === 'SLEEP' ? spec.until : undefined
+  const nextAt = until ?? (timeoutMs === undefined ? undefined : Math.floor(now + timeoutMs))
+  const event = execution.journal.append({
+    kind: spec.kind,
+    name: call.name,
+    occurrence: call.occurrence,
+    status: 'STARTED',
+    ...(nextAt === undefined ? {} : { nextAt }),
+    detail: {
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...('begin' in spec ? { startedId: remoteId(execution, call) } : {}),
+    },
+  })
+  call.armed = true
+  call.lastSeq = event.seq
+  call.nextAt = nextAt
+}
+
+function timeoutOf({ parts }: Execution, spec: Exclude<WaitingSpec, { kind: 'SLEEP' }>): number | undefined {
+  // A command or a child takes the time it takes, unless somebody says otherwise.
+  if ('begin' in spec) return spec.timeoutMs
+  return spec.timeoutMs ?? parts.settings.waitTimeoutMs ?? parts.definition.waitTimeoutMs
+}
+
+async function timeOut(execution: Execution, call: WaitingCall): Promise<void> {
+  const { spec } = call
+  const slept = spec.kind === 'SLEEP'
+  const returns = slept || spec.onTimeout === 'return'
+  const error = slept ? undefined : timeoutError(execution, call)
+  const event = execution.journal.append({
+    kind: spec.kind,
+    name: call.name,
+    occurrence: call.occurrence,
+    status: returns ? 'COMPLETED' : 'FAILED',
+    detail: { ...(slept ? {} : { timedOut: true }), ...(returns || !error ? {} : { error }) },
+  })
+  call.lastSeq = event.seq
+  if (returns) {
+    await execution.settle(call, { value: valueAfterTimeout(spec) })
+    return
+  }
+  call.progress = 'failed'
+  if (error) execution.verdict ??= timeoutVerdict(spec.onTimeout, error)
+}
+
+/** What a wait answers whose time is over: `wait` false, `event` and `sleep` nothing. */
+export const valueAfterTimeout = (spec: WaitingSpec): unknown => (spec.kind === 'WAIT' ? false : undefined)
+
+export function timeoutVerdict(onTimeout: 'tsq' | 'compensate' | 'fail' | 'return', error: RecordedFailure): Verdict {
+  if (onTimeout === 'compensate') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'TIMEOUT', error }
+  if (onTimeout === 'fail') return { to: 'END', end: 'FAILED', error }
+  return trouble('WAIT_TIMEOUT', error)
+}
+
+function timeoutError(execution: Execution, call: WaitingCall): RecordedFailure {
+  const error = new BusinessError(`the wait \`${call.id}\` has timed out`, { code: 'WAIT_TIMEOUT' })
+  return toRecorded(execution.classify(error))
+}

@@ -1,0 +1,102 @@
+import type { Notes } from '../kernel/codec/notes.js'
+import type { FailureKind } from '../kernel/failure/failure-errors.js'
+import type { EndStatus } from './states.js'
+
+/** What user code calls; each call is told apart by its name and occurrence. */
+export type CallKind = 'STEP' | 'TRANSACTION' | 'SIDE_EFFECT' | 'WAIT' | 'EVENT' | 'SLEEP' | 'COMMAND' | 'CHILD'
+
+/** The rest: a step undone, the turn to undoing, and what an operator did. */
+export type RecordKind = CallKind | 'COMPENSATION' | 'UNWIND' | 'RETRY' | 'RESUME'
+
+export type RecordStatus = 'STARTED' | 'COMPLETED' | 'FAILED' | 'WAITING_RETRY'
+
+/** A failure as it stands in the record. */
+export interface RecordedFailure {
+  readonly kind: FailureKind
+  readonly code: string
+  readonly message: string
+  readonly fingerprint: string
+  readonly details?: unknown
+}
+
+/** What only some records have. */
+export interface RecordDetail {
+  readonly maxAttempts?: number
+  /** When the call of user code began, in milliseconds of the database's clock. */
+  readonly startedAt?: number
+  /** What the step was asked for, where it says so. */
+  readonly request?: unknown
+  readonly error?: RecordedFailure
+  /** The failure was thrown into user code: the call has ended. */
+  readonly thrown?: boolean
+  /** What was recorded is `undefined`. */
+  readonly nothing?: boolean
+  readonly timeoutMs?: number
+  readonly timedOut?: boolean
+  /** The number of the response that an event took. */
+  readonly response?: number
+  /** Where the undoing ends, and why it began. */
+  readonly end?: EndStatus
+  readonly reason?: 'FAILURE' | 'DEADLINE' | 'CANCEL' | 'TIMEOUT'
+  /** The command or child process that was started. */
+  readonly startedId?: string
+}
+
+/** One row of history (P-08). */
+export interface HistoryRecord {
+  readonly seq: number
+  /** Milliseconds of the database's clock. */
+  readonly at: number
+  readonly kind: RecordKind
+  readonly name: string
+  readonly occurrence: number
+  readonly status: RecordStatus
+  readonly attempt: number | null
+  /** The last response in the state from here on, where that changed. */
+  readonly seen: number | null
+  readonly nextAt: number | null
+  readonly result: unknown
+  readonly notes: Notes | null
+  readonly detail: RecordDetail | null
+  readonly epoch: number
+}
+
+export interface RecordedResponse {
+  readonly number: number
+  readonly name: string
+  readonly data: unknown
+  readonly notes: Notes | null
+}
+
+/** A row as the claim tells it: a list, because names would be most of a long history. */
+export type HistoryRow = readonly [
+  seq: number,
+  at: number,
+  kind: RecordKind,
+  name: string,
+  occurrence: number,
+  status: RecordStatus,
+  attempt: number | null,
+  seen: number | null,
+  nextAt: number | null,
+  result: unknown,
+  notes: Notes | null,
+  detail: RecordDetail | null,
+  epoch: number,
+]
+
+export type ResponseRow = readonly [number: number, name: string, data: unknown, notes: Notes | null]
+
+export function toHistoryRecord(row: HistoryRow): HistoryRecord {
+  const [seq, at, kind, name, occurrence, status, attempt, seen, nextAt, result, notes, detail, epoch] = row
+  return { seq, at, kind, name, occurrence, status, attempt, seen, nextAt, result, notes, detail, epoch }
+}
+
+export function toResponse([number, name, data, notes]: ResponseRow): RecordedResponse {
+  return { number, name, data, notes }
+}
+
+/** `bookRisk`, and `bookRisk#2` where the name is used again. */
+export function callId(name: string, occurrence: number): string {
+  return occurrence === 1 ? name : `${name}#${occurrence}`
+}

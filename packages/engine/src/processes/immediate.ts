@@ -1,0 +1,122 @@
+import type { Database } from '../kernel/database/database.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { startHeartbeat } from '../kernel/work/heartbeat.js'
+import { createLeases } from '../kernel/work/leases.js'
+import type { ProcessDefinition } from './define.js'
+import type { ExecutionParts } from './execution/parts.js'
+import { runProcess } from './executor.js'
+import type { LiveExecutions } from './live.js'
+import type { ClaimedProcess } from './queries/claim-processes.js'
+import type { SealedStart, StartAnswer } from './queries/start-processes.js'
+import type { Lending } from './seal-start.js'
+import type { SettingsCache } from './settings.js'
+import { processSource } from './source.js'
+import type { ProcessStatus } from './states.js'
+
+const LEASE = 30_000
+
+/** Processes that run in whoever starts them: leased from their first moment, kept alive by a heartbeat of our own. */
+export interface StarterExecutions {
+  /** A definition with a limit across all workers is always left to them. */
+  allowed(definition: ProcessDefinition): Promise<boolean>
+  lending(definition: ProcessDefinition): Lending
+  run(
+    definition: ProcessDefinition,
+    sealed: SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
+    answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
+  ): Promise<ProcessStatus>
+  close(): void
+}
+
+interface Options {
+  readonly name: string
+  readonly settings: SettingsCache
+  readonly live: LiveExecutions
+  readonly partsFor: (definition: ProcessDefinition) => Promise<ExecutionParts>
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+export function createStarterExecutions(db: Database, options: Options): StarterExecutions {
+  const { name, settings, live, partsFor, logger, metrics } = options
+  const source = processSource(db, () => [])
+  const leases = createLeases<ClaimedProcess>({ source, leaseMs: LEASE, logger, metrics })
+  let heartbeat: { stop(): void } | undefined
+
+  return {
+    async allowed(definition) {
+      if (definition.concurrency !== undefined) return false
+      return (await settings.of(definition.name)).concurrency === undefined
+    },
+    lending: () => ({ worker: name, leaseMs: LEASE }),
+    async run(definition, { state, key }, { id, now, deadline, sentAt }) {
+      heartbeat ??= startHeartbeat({
+        everyMs: LEASE / 3,
+        beat: () => leases.beat(),
+        failed: () => undefined,
+        logger,
+      })
+      const item = firstClaim(definition, { id, key: key ?? null, now, deadline, state })
+      const lease = leases.take(item, sentAt)
+      try {
+        const rest = await runProcess(item, lease, await partsFor(definition), live)
+        return rest?.status ?? 'EXECUTING'
+      } catch (error) {
+        // The process is safe in the database, and a worker goes on with it when the lease ends.
+        logger.error(
+          { err: error, id, type: definition.name },
+          'an execution failed outside user code; its lease will end',
+        )
+        return 'EXECUTING'
+      } finally {
+        leases.drop(lease)
+      }
+    },
+    close() {
+      heartbeat?.stop()
+      leases.abortAll(new Error('closed'))
+    },
+  }
+}
+
+/** What a claim would have told of a process that was created a moment ago. */
+function firstClaim(
+  definition: ProcessDefinition,
+  {
+    id,
+    key,
+    now,
+    deadline,
+    state,
+  }: {
+    readonly id: string
+    readonly key: string | null
+    readonly now: number
+    readonly deadline: number | null
+    readonly state: { readonly json: string; readonly notes: object | null }
+  },
+): ClaimedProcess {
+  return {
+    id,
+    key,
+    type: definition.name,
+    version: definition.version,
+    epoch: 1,
+    status: 'PENDING',
+    restedEpoch: 0,
+    generation: 1,
+    cancel: null,
+    limited: false,
+    now,
+    deadline,
+    mismatchSince: null,
+    startAt: now,
+    state: JSON.parse(state.json),
+    stateNotes: state.notes as ClaimedProcess['stateNotes'],
+    stateResponses: 0,
+    stateUnmet: null,
+    history: [],
+    responses: [],
+  }
+}

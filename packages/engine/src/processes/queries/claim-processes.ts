@@ -1,0 +1,82 @@
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import type { ClaimAnswer, Claimed, ClaimRequest } from '../../kernel/work/source.js'
+import {
+  type HistoryRecord,
+  type HistoryRow,
+  type RecordedResponse,
+  type ResponseRow,
+  toHistoryRecord,
+  toResponse,
+} from '../history.js'
+import type { ProcessStatus } from '../states.js'
+
+/** A claimed process with everything that an execution needs of it. */
+export interface ClaimedProcess extends Claimed {
+  readonly version: number
+  /** As it rested. */
+  readonly status: ProcessStatus
+  readonly restedEpoch: number
+  readonly generation: number
+  readonly cancel: 'PLAIN' | 'COMPENSATE' | null
+  /** Whether it holds a slot of its definition's limit. */
+  readonly limited: boolean
+  /** Milliseconds of the database's clock at the claim. */
+  readonly now: number
+  readonly deadline: number | null
+  readonly mismatchSince: number | null
+  readonly startAt: number
+  readonly key: string | null
+  readonly state: unknown
+  readonly stateNotes: Notes | null
+  readonly stateResponses: number
+  readonly stateUnmet: readonly number[] | null
+  readonly history: readonly HistoryRecord[]
+  readonly responses: readonly RecordedResponse[]
+}
+
+interface ClaimRow {
+  items: (Omit<ClaimedProcess, 'history' | 'responses'> & {
+    history: HistoryRow[] | null
+    responses: ResponseRow[] | null
+  })[]
+  marks: { type: string; mark: number }[]
+  next_due_ms: number | null
+}
+
+/** One definition at one version; a lane of the claim. */
+export interface ProcessLane {
+  readonly type: string
+  readonly version: number
+  readonly limit: number | null
+}
+
+export async function claimProcesses(
+  executor: Executor,
+  laneOf: (name: string) => ProcessLane,
+  { lanes, worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest,
+): Promise<ClaimAnswer<ClaimedProcess>> {
+  const known = lanes.map((lane) => laneOf(lane.type))
+  const [row] = await executor.run<ClaimRow>(statement, [
+    known.map(({ type }) => type),
+    known.map(({ version }) => version),
+    known.map((lane) => lane.limit),
+    lanes.map(({ from }) => from),
+    worker,
+    limit,
+    leaseMs,
+    spareLeased,
+    ceilingMs,
+  ])
+  const items = (row?.items ?? []).map(({ history, responses, ...item }) => ({
+    ...item,
+    history: (history ?? []).map(toHistoryRecord),
+    responses: (responses ?? []).map(toResponse),
+  }))
+  return { items, marks: row?.marks ?? [], nextDueMs: row?.next_due_ms ?? null }
+}
+
+const statement = {
+  name: 'processes.claim',
+  text: 'select * from holdfast.claim_processes($1::text[], $2::int[], $3::int[], $4::float8[], $5, $6, $7, $8, $9)',
+}

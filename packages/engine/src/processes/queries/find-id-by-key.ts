@@ -1,0 +1,13 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import { HoldfastError } from '../../kernel/errors.js'
+
+export async function findIdByKey(executor: Executor, type: string, key: string): Promise<string> {
+  const [row] = await executor.run<{ id: string }>(statement, [type, key])
+  if (!row) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: key, process: type })
+  return row.id
+}
+
+const statement = {
+  name: 'processes.find-id-by-key',
+  text: 'select id from holdfast.process_detail where type = $1 and key = $2',
+}

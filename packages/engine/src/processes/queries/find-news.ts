@@ -1,0 +1,22 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { ResponseRow } from '../history.js'
+import { type News, toNews } from './write-processes.js'
+
+export async function findNews(
+  executor: Executor,
+  executions: readonly { readonly id: string; readonly heard: number }[],
+): Promise<ReadonlyMap<string, News>> {
+  const [row] = await executor.run<{ news: NewsOf[] | null }>(statement, [
+    executions.map(({ id }) => id),
+    executions.map(({ heard }) => heard),
+  ])
+  return new Map((row?.news ?? []).map((news) => [news.id, toNews(news)]))
+}
+
+interface NewsOf {
+  id: string
+  cancel: News['cancel']
+  responses: ResponseRow[] | null
+}
+
+const statement = { name: 'processes.find-news', text: 'select holdfast.process_news($1::uuid[], $2::int[]) as news' }

@@ -1,0 +1,26 @@
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import { newId } from '../../kernel/ids/id.js'
+
+export interface PostedResponse {
+  readonly type: string
+  /** The id or key of the process. */
+  readonly reference: string
+  readonly name: string
+  readonly responseId: string
+  readonly json: string
+  readonly notes: Notes | null
+  readonly checked: boolean
+}
+
+/** Only inserts, so any executor will do (K-15). */
+export async function postResponses(executor: Executor, responses: readonly PostedResponse[]): Promise<void> {
+  await executor.run(statement, [`[${responses.map(toJson).join(',')}]`])
+}
+
+function toJson({ type, reference, name, responseId, json, notes, checked }: PostedResponse): string {
+  const row = { inbox_id: newId(), type, process_ref: reference, name, response_id: responseId, notes, checked }
+  return `${JSON.stringify(row).slice(0, -1)},"data":${json}}`
+}
+
+const statement = { name: 'processes.post-responses', text: 'select holdfast.post_responses($1::text::jsonb)' }

@@ -1,0 +1,65 @@
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import { type RecordedResponse, type ResponseRow, toResponse } from '../history.js'
+
+/** A response to one process, checked and encoded. */
+export interface ResponseWrite {
+  readonly id: string
+  readonly type: string
+  readonly name: string
+  readonly responseId: string
+  readonly json: string
+  readonly notes: Notes | null
+}
+
+export type ResponseAnswer =
+  | { readonly kind: 'done'; readonly number: number }
+  | { readonly kind: 'held' | 'unknown' }
+  | { readonly kind: 'other type'; readonly actual: string }
+  | {
+      readonly kind: 'late'
+      /** The number of the last response: the fence of the projection. */
+      readonly after: number
+      readonly projection: unknown
+      readonly projectionNotes: Notes | null
+      /** Recorded, and not yet in the projection. */
+      readonly missed: readonly RecordedResponse[]
+    }
+
+type Row =
+  | readonly ['done', number]
+  | readonly ['held' | 'unknown']
+  | readonly ['other type', string]
+  | readonly ['late', number, unknown, Notes | null, number | null, ResponseRow[] | null]
+
+export async function respondProcesses(
+  executor: Executor,
+  responses: readonly ResponseWrite[],
+): Promise<ResponseAnswer[]> {
+  const [row] = await executor.run<{ answers: Row[] }>(statement, [`[${responses.map(toJson).join(',')}]`])
+  return (row?.answers ?? []).map(toAnswer)
+}
+
+function toAnswer(row: Row): ResponseAnswer {
+  switch (row[0]) {
+    case 'done':
+      return { kind: 'done', number: row[1] }
+    case 'other type':
+      return { kind: 'other type', actual: row[1] }
+    case 'late': {
+      const [, after, projection, projectionNotes, , missed] = row
+      return { kind: 'late', after, projection, projectionNotes, missed: (missed ?? []).map(toResponse) }
+    }
+    default:
+      return { kind: row[0] }
+  }
+}
+
+function toJson({ id, type, name, responseId, json, notes }: ResponseWrite): string {
+  return `${JSON.stringify({ id, type, name, response_id: responseId, notes }).slice(0, -1)},"data":${json}}`
+}
+
+const statement = {
+  name: 'processes.respond',
+  text: 'select holdfast.respond_processes($1::text::jsonb) as answers',
+}

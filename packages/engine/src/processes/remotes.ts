@@ -1,0 +1,44 @@
+import type { CommandClient } from '../commands/index.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Remotes } from './execution/remotes.js'
+import { startProcesses } from './queries/start-processes.js'
+import { sealStart } from './seal-start.js'
+
+/** Commands and children of processes, under ids derived from their parent: begun twice is begun once. */
+export function createRemotes(
+  db: Database,
+  { commands, codec }: { readonly commands: CommandClient; readonly codec: Codec },
+): Remotes {
+  return {
+    async sendCommand({ id, domain }, command, data, options) {
+      await commands.send(command, data as never, {
+        ...options,
+        correlationId: id,
+        replyTo: replyQueue(domain),
+        ifExists: 'ignore',
+      })
+    },
+    async startChild(parent, process, state, { id, key }) {
+      const where = `child ${process.name}`
+      const sealed = await sealStart(
+        process,
+        state,
+        { id, ...(key === undefined ? {} : { key }) },
+        { codec, where, parent },
+      )
+      await startProcesses(db, [sealed])
+    },
+    async cancelChild(id, parentId, compensate) {
+      await db.run(cancelStatement, [id, compensate ? 'COMPENSATE' : 'PLAIN', `process ${parentId}`])
+    },
+  }
+}
+
+/** Where the replies to a domain's processes go. */
+export const replyQueue = (domain: string): string => `${domain}__process_replies`
+
+const cancelStatement = {
+  name: 'processes.cancel-child',
+  text: `select holdfast.cancel_process($1, $2, $3, 'its parent was cancelled or undone')`,
+}

@@ -1,0 +1,96 @@
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Notes } from '../kernel/codec/notes.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Queryable } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { isId, newId } from '../kernel/ids/id.js'
+import { checkKey } from '../kernel/ids/key.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { checkOptions, textOption } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import type { ProcessDefinition } from './define.js'
+import { applyLate } from './late.js'
+import { findIdByKey } from './queries/find-id-by-key.js'
+import { postResponses } from './queries/post-responses.js'
+import { type ResponseAnswer, type ResponseWrite, respondProcesses } from './queries/respond-processes.js'
+
+export interface RespondOptions {
+  /** The same response sent twice under one id is recorded once. */
+  readonly responseId?: string
+  /** Your own transaction: only an inbox row is written in it, and a worker hands it over after the commit. */
+  readonly transaction?: Queryable
+}
+
+export interface Respond {
+  respond(
+    definition: ProcessDefinition,
+    process: string,
+    response: string,
+    data: unknown,
+    options?: RespondOptions,
+  ): Promise<void>
+  /** Records what was checked already: an inbox row, the reply of a command. */
+  record(
+    definition: Pick<ProcessDefinition, 'name'>,
+    write: ResponseWrite,
+    full?: ProcessDefinition,
+  ): Promise<ResponseAnswer>
+  close(): Promise<void>
+}
+
+const GIVE_UP_AFTER = 30_000
+
+export function createRespond(
+  db: Database,
+  { codec, logger, metrics }: { codec: Codec; logger: Logger; metrics: Metrics },
+): Respond {
+  const writes: Batcher<ResponseWrite, ResponseAnswer> = createBatcher<ResponseWrite, ResponseAnswer>({
+    name: 'processes.respond',
+    // Several to one process share a flush: the statement numbers them.
+    key: ({ id, responseId }) => `${id} ${responseId}`,
+    flush: async (responses) =>
+      (await respondProcesses(db, responses)).map((answer) => (answer.kind === 'held' ? 'held' : { done: answer })),
+    giveUpAfter: GIVE_UP_AFTER,
+    logger,
+    metrics,
+  })
+
+  async function record(
+    { name }: Pick<ProcessDefinition, 'name'>,
+    write: ResponseWrite,
+    full?: ProcessDefinition,
+  ): Promise<ResponseAnswer> {
+    const answer = await writes.write(write)
+    if (answer.kind === 'unknown') throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: write.id, process: name })
+    if (answer.kind === 'other type') {
+      throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: write.id, process: name, actual: answer.actual })
+    }
+    if (answer.kind !== 'late') return answer
+    // Applied again from the start when another one came between.
+    return (await applyLate(db, codec, full, write, answer)) ? answer : record({ name }, write, full)
+  }
+
+  return {
+    async respond(definition, process, response, data, options = {}) {
+      const where = `respond ${definition.name}: ${response}`
+      const given = checkOptions(where, options, ['responseId', 'transaction'])
+      const known = definition.responses.get(response)
+      if (!known)
+        throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: String(response) })
+      const responseId = textOption(where, 'responseId', given.responseId, { max: 200, default: newId() })
+      const reference = isId(process) ? process.toLowerCase() : checkKey(where, process)
+      const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })
+      const sealed = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
+      if (options.transaction) {
+        await postResponses(db.inside(options.transaction), [{ ...sealed, reference, checked: true }])
+        return
+      }
+      const id = isId(process) ? reference : await findIdByKey(db, definition.name, reference)
+      await record(definition, { ...sealed, id }, definition)
+    },
+    record,
+    close: () => writes.close(GIVE_UP_AFTER),
+  }
+}

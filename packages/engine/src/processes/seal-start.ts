@@ -1,0 +1,93 @@
+import type { Codec } from '../kernel/codec/codec.js'
+import { type Duration, parseDuration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { newId, parseId } from '../kernel/ids/id.js'
+import { checkKey } from '../kernel/ids/key.js'
+import { describe } from '../kernel/validation/describe.js'
+import { dateOption } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import type { ProcessDefinition } from './define.js'
+import type { SealedStart } from './queries/start-processes.js'
+
+/** What every way of starting a process may say. */
+export interface StartDetails {
+  readonly id?: string
+  /** Your own name for it, unique per definition: starting it twice is starting it once. */
+  readonly key?: string
+  /** Not before this moment; then a worker starts it. */
+  readonly startAt?: Date | string
+  /** When it must have ended: a moment, or a time from now. The definition's unless given. */
+  readonly deadline?: Date | Duration
+  /** What to find it by: a flat object of texts, numbers and booleans. */
+  readonly attributes?: Readonly<Record<string, string | number | boolean>>
+  readonly batchId?: string
+}
+
+export interface Lending {
+  readonly worker: string
+  readonly leaseMs: number
+}
+
+interface SealOptions {
+  readonly codec: Codec
+  readonly where: string
+  readonly lending?: Lending | undefined
+  readonly parent?: { readonly id: string; readonly call: string }
+}
+
+/** Checks state and details where they enter, and nothing of them again (K-10). */
+export async function sealStart(
+  definition: ProcessDefinition,
+  input: unknown,
+  details: StartDetails,
+  { codec, where, lending, parent }: SealOptions,
+): Promise<SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } }> {
+  const id = details.id === undefined ? newId() : parseId(`${where}: id`, details.id)
+  const key = details.key === undefined ? undefined : checkKey(where, details.key)
+  const parsed = await parseWith(definition.stateSchema, input, where)
+  const state = codec.encode(parsed, { at: 'state' })
+  const startAt = dateOption(where, 'startAt', details.startAt, { default: undefined })
+  const row = {
+    id,
+    type: definition.name,
+    model: 'PROCESS_STEP',
+    version: definition.version,
+    key,
+    token: newId(),
+    parent_id: parent?.id,
+    parent_call: parent?.call,
+    batch_id: details.batchId === undefined ? undefined : parseId(`${where}: batchId`, details.batchId),
+    attributes: checkAttributes(where, details.attributes),
+    start_ms: startAt?.getTime(),
+    lease_ms: lending?.leaseMs,
+    worker: lending?.worker,
+    notes: state.notes,
+    ...deadlineOf(where, details.deadline ?? definition.deadline?.(parsed)),
+  }
+  return { id, key, state, json: `${JSON.stringify(row).slice(0, -1)},"state":${state.json}}` }
+}
+
+function deadlineOf(where: string, deadline: unknown): { deadline_ms?: number; deadline_in_ms?: number } {
+  if (deadline === undefined) return {}
+  if (deadline instanceof Date) return { deadline_ms: dateOption(where, 'deadline', deadline).getTime() }
+  return { deadline_in_ms: parseDuration(deadline, `${where}: option \`deadline\``) }
+}
+
+function checkAttributes(where: string, attributes: unknown): object | undefined {
+  if (attributes === undefined) return undefined
+  const problem = flatProblem(attributes)
+  if (problem === undefined && typeof attributes === 'object' && attributes !== null) return attributes
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'attributes', problem: problem ?? 'must be an object' })
+}
+
+function flatProblem(attributes: unknown): string | undefined {
+  if (typeof attributes !== 'object' || attributes === null || Array.isArray(attributes)) {
+    return `must be an object, not ${describe(attributes)}`
+  }
+  for (const [name, value] of Object.entries(attributes)) {
+    const fits =
+      typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))
+    if (!fits) return `\`${name}\` must be a text, a number or a boolean, not ${describe(value)}`
+  }
+  return undefined
+}

@@ -1,0 +1,66 @@
+import type { Executor } from '../kernel/database/executor.js'
+import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
+import type { ProcessDefinition } from './define.js'
+import { type ClaimedProcess, claimProcesses } from './queries/claim-processes.js'
+
+/** Processes as a source of work. A lane is a definition at one version: workers claim versions up to their own (P-18). */
+export function processSource(
+  db: Executor,
+  definitions: () => readonly ProcessDefinition[],
+): WorkSource<ClaimedProcess> {
+  const types = () =>
+    definitions().flatMap(({ name, version }) =>
+      Array.from({ length: version }, (_, before) => `${name}@${before + 1}`),
+    )
+  const laneOf = (lane: string) => {
+    const at = lane.lastIndexOf('@')
+    const type = lane.slice(0, at)
+    const limit = definitions().find(({ name }) => name === type)?.concurrency ?? null
+    return { type, version: Number(lane.slice(at + 1)), limit }
+  }
+  return {
+    model: 'processes',
+    types,
+    claim: (request) => claimProcesses(db, laneOf, request),
+    ...leasesOfProcesses(db),
+    async oldestDueSeconds() {
+      const names = definitions().map(({ name }) => name)
+      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [names])
+      return row?.seconds ?? null
+    },
+  }
+}
+
+/** Keeping and giving back, for workers and for starters that execute themselves. */
+export function leasesOfProcesses(db: Executor): Pick<WorkSource<ClaimedProcess>, 'extend' | 'release'> {
+  return {
+    async extend(leases, leaseMs) {
+      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [...columns(leases), leaseMs])
+      return row ?? { extended: [], lost: [] }
+    },
+    async release(leases) {
+      await db.run(releaseStatement, columns(leases))
+    },
+  }
+}
+
+const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
+
+const extendStatement = {
+  name: 'processes.extend',
+  text: 'select * from holdfast.extend_processes($1::uuid[], $2::int[], $3)',
+}
+const releaseStatement = { name: 'processes.release', text: 'select holdfast.release_processes($1::uuid[], $2::int[])' }
+const oldestStatement = {
+  name: 'processes.oldest-due',
+  text: `
+    select extract(epoch from holdfast.now() - min(oldest.due_at))::float8 as seconds
+    from unnest($1::text[]) as name,
+    lateral (
+      select due_at
+      from holdfast.process
+      where type = name.name and due_at <= holdfast.now()
+      order by due_at
+      limit 1
+    ) oldest`,
+}

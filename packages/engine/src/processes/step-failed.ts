@@ -1,0 +1,30 @@
+import { type FailureKind, failureKind } from '../kernel/failure/failure-errors.js'
+import type { RecordedFailure } from './history.js'
+
+/**
+ * Thrown into `execute` by a call with `onFailure: 'throw'` that has failed for good. Your code may try another way; if
+ * it lets the error pass, the process is compensated after a business failure and needs a person after any other.
+ *
+ * @example
+ * try {
+ *   await ctx.step('primary', { run: payByCard, onFailure: 'throw' })
+ * } catch (error) {
+ *   if (!(error instanceof StepFailed)) throw error
+ *   await ctx.step('fallback', { run: payByTransfer })
+ * }
+ */
+export class StepFailed extends Error {
+  override readonly name = 'StepFailed'
+  readonly [failureKind]: FailureKind
+  readonly step: string
+  readonly code: string
+  readonly details: unknown
+
+  constructor(step: string, { kind, code, message, details }: RecordedFailure) {
+    super(`${step}: ${message}`)
+    this[failureKind] = kind === 'BUSINESS' ? 'BUSINESS' : 'PERMANENT'
+    this.step = step
+    this.code = code
+    this.details = details
+  }
+}

@@ -1,0 +1,138 @@
+import { databaseUptimeMs } from '../kernel/clock/clock.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Listener } from '../kernel/notify/listener.js'
+import type { Lease } from '../kernel/work/leases.js'
+import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import type { ProcessDefinition } from './define.js'
+import type { ProcessEngine } from './engine.js'
+import { executionClock } from './execution/clock.js'
+import { runProcess } from './executor.js'
+import { handOver, inboxSource } from './inbox.js'
+import { processSource } from './source.js'
+
+interface WorkerSettings {
+  readonly name: string
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly pollMs: number
+}
+
+interface Parts {
+  readonly db: Database
+  readonly engine: ProcessEngine
+  readonly listener: Listener | undefined
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** The loops that run a domain's processes: one for executions, one for the inbox. */
+export async function createProcessLoops(
+  domain: string,
+  settings: WorkerSettings,
+  { db, engine, listener, logger, metrics }: Parts,
+): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void }> {
+  let stopping = false
+  const definitions = () => engine.registry.inDomain(domain)
+  const groups = await byPace(definitions(), settings, engine)
+  const executions = groups.map(({ leaseMs, pollMs, members }) => {
+    const wakes = new Set<() => void>()
+    return loopOf(processSource(db, members), {
+      leaseMs,
+      pollMs,
+      concurrency: settings.concurrency,
+      subscribe: (wake) => {
+        wakes.add(wake)
+        return subscribe(listener, ['processes:live', ...members().map(({ name }) => `processes:${name}`)], () => {
+          engine.live.look()
+          wake()
+        })
+      },
+      async run(item, lease) {
+        const definition = engine.registry.find(item.type)
+        if (!definition) return
+        const parts = await engine.partsFor(definition, { inStarter: false, stopping: () => stopping })
+        const now = executionClock(item.now)
+        const rest = await runProcess(item, lease, parts, engine.live)
+        // The last claim may have looked no further than the next poll: what is due before that is remembered here.
+        const inMs = rest?.dueAt == null ? Number.POSITIVE_INFINITY : rest.dueAt - now()
+        if (inMs < pollMs && !stopping) setTimeout(() => wakeAll(wakes), Math.max(0, Math.ceil(inMs)) + 1).unref()
+      },
+    })
+  })
+  const inbox = loopOf(inboxSource(db, definitions), {
+    leaseMs: settings.leaseMs,
+    pollMs: settings.pollMs,
+    concurrency: 100,
+    subscribe: (wake) =>
+      subscribe(
+        listener,
+        definitions().map(({ name }) => `process-inbox:${name}`),
+        wake,
+      ),
+    run: handOver(db, {
+      find: (name) => engine.registry.find(name),
+      respond: engine.respond,
+      codec: engine.codec,
+      logger,
+    }),
+  })
+
+  function loopOf<Item extends Claimed>(
+    source: WorkSource<Item>,
+    options: {
+      readonly leaseMs: number
+      readonly pollMs: number
+      readonly concurrency: number
+      readonly subscribe: (wake: () => void) => () => void
+      readonly run: (item: Item, lease: Lease<Item>) => Promise<void>
+    },
+  ): WorkLoop {
+    const { subscribe: onWake, ...rest } = options
+    return createWorkLoop({
+      source,
+      worker: settings.name,
+      databaseUptimeMs: () => databaseUptimeMs(db),
+      onWake,
+      logger,
+      metrics,
+      ...rest,
+    })
+  }
+
+  return {
+    loops: [...executions, inbox],
+    stopping() {
+      stopping = true
+    },
+  }
+}
+
+function wakeAll(wakes: ReadonlySet<() => void>): void {
+  for (const wake of wakes) wake()
+}
+
+function subscribe(listener: Listener | undefined, topics: readonly string[], wake: () => void): () => void {
+  const ends = listener ? topics.map((topic) => listener.subscribe(topic, wake)) : []
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+/** Definitions whose lease or poll an operator has set get a loop of their own (P-23); read when the worker starts. */
+async function byPace(definitions: readonly ProcessDefinition[], worker: WorkerSettings, engine: ProcessEngine) {
+  const groups = new Map<string, { leaseMs: number; pollMs: number; names: Set<string> }>()
+  for (const { name } of definitions) {
+    const { leaseMs = worker.leaseMs, pollMs = worker.pollMs } = await engine.settings.of(name)
+    const pace = `${leaseMs} ${pollMs}`
+    const group = groups.get(pace) ?? { leaseMs, pollMs, names: new Set<string>() }
+    group.names.add(name)
+    groups.set(pace, group)
+  }
+  return [...groups.values()].map(({ leaseMs, pollMs, names }) => {
+    const members = definitions.filter(({ name }) => names.has(name))
+    return { leaseMs, pollMs, members: () => members }
+  })
+}
