@@ -23,6 +23,7 @@ import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { booleanOption, checkOptions } from './kernel/validation/options.js'
+import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 
@@ -48,6 +49,8 @@ export interface Holdfast extends Pick<CommandClient, 'send' | 'sendMany'> {
   readonly batches: Batches
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** How often something may be done, across all workers and machines. */
+  readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
   readonly queues: QueueClient
   /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
@@ -116,6 +119,8 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
   const client = createCommandClient(db, queues, { codec, logger, metrics })
+  const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
+  const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     const worker = createWorker(db, workerOptions, { registry, queues, codec, logger, metrics })
@@ -130,6 +135,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     commands: createCommands(db, codec),
     batches: createBatches(db, client, queues, codec),
     troubleshooting: createTroubleshooting(db, codec),
+    limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
     worker(domain, workerOptions = {}) {
@@ -146,7 +152,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
       await Promise.all([...workers].map((worker) => worker.stop()))
-      await client.close()
+      await Promise.all([client.close(), closeLimits()])
       await db.close()
     },
   }

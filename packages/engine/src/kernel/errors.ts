@@ -193,6 +193,17 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
     'There is no result. The audit trail of the command says what happened.',
   ),
+  HF_RATE_LIMITED: entry<{ key: string; maxWait: string; retryAfterMs: number }>(
+    429,
+    (d) =>
+      `rate limit \`${d.key}\` has no slot free within ${d.maxWait}; there is one in that time from ${d.retryAfterMs} ms on`,
+    'No slot was taken. Try again after `details.retryAfterMs`, wait for longer (`maxWait`), or raise the limit.',
+  ),
+  HF_UNKNOWN_RATE_LIMIT: entry<{ key: string }>(
+    404,
+    (d) => `there is no rate limit \`${d.key}\``,
+    'Correct the key, or configure it: `hf.limits.set`, or a row in the table `rate_limit`.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry
