@@ -132,17 +132,17 @@ test('R-01 refilling is greedy: what was not used comes back at the rate, up to 
 })
 
 test('R-02 a slot beyond the maximal wait is not taken, and does not stop those behind who want less', async () => {
-  const key = await newLimit(1, 1)
+  const key = await newLimit(0.01, 1)
   const { limiter } = await worker()
   const [first, tooSoon, patient, again, another] = await Promise.all([
     limiter.reserve(key, 0),
-    limiter.reserve(key, 500),
-    limiter.reserve(key, 1_500),
-    limiter.reserve(key, 1_500),
-    limiter.reserve(key, 2_500),
+    limiter.reserve(key, 50_000),
+    limiter.reserve(key, 150_000),
+    limiter.reserve(key, 150_000),
+    limiter.reserve(key, 250_000),
   ])
   expect(first).toMatchObject({ granted: true, waitMs: 0 })
-  expect(tooSoon).toEqual({ granted: false, retryAfterMs: 500 })
+  expect(tooSoon).toEqual({ granted: false, retryAfterMs: 50_000 })
   expect(patient).toMatchObject({ granted: true })
   expect(again).toMatchObject({ granted: false })
   expect(another).toMatchObject({ granted: true })
@@ -150,7 +150,7 @@ test('R-02 a slot beyond the maximal wait is not taken, and does not stop those 
     `select round(extract(epoch from full_at - written_at)) as taken from holdfast.rate_limit_bucket where resource_key = $1`,
     [key],
   )
-  expect(rows).toEqual([{ taken: '3' }])
+  expect(rows).toEqual([{ taken: '300' }])
 })
 
 test('R-02 who is refused writes nothing', async () => {
@@ -260,7 +260,7 @@ test('R-02 who has left before the statement goes out takes no slot', async () =
 
 test('R-03 a change by plain SQL holds for the next reservation', async () => {
   const { db, limiter } = await worker()
-  const key = await newLimit(1, 1)
+  const key = await newLimit(0.001, 1)
   await limiter.reserve(key, 0)
   await pool.query('update holdfast.rate_limit set tickets_per_second = 100, burst = 50 where resource_key = $1', [key])
   // The bucket keeps what was in it, which was nothing, and fills at the new rate.

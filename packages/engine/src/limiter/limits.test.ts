@@ -81,14 +81,14 @@ test('R-03 two who set the same limit at once both have their say in the audit',
 })
 
 test('R-03 the list shows what is reserved ahead', async () => {
-  await limits.set('list', { ticketsPerSecond: 0.1, burst: 1 }, by)
+  await limits.set('list', { ticketsPerSecond: 0.01, burst: 1 }, by)
   await limits.acquire('list')
   const controller = new AbortController()
   const waiting = [1, 2].map(() => limits.acquire('list', { maxWait: '1h', signal: controller.signal }))
   await waitFor('both are reserved', async () => (await limits.get('list')).reservedAhead === 2)
   const shown = (await limits.list()).find(({ key }) => key === 'list')
   expect(shown).toMatchObject({ available: 0, reservedAhead: 2 })
-  expect(shown?.nextSlotMs).toBeGreaterThan(20_000)
+  expect(shown?.nextSlotMs).toBeGreaterThan(200_000)
   controller.abort()
   await Promise.allSettled(waiting)
 })
