@@ -1,4 +1,4 @@
-import { fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Run, System, Task } from '../../harness/workload.js'
 import { version } from '../../libraries/holdfast.js'
@@ -66,11 +66,11 @@ async function open(
   const children = Array.from({ length: processes }, () =>
     fork(script, [JSON.stringify(order)], { stdio: ['ignore', 2, 2, 'ipc'] }),
   )
-  await Promise.all(children.map((child) => once(child, 'message')))
+  await Promise.all(children.map((child) => nextMessage(child)))
   let reports: readonly RateReport[] = []
   return {
     async work() {
-      const told = children.map(async (child): Promise<RateReport> => (await once(child, 'message'))[0])
+      const told = children.map((child) => nextMessage<RateReport>(child))
       for (const child of children) child.send('start')
       reports = await Promise.all(told)
     },
@@ -92,5 +92,19 @@ async function open(
         }),
       )
     },
+  }
+}
+
+async function nextMessage<Message>(child: ChildProcess): Promise<Message> {
+  const ended = new AbortController()
+  const gone = once(child, 'exit', { signal: ended.signal }).then(([code]) => {
+    throw new Error(`a worker process ended with exit code ${code}`)
+  })
+  try {
+    const [message] = await Promise.race([once(child, 'message'), gone])
+    return message
+  } finally {
+    gone.catch(() => undefined)
+    ended.abort()
   }
 }

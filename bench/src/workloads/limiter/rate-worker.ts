@@ -62,10 +62,12 @@ async function call(): Promise<void> {
   }
 }
 
-process.once('message', async () => {
+async function work(): Promise<void> {
   await Promise.all(Array.from({ length: order.callers }, call))
   await taker.close()
   const { user, system } = process.cpuUsage()
   process.send?.({ grants, cpu: user + system } satisfies RateReport)
-})
+}
+
+process.once('message', () => void work())
 process.send?.('ready')

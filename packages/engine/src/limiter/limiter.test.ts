@@ -1,4 +1,4 @@
-import { countStatements, type Faults, startFaultProxy, testDatabase } from '@holdfast/testing'
+import { countStatements, type Faults, startFaultProxy, testDatabase, waitFor } from '@holdfast/testing'
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
@@ -217,6 +217,28 @@ test('K-05 R-02 a bucket that somebody holds stops nobody else, and is reserved 
   await client.query('commit')
   client.release()
   expect((await Promise.all(waiting)).every(({ granted }) => granted)).toBe(true)
+})
+
+test('R-01 slots that pass while a statement waits for the bucket are nobody’s', async () => {
+  const { limiter } = await worker()
+  const key = await newLimit(1e6, 1)
+  await limiter.reserve(key, 0)
+  const client = await pool.connect()
+  await client.query('begin')
+  await client.query('select from holdfast.rate_limit_bucket where resource_key = $1 for update', [key])
+  const waiting = limiter.reserve(key, 60_000)
+  await waitFor('it waits for the lock', async () => {
+    const text = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%reserve_slots%'
+      and datname = current_database()`
+    return (await pool.query(text)).rows.length > 0
+  })
+  const { rows } = await client.query<{ released: string }>(
+    'select extract(epoch from holdfast.now()) * 1000 as released',
+  )
+  await client.query('commit')
+  client.release()
+  const slot = await waiting
+  expect(slot.granted && slot.atMs).toBeGreaterThanOrEqual(Number(rows[0]?.released))
 })
 
 test('R-02 several workers with the same new keys, in any order: no deadlock, one bucket each', async () => {

@@ -43,7 +43,7 @@ export const GIVE_UP_AFTER = 30_000
  * await hf.limits.set('risk_api', { ticketsPerSecond: 10 }, { actor: 'ann', reason: 'as agreed with the bank' })
  * await hf.limits.acquire('risk_api', { maxWait: '5s' })
  */
-export function createRateLimits(db: Database, limiter: Limiter): RateLimits & { close(): Promise<void> } {
+export function createRateLimits(db: Database, limiter: Limiter): RateLimits & { close: () => Promise<void> } {
   const room = createWaitingRoom()
   return {
     async set(key, limit, by) {

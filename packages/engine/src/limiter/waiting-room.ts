@@ -42,7 +42,7 @@ export function createWaitingRoom(): WaitingRoom {
       })
     },
     close() {
-      for (const sendAway of [...waiting]) sendAway(new HoldfastError('HF_STOPPED', { what: 'the rate limiter' }))
+      for (const sendAway of waiting) sendAway(new HoldfastError('HF_STOPPED', { what: 'the rate limiter' }))
     },
   }
 }
