@@ -214,6 +214,12 @@ test('K-05 R-02 a bucket that somebody holds stops nobody else, and is reserved 
     ])
   }
   expect(isAnswered).toBe(false)
+  // One statement with both says which it is, and waits for neither.
+  const { rows } = await pool.query(
+    'select outcome from holdfast.reserve_slots($1, array[1, 1], array[0, 0]::float8[], false) order by run',
+    [[held, free]],
+  )
+  expect(rows).toEqual([{ outcome: 'held' }, { outcome: 'reserved' }])
   await client.query('commit')
   client.release()
   expect((await Promise.all(waiting)).every(({ granted }) => granted)).toBe(true)
