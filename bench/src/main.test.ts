@@ -86,6 +86,8 @@ test.each([
   { workload: 'commands-send', items: 2000, of: ['50 at a time'], results: 4, details: {} },
   { workload: 'commands-latency', items: 5, of: [], results: 4, details: { p95: cost, p99: cost } },
   { workload: 'commands-backlog', items: 1000, of: ['delayed'], results: 4, details: { p95: cost } },
+  { workload: 'limiter', items: 2000, of: [], results: 5, details: {} },
+  { workload: 'limiter-rate', items: 800, of: [], results: 3, details: { 'most in 1 s': cost } },
 ])('$workload runs ours and the peers', { timeout: 120_000 }, async ({ workload, items, of, results, details }) => {
   const systems = of.flatMap((name) => ['--system', name])
   const args = [workload, '--items', String(items), '--rounds', '1', '--json', ...systems]

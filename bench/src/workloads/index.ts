@@ -3,9 +3,18 @@ import { commandsBacklog } from './commands-backlog/index.js'
 import { commandsDrain } from './commands-drain/index.js'
 import { commandsLatency } from './commands-latency/index.js'
 import { commandsSend } from './commands-send/index.js'
+import { limiter, limiterRate } from './limiter/index.js'
 import { loop } from './loop/index.js'
 
-export const workloads: readonly Workload[] = [loop, commandsDrain, commandsSend, commandsLatency, commandsBacklog]
+export const workloads: readonly Workload[] = [
+  loop,
+  commandsDrain,
+  commandsSend,
+  commandsLatency,
+  commandsBacklog,
+  limiter,
+  limiterRate,
+]
 
 export function findWorkload(name: string): Workload | undefined {
   return workloads.find((workload) => workload.name === name)

@@ -256,6 +256,21 @@ create table holdfast.process_trouble (
   batch_id uuid
 );
 
+create table holdfast.rate_limit (
+  resource_key text collate "C" not null,
+  tickets_per_second double precision not null,
+  burst integer,
+  description text
+);
+
+create table holdfast.rate_limit_bucket (
+  resource_key text collate "C" not null,
+  full_at timestamp with time zone not null,
+  written_at timestamp with time zone not null,
+  tickets_per_second double precision not null,
+  burst integer not null
+) with (fillfactor=20);
+
 create table holdfast.wake_bucket (
   bucket integer not null,
   last_wake regclass not null
@@ -381,6 +396,18 @@ alter table holdfast.process_slot add constraint process_slot_pkey PRIMARY KEY (
 
 alter table holdfast.process_trouble add constraint process_trouble_pkey PRIMARY KEY (id);
 
+alter table holdfast.rate_limit add constraint rate_limit_bucket_fills_up CHECK ((((burst)::double precision / tickets_per_second) <= ('1000000000'::numeric)::double precision));
+
+alter table holdfast.rate_limit add constraint rate_limit_burst_check CHECK (((burst >= 1) AND (burst <= 1000000000)));
+
+alter table holdfast.rate_limit add constraint rate_limit_pkey PRIMARY KEY (resource_key);
+
+alter table holdfast.rate_limit add constraint rate_limit_resource_key_check CHECK (((length(resource_key) >= 1) AND (length(resource_key) <= 200)));
+
+alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_check CHECK (((tickets_per_second >= (0.000001)::double precision) AND (tickets_per_second <= ('1000000000'::numeric)::double precision)));
+
+alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
+
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
 CREATE INDEX audit_by_actor ON ONLY holdfast.audit USING btree (at, actor) WHERE (actor IS NOT NULL);
@@ -495,6 +522,37 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, detail)
   values (v_now, 'processes', 'LATE_ASYNC_RESPONSE', p_id, jsonb_build_object('response', p_name, 'number', p_after + 1));
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate double precision, burst integer, at timestamp with time zone)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+declare
+  v_lead float8 := extract(epoch from bucket.full_at - at) * 1e6;
+  v_old_step float8 := 1e6 / bucket.tickets_per_second;
+  v_step float8 := 1e6 / rate;
+  v_last_slot float8;
+begin
+  -- A clock that was set back has stood still: the lead is what it was. Without this the key would be closed until the
+  -- clock has caught up. A second's worth is left alone, since that is exact too and heals by itself.
+  if bucket.written_at - at > interval '1 second' then
+    v_lead := extract(epoch from bucket.full_at - bucket.written_at) * 1e6;
+  end if;
+  v_lead := greatest(v_lead, 0);
+  if bucket.tickets_per_second = rate and bucket.burst = burst then
+    return v_lead;
+  end if;
+  -- The configuration has changed. What is reserved stays where it is and the new rate begins after the last of it;
+  -- where nothing is reserved ahead, the bucket keeps what is in it, as far as that fits the new one.
+  v_last_slot := v_lead - bucket.burst * v_old_step;
+  if v_last_slot > 0 then
+    return v_last_slot + burst * v_step;
+  end if;
+  return greatest(burst - (bucket.burst - v_lead / v_old_step), 0) * v_step;
 end
 $function$
 ;
@@ -920,6 +978,15 @@ begin
     coalesce(v_closed, '[]'::json),
     (select extract(epoch from min(due_at) - v_now)::float8 * 1000 from holdfast.batch_tally where due_at > v_now);
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.effective_burst(tickets_per_second double precision, burst integer)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select coalesce(burst, greatest(1, floor(tickets_per_second))::int)
 $function$
 ;
 
@@ -1470,6 +1537,18 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.make_bucket(key text)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  insert into holdfast.rate_limit_bucket (resource_key, full_at, written_at, tickets_per_second, burst)
+  select resource_key, holdfast.now(), holdfast.now(), tickets_per_second, holdfast.effective_burst(tickets_per_second, burst)
+  from holdfast.rate_limit
+  where resource_key = key
+  on conflict do nothing
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.now()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -1960,6 +2039,118 @@ AS $function$
   update holdfast.process
   set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
   where id in (select id from free)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.remove_idle_buckets()
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_removed int;
+begin
+  delete from holdfast.rate_limit_bucket
+  where resource_key = any (array(
+    select resource_key
+    from holdfast.rate_limit_bucket
+    where full_at <= v_now and written_at <= v_now - interval '1 hour'
+    for update skip locked
+  ));
+  get diagnostics v_removed = row_count;
+  return v_removed;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.reserve_slots(keys text[], counts integer[], max_waits_ms double precision[], patient boolean)
+ RETURNS TABLE(run integer, outcome text, granted integer, first_us double precision, step_us double precision, at_us double precision)
+ LANGUAGE plpgsql
+ SET lock_timeout TO '100ms'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_key text;
+  v_runs int[];
+  v_bucket holdfast.rate_limit_bucket;
+  v_rate float8;
+  v_burst int;
+  v_now timestamptz;
+  v_lead float8;
+  v_taken bigint;
+begin
+  for v_key, v_runs in
+    select asked.key, array_agg(asked.place::int order by asked.place)
+    from unnest(keys) with ordinality as asked (key, place)
+    group by asked.key
+    order by asked.key collate "C"
+  loop
+    outcome := 'reserved';
+    loop
+      if patient then
+        select * into v_bucket from holdfast.rate_limit_bucket where resource_key = v_key for no key update;
+      else
+        select * into v_bucket from holdfast.rate_limit_bucket where resource_key = v_key for no key update skip locked;
+      end if;
+      exit when found;
+      if not patient and exists (select from holdfast.rate_limit_bucket where resource_key = v_key) then
+        outcome := 'held';
+        exit;
+      end if;
+      perform holdfast.make_bucket(v_key);
+      if not exists (select from holdfast.rate_limit where resource_key = v_key) then
+        outcome := 'unknown';
+        exit;
+      end if;
+    end loop;
+    -- Read when the lock is there, so that a change of the configuration is never undone by somebody who waited.
+    select rate_limit.tickets_per_second, holdfast.effective_burst(rate_limit.tickets_per_second, rate_limit.burst)
+    into v_rate, v_burst
+    from holdfast.rate_limit
+    where resource_key = v_key;
+    if not found then
+      outcome := 'unknown';
+    end if;
+    if outcome <> 'reserved' then
+      granted := 0;
+      foreach run in array v_runs loop
+        return next;
+      end loop;
+      continue;
+    end if;
+
+    -- The one clock, but not as it was before we waited for the lock: slots that have passed meanwhile are nobody's.
+    v_now := holdfast.now() + (clock_timestamp() - statement_timestamp());
+    v_lead := holdfast.bucket_lead(v_bucket, v_rate, v_burst, v_now);
+    v_taken := 0;
+    step_us := 1e6 / v_rate;
+    at_us := extract(epoch from v_now) * 1e6;
+    foreach run in array v_runs loop
+      first_us := v_lead - (v_burst - 1) * step_us;
+      -- A billionth of a slot for the noise of the division: three steps by one step must not be 2.9999999999999996.
+      granted := least(counts[run], greatest(0, floor((max_waits_ms[run] * 1000 - first_us) / step_us + 1e-9) + 1));
+      v_lead := v_lead + granted * step_us;
+      v_taken := v_taken + granted;
+      return next;
+    end loop;
+    -- Who is refused writes nothing, unless time has to be counted from now on in another way.
+    if v_taken > 0
+      or v_bucket.tickets_per_second <> v_rate
+      or v_bucket.burst <> v_burst
+      or v_bucket.written_at - v_now > interval '1 second'
+    then
+      update holdfast.rate_limit_bucket
+      -- Rounded up: a little too late is within the promise.
+      set full_at = v_now + ceil(v_lead) * interval '1 microsecond',
+          written_at = v_now,
+          tickets_per_second = v_rate,
+          burst = v_burst
+      where resource_key = v_key;
+    end if;
+  end loop;
+end
 $function$
 ;
 

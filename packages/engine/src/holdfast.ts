@@ -25,6 +25,7 @@ import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { booleanOption, checkOptions } from './kernel/validation/options.js'
+import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
   createProcessClient,
   createProcessEngine,
@@ -64,6 +65,8 @@ export interface Holdfast
   readonly batches: Batches
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** How often something may be done, across all workers and machines. */
+  readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
   readonly queues: QueueClient
   /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
@@ -133,7 +136,8 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
   const queues = createDomains(db)
   const client = createCommandClient(db, queues, { codec, logger, metrics })
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
-  const limiter = { reserve: async () => ({ granted: true, waitMs: 0 }) as const }
+  const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
+  const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
   const engine = createProcessEngine(db, { codec, commands: client, limiter, logger, metrics })
   const immediate = createStarterExecutions(db, {
     name,
@@ -163,6 +167,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     commands: createCommands(db, codec),
     batches: createBatches(db, client, queues, codec),
     troubleshooting: createTroubleshooting(db, codec),
+    limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
     worker(domain, workerOptions = {}) {
@@ -182,7 +187,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       immediate.close()
       await processClient.close()
       await engine.close()
-      await client.close()
+      await Promise.all([client.close(), closeLimits()])
       await db.close()
     },
   }

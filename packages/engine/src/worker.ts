@@ -22,6 +22,7 @@ import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
+import { limiterChores } from './limiter/index.js'
 import { createProcessLoops, type ProcessEngine } from './processes/index.js'
 
 export interface WorkerOptions {
@@ -77,7 +78,7 @@ interface Parts {
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
   const { registry, queues, engine, codec, logger, metrics } = parts
   const settings = checkWorkerOptions(options, [...registry.domains(), ...engine.registry.domains()])
-  const chores = { ...kernelChores, ...commandChores }
+  const chores = { ...kernelChores, ...commandChores, ...limiterChores }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
   let processes: readonly Awaited<ReturnType<typeof createProcessLoops>>[] = []

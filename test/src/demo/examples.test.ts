@@ -64,6 +64,20 @@ test.each<[rule: string, example: string, output: string[]]>([
       'RESUMED by bob: the bank is back',
     ],
   ],
+  [
+    'R-01 R-03 rate limits',
+    'rate-limit',
+    [
+      '5 calls took 150 ms or more: true',
+      'the first fax goes out: true',
+      'the second does: false',
+      'HF_RATE_LIMITED, to be tried again',
+      'fax: 100 per second, burst 5, 0 waiting',
+      'risk_api: 20 per second, burst 2, 0 waiting',
+      'RATE_LIMIT_SET by ann: it is a slow machine',
+      'RATE_LIMIT_SET by bob: we have bought a new one',
+    ],
+  ],
 ])(
   '%s: the example %s does what it says',
   async (_, example, output) => {

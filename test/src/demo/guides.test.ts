@@ -22,6 +22,7 @@ test.each([
   ['C-01', 'commands', 8],
   ['C-13', 'troubleshooting', 3],
   ['C-12', 'batches', 4],
+  ['R-01', 'rate-limits', 5],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')
   expect(snippets).toHaveLength(count)
@@ -62,4 +63,19 @@ test('K-15 C-07 the SQL that the guide gives to other languages sends commands',
   const [delayed] = await hf.commands.list({ domain: 'payments', status: 'PENDING' })
   expect(delayed).toMatchObject({ data: { payment: 'PAY-8', cents: 800 }, maxAttempts: 5, attempts: 0 })
   expect(delayed?.dueAt?.getTime()).toBe((delayed?.createdAt.getTime() ?? 0) + 600_000)
+})
+
+test('R-03 the SQL of the guide on rate limits changes them', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const hf = await holdfast({ connectionString })
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  onTestFinished(async () => {
+    await client.end()
+    await hf.close()
+  })
+  for (const snippet of await shown('rate-limits', 'sql')) await client.query(snippet)
+  expect(await hf.limits.list()).toMatchObject([
+    { key: 'risk_api', ticketsPerSecond: 5, burst: 5, description: 'calls of the risk service' },
+  ])
 })

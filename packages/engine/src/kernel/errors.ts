@@ -239,6 +239,17 @@ export const errorRegistry = {
     (d) => `process ${d.id} is past its deadline`,
     'Retry it with a new deadline, or cancel it.',
   ),
+  HF_RATE_LIMITED: entry<{ key: string; maxWait: string; retryAfterMs: number }>(
+    429,
+    (d) =>
+      `rate limit \`${d.key}\` has no slot free within ${d.maxWait}; there is one in that time from ${d.retryAfterMs} ms on`,
+    'No slot was taken. Try again after `details.retryAfterMs`, wait for longer (`maxWait`), or raise the limit.',
+  ),
+  HF_UNKNOWN_RATE_LIMIT: entry<{ key: string }>(
+    404,
+    (d) => `there is no rate limit \`${d.key}\``,
+    'Correct the key, or configure it: `hf.limits.set`, or a row in the table `rate_limit`.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry

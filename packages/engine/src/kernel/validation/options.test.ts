@@ -6,6 +6,7 @@ import {
   dateOption,
   durationOption,
   integerOption,
+  numberOption,
   textOption,
 } from './options.js'
 
@@ -69,6 +70,8 @@ describe('one option', () => {
     ['integer', () => integerOption('f', 'o', 3, { min: 1, max: 3 }), 3],
     ['integer by default', () => integerOption('f', 'o', undefined, { default: 4 }), 4],
     ['integer left out', () => integerOption('f', 'o', undefined, { default: undefined }), undefined],
+    ['number', () => numberOption('f', 'o', 0.5, { min: 0.5, max: 3 }), 0.5],
+    ['number left out', () => numberOption('f', 'o', undefined, { default: undefined }), undefined],
     ['duration', () => durationOption('f', 'o', '5s', { min: '1s', max: '5s' }), 5000],
     ['duration by default', () => durationOption('f', 'o', undefined, { default: '30s' }), 30_000],
     ['duration left out', () => durationOption('f', 'o', undefined, { default: undefined }), undefined],
@@ -90,6 +93,9 @@ describe('one option', () => {
     ['a numeral', () => integerOption('f', 'o', '3'), "must be a whole number, not '3'"],
     ['an unsafe integer', () => integerOption('f', 'o', 2 ** 53), 'must be a whole number, not 9007199254740992'],
     ['null', () => integerOption('f', 'o', null, { default: 1 }), 'must be a whole number, not null'],
+    ['no number', () => numberOption('f', 'o', Number.NaN), 'must be a number, not NaN'],
+    ['infinity', () => numberOption('f', 'o', Infinity), 'must be a number, not Infinity'],
+    ['a number out of range', () => numberOption('f', 'o', 0, { min: 0.1 }), 'must be 0.1 or more, not 0'],
     ['too little', () => integerOption('f', 'o', -1, { min: 1 }), 'must be 1 or more, not -1'],
     ['too much', () => integerOption('f', 'o', 9, { max: 8 }), 'must be 8 or less, not 9'],
     ['out of range', () => integerOption('f', 'o', 0, { min: 1, max: 8 }), 'must be from 1 to 8, not 0'],

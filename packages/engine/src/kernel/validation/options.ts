@@ -60,6 +60,26 @@ export function integerOption<Default extends number | undefined = number>(
 }
 
 /**
+ * A number that need not be whole.
+ *
+ * @example
+ * numberOption('limits.set', 'ticketsPerSecond', given.ticketsPerSecond, { min: 0.001, max: 1e6 })
+ */
+export function numberOption<Default extends number | undefined = number>(
+  where: string,
+  name: string,
+  value: unknown,
+  rules: Rules<Default> & { readonly min?: number; readonly max?: number } = {},
+): number | Default {
+  if (value === undefined) return fallback(where, name, rules)
+  if (typeof value !== 'number' || !Number.isFinite(value)) {
+    throw invalid(where, name, `must be a number, not ${describe(value)}`)
+  }
+  checkRange(where, name, value, rules, String)
+  return value
+}
+
+/**
  * A duration, as milliseconds. Its bounds and its default may be written as durations too.
  *
  * @example

@@ -1,0 +1,54 @@
+import { unstorableIn } from '../kernel/codec/storable-text.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { checkOptions, integerOption, numberOption, textOption } from '../kernel/validation/options.js'
+
+/** What a rate limit allows (R-03). */
+export interface RateLimitOptions {
+  /** Fractions are fine: 0.5 is one every two seconds. */
+  readonly ticketsPerSecond: number
+  /** How many may come at once after a quiet while; one second's worth (at least 1) unless given. */
+  readonly burst?: number
+  /** For operators: whose limit it is. */
+  readonly description?: string
+}
+
+export interface CheckedLimit {
+  readonly ticketsPerSecond: number
+  readonly burst: number | null
+  readonly description: string | null
+}
+
+// The bounds are those of the table's constraints.
+const LONGEST_KEY = 200
+const SLOWEST = 1e-6
+const FASTEST = 1e9
+const LARGEST_BURST = 1e9
+const LONGEST_FILL_SECONDS = 1e9
+
+/** The name of what is limited, checked. */
+export function checkLimitKey(where: string, key: unknown): string {
+  return storable(where, 'key', textOption(where, 'key', key, { max: LONGEST_KEY }))
+}
+
+export function checkLimit(where: string, options: unknown): CheckedLimit {
+  const given = checkOptions(where, options ?? {}, ['ticketsPerSecond', 'burst', 'description'])
+  const range = { min: SLOWEST, max: FASTEST }
+  const ticketsPerSecond = numberOption(where, 'ticketsPerSecond', given.ticketsPerSecond, range)
+  const burst = integerOption(where, 'burst', given.burst, { min: 1, max: LARGEST_BURST, default: undefined })
+  if (burst !== undefined && burst / ticketsPerSecond > LONGEST_FILL_SECONDS) {
+    throw invalid(where, 'burst', 'is so large that it takes more than 30 years to fill at this rate')
+  }
+  const description = textOption(where, 'description', given.description, { max: 2_000, default: undefined })
+  if (description !== undefined) storable(where, 'description', description)
+  return { ticketsPerSecond, burst: burst ?? null, description: description ?? null }
+}
+
+function storable(where: string, option: string, text: string): string {
+  const bad = unstorableIn(text)
+  if (bad !== undefined) throw invalid(where, option, `contains ${bad}, which PostgreSQL cannot hold`)
+  return text
+}
+
+function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
+  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+}

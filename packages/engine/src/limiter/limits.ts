@@ -1,0 +1,88 @@
+import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import type { Database } from '../kernel/database/database.js'
+import { type Duration, formatDuration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { checkOptions, durationOption } from '../kernel/validation/options.js'
+import { checkLimit, checkLimitKey, type RateLimitOptions } from './check-limit.js'
+import type { Limiter } from './limiter.js'
+import { removeLimit, setLimit } from './queries/change-limit.js'
+import { findLimits, type RateLimit } from './queries/find-limits.js'
+import { createWaitingRoom } from './waiting-room.js'
+
+export interface AcquireOptions {
+  /** How far ahead the slot may lie, 30 s by default and a day at most. */
+  readonly maxWait?: Duration
+  /** Ends the waiting; a slot that was reserved already is wasted. */
+  readonly signal?: AbortSignal
+}
+
+/** Rate limits across all workers and machines (R-01 to R-03): how often something may be done, by a key. */
+export interface RateLimits {
+  /**
+   * Configures a limit. It replaces what there was and holds for the next reservation, everywhere. Answers whether it
+   * changed anything; if so it is audited.
+   */
+  set(key: string, limit: RateLimitOptions, by: Actor): Promise<boolean>
+  /** Removes a limit: from then on its key is unknown. Answers whether there was one. */
+  remove(key: string, by: Actor): Promise<boolean>
+  get(key: string): Promise<RateLimit>
+  list(): Promise<RateLimit[]>
+  /** Takes the next slot and resolves when it has come; HF_RATE_LIMITED, and none taken, if that is beyond `maxWait`. */
+  acquire(key: string, options?: AcquireOptions): Promise<void>
+  /** Takes a slot if one is free now. */
+  tryAcquire(key: string): Promise<boolean>
+}
+
+/** How long a caller waits for a database that does not answer. */
+export const GIVE_UP_AFTER = 30_000
+
+/**
+ * What applications and operators do with rate limits.
+ *
+ * @example
+ * await hf.limits.set('risk_api', { ticketsPerSecond: 10 }, { actor: 'ann', reason: 'as agreed with the bank' })
+ * await hf.limits.acquire('risk_api', { maxWait: '5s' })
+ */
+export function createRateLimits(db: Database, limiter: Limiter): RateLimits & { close: () => Promise<void> } {
+  const room = createWaitingRoom()
+  return {
+    async set(key, limit, by) {
+      const actor = checkActor('limits.set', by)
+      return setLimit(db, checkLimitKey('limits.set', key), checkLimit('limits.set', limit), actor)
+    },
+    async remove(key, by) {
+      const actor = checkActor('limits.remove', by)
+      return removeLimit(db, checkLimitKey('limits.remove', key), actor)
+    },
+    async get(key) {
+      const [limit] = await findLimits(db, checkLimitKey('limits.get', key))
+      if (!limit) throw new HoldfastError('HF_UNKNOWN_RATE_LIMIT', { key })
+      return limit
+    },
+    list: () => findLimits(db),
+    async acquire(key, options = {}) {
+      const where = 'limits.acquire'
+      const { maxWait, signal } = checkOptions(where, options, ['maxWait', 'signal'])
+      const maxWaitMs = durationOption(where, 'maxWait', maxWait, { max: '1d', default: '30s' })
+      const slot = await limiter.reserve(checkLimitKey(where, key), maxWaitMs, checkSignal(where, signal))
+      if (!slot.granted) {
+        const { retryAfterMs } = slot
+        throw new HoldfastError('HF_RATE_LIMITED', { key, maxWait: formatDuration(maxWaitMs), retryAfterMs })
+      }
+      if (slot.waitMs > 0) await room.wait(slot.waitMs, options.signal)
+    },
+    async tryAcquire(key) {
+      const { granted } = await limiter.reserve(checkLimitKey('limits.tryAcquire', key), 0)
+      return granted
+    },
+    async close() {
+      room.close()
+      await limiter.close(GIVE_UP_AFTER)
+    },
+  }
+}
+
+function checkSignal(where: string, signal: unknown): AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return signal
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'signal', problem: 'must be an AbortSignal' })
+}
