@@ -42,6 +42,8 @@ export function toMilliseconds(value: Duration): number {
 
 /** The same for a value of unknown type; `at` says whose duration it is, for the message when it is refused. */
 export function parseDuration(value: unknown, at?: string): number {
+  const known = typeof value === 'string' ? parsed.get(value) : undefined
+  if (known !== undefined) return known
   const milliseconds = typeof value === 'number' ? value : typeof value === 'string' ? parse(value) : undefined
   const problem = problemOf(value, milliseconds)
   if (milliseconds === undefined || Number.isNaN(milliseconds) || problem !== undefined) {
@@ -51,8 +53,14 @@ export function parseDuration(value: unknown, at?: string): number {
       ...(problem === undefined ? {} : { problem }),
     })
   }
-  return Math.round(milliseconds)
+  const rounded = Math.round(milliseconds)
+  if (typeof value === 'string' && parsed.size < MOST_PARSED) parsed.set(value, rounded)
+  return rounded
 }
+
+/** Texts that were parsed before: options of steps are checked each time a step is called. */
+const parsed = new Map<string, number>()
+const MOST_PARSED = 1_000
 
 function parse(text: string): number | undefined {
   const [, amount, unit] = short.exec(text) ?? []

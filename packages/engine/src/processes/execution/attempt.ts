@@ -74,7 +74,7 @@ async function inquire(
 ): Promise<'notDone' | { readonly done: unknown }> {
   if (!spec.inquire) throw new OutcomeUnknown('it was called, its outcome is not on record, and it has no `inquire`')
   try {
-    const answer = await spec.inquire({ idempotencyKey: execution.keyOf(call), signal: execution.cancelling.signal })
+    const answer = await spec.inquire({ idempotencyKey: execution.keyOf(call), signal: execution.cancelSignal })
     if (answer === 'notDone') return answer
     if (typeof answer === 'object' && answer !== null && 'done' in answer) return answer
   } catch (error) {
@@ -100,25 +100,22 @@ async function afterTimeout(
   }
 }
 
-async function runLimited(execution: Execution, call: Call, spec: StepSpec): Promise<unknown> {
-  const over = new LazySignal(() => [execution.cancelling.signal, execution.lease.signal])
-  let timer: NodeJS.Timeout | undefined
-  try {
+function runLimited(execution: Execution, call: Call, spec: StepSpec): Promise<unknown> {
+  const over = new LazySignal(() => [execution.cancelSignal, execution.lease.signal])
+  const limit = spec.timeoutMs
+  return new Promise((resolve, reject) => {
+    const timer =
+      limit === undefined
+        ? undefined
+        : setTimeout(() => {
+            const error = new TransientError(`it took longer than ${formatDuration(limit)}`, { code: 'TIMEOUT' })
+            // First: code that ends upon its signal must not overtake the verdict.
+            reject(error)
+            over.abort(error)
+          }, limit)
     const running = (async () => spec.run(stepCall(execution, call, spec.maxAttempts, over)))()
-    if (spec.timeoutMs === undefined) return await running
-    const limit = spec.timeoutMs
-    const timeUp = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const error = new TransientError(`it took longer than ${formatDuration(limit)}`, { code: 'TIMEOUT' })
-        // First: code that ends upon its signal must not overtake the verdict.
-        reject(error)
-        over.abort(error)
-      }, limit)
-    })
-    return await Promise.race([running, timeUp])
-  } finally {
-    clearTimeout(timer)
-  }
+    running.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }
 
 export function stepCall(execution: Execution, call: Call, maxAttempts: number, over: LazySignal): StepCall {

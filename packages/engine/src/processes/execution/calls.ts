@@ -88,8 +88,9 @@ export class Calls {
     return found
   }
 
-  open(): Call[] {
-    return [...this.#open]
+  /** Those that have not settled, in the order in which they were made. */
+  open(): ReadonlySet<Call> {
+    return this.#open
   }
 
   settled(call: Call): void {
@@ -102,7 +103,7 @@ export class Calls {
   }
 }
 
-function describeOpen(open: readonly Call[]): string {
-  if (open.length === 0) return 'that no call is open'
-  return open.map((call) => `${call.spec.kind} \`${call.id}\``).join(', ')
+function describeOpen(open: ReadonlySet<Call>): string {
+  if (open.size === 0) return 'that no call is open'
+  return [...open].map((call) => `${call.spec.kind} \`${call.id}\``).join(', ')
 }

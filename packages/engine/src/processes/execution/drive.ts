@@ -60,7 +60,7 @@ export async function drive(execution: Execution): Promise<Standstill> {
 
 /** User code awaits something that is no call of ours: there is nothing to do but to keep the lease (P-16 cancels it). */
 function isForeignWait({ ending, verdict, continuation, calls }: Execution): boolean {
-  return !ending && !verdict && !continuation && calls.open().length === 0
+  return !ending && !verdict && !continuation && calls.open().size === 0
 }
 
 function standstill(execution: Execution, stopping: boolean): Standstill {
@@ -108,8 +108,12 @@ function deadlineVerdict(execution: Execution): Verdict {
 /** New calls, and those whose next attempt is due; none once the process has come to a verdict. */
 function startable(execution: Execution): Call[] {
   if (execution.verdict) return []
-  const due = execution.calls.with('retrying').filter((call) => (call.nextAt ?? 0) <= execution.now())
-  return [...execution.calls.with('new'), ...due]
+  const found: Call[] = []
+  for (const call of execution.calls.open()) {
+    const due = call.progress === 'retrying' && (call.nextAt ?? 0) <= execution.now()
+    if (due || call.progress === 'new') found.push(call)
+  }
+  return found
 }
 
 const stopsHere = (execution: Execution): boolean => execution.parts.stopping()

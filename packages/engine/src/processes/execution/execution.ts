@@ -33,12 +33,12 @@ export class Execution {
   /** Attempts that have ended and not taken effect yet, in that order. */
   readonly arrivals: Arrival[] = []
   readonly stirred = createSignal()
-  readonly cancelling = new AbortController()
   /** How often each compensation has failed since it began, or since an operator's retry; what is done or given up. */
   readonly undone = new Map<
     string,
     { attempts: number; nextAt: number | undefined; progress: 'retrying' | 'done' | 'failed' }
   >()
+  #cancelling: AbortController | undefined
   ending: Ending | undefined
   verdict: Verdict | undefined
   /** The turn to undoing is on record. */
@@ -108,9 +108,22 @@ export class Execution {
     this.state.hear(responses)
     if (cancel && !this.cancel) {
       this.cancel = cancel
-      this.cancelling.abort(new HoldfastError('HF_CANCELLED', { id: this.item.id }))
+      this.#cancelling?.abort(this.#cancelled())
     }
     this.stirred.fire()
+  }
+
+  /** Fires when the process is cancelled. Made on first use: most executions are never asked for it. */
+  get cancelSignal(): AbortSignal {
+    if (!this.#cancelling) {
+      this.#cancelling = new AbortController()
+      if (this.cancel) this.#cancelling.abort(this.#cancelled())
+    }
+    return this.#cancelling.signal
+  }
+
+  #cancelled(): HoldfastError<'HF_CANCELLED'> {
+    return new HoldfastError('HF_CANCELLED', { id: this.item.id })
   }
 
   classify(error: unknown): Failure {

@@ -8,24 +8,42 @@ import { HoldfastError } from '../../kernel/errors.js'
 export class StateGuard {
   /** Whether `execute`, or a reducer, is running. */
   open = false
-  #proxies = new WeakMap<object, object>()
-  #targets = new WeakMap<object, object>()
+  /** Made for the first nested object: the garbage collector pays for weak maps, and many states are flat. */
+  #nested: { readonly proxies: WeakMap<object, object>; readonly targets: WeakMap<object, object> } | undefined
+  #root: { readonly target: object; readonly proxy: object } | undefined
 
   wrap(value: unknown): unknown {
-    if (typeof value !== 'object' || value === null || this.#targets.has(value)) return value
-    const handler = handlerFor(value, this)
-    if (!handler) return value
-    let proxy = this.#proxies.get(value)
-    if (!proxy) {
-      proxy = new Proxy(value, handler)
-      this.#proxies.set(value, proxy)
-      this.#targets.set(proxy, value)
-    }
-    return proxy
+    if (typeof value !== 'object' || value === null) return value
+    if (!this.#root) return this.#wrapRoot(value)
+    if (value === this.#root.target || value === this.#root.proxy) return this.#root.proxy
+    const nested = this.#nested
+    if (nested?.targets.has(value)) return value
+    return nested?.proxies.get(value) ?? this.#wrapNested(value)
   }
 
   unwrap(value: unknown): unknown {
-    return typeof value === 'object' && value !== null ? (this.#targets.get(value) ?? value) : value
+    if (typeof value !== 'object' || value === null) return value
+    return value === this.#root?.proxy ? this.#root.target : (this.#nested?.targets.get(value) ?? value)
+  }
+
+  #wrapRoot(target: object): object {
+    const proxy = this.#proxyOf(target)
+    this.#root = { target, proxy }
+    return proxy
+  }
+
+  #wrapNested(target: object): object {
+    const proxy = this.#proxyOf(target)
+    if (proxy === target) return target
+    this.#nested ??= { proxies: new WeakMap(), targets: new WeakMap() }
+    this.#nested.proxies.set(target, proxy)
+    this.#nested.targets.set(proxy, target)
+    return proxy
+  }
+
+  #proxyOf(target: object): object {
+    const handler = handlerFor(target, this)
+    return handler ? new Proxy(target, handler) : target
   }
 
   check(property: PropertyKey): void {

@@ -59,7 +59,7 @@ export class Journal {
     this.at = Math.max(this.at, Math.floor(now()))
     const seen = state.seen === this.seenOnRecord ? null : state.seen
     this.seenOnRecord = state.seen
-    return { ...record, seq: this.seq, at: this.at, seen }
+    return Object.assign(record, { seq: this.seq, at: this.at, seen })
   }
 
   /** Resolves when everything appended so far is committed. */

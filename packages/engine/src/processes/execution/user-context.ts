@@ -25,8 +25,13 @@ const NEVER = new Promise<never>(() => undefined)
 export function contextFor(execution: Execution): ProcessContext {
   const { item, parts, lease } = execution
   const { id, key, version, generation } = item
-  const determinism = createDeterminism(`${id} ${generation}`)
+  let chance: ReturnType<typeof createDeterminism> | undefined
   let signal: AbortSignal | undefined
+
+  function determinism(): ReturnType<typeof createDeterminism> {
+    chance ??= createDeterminism(`${id} ${generation}`)
+    return chance
+  }
 
   function call(name: string, spec: CallSpec): Promise<never> {
     // What a released context is asked for never settles: nobody would record it.
@@ -42,7 +47,7 @@ export function contextFor(execution: Execution): ProcessContext {
     version,
     logger: parts.logger,
     get signal() {
-      signal ??= AbortSignal.any([execution.cancelling.signal, lease.signal])
+      signal ??= AbortSignal.any([execution.cancelSignal, lease.signal])
       return signal
     },
     step: (name, options) => call(name, stepSpec(`step ${name}`, options)),
@@ -70,8 +75,8 @@ export function contextFor(execution: Execution): ProcessContext {
     child: (name, process, state, options = {}) =>
       call(name, childSpec(execution, name, definitionOf(name, process), state, options)),
     now: () => new Date(execution.journal.at),
-    uuid: () => determinism.uuid(),
-    random: () => determinism.random(),
+    uuid: () => determinism().uuid(),
+    random: () => determinism().random(),
     continueAsNew(state) {
       if (!execution.released) execution.continuation ??= { state }
       execution.stirred.fire()
