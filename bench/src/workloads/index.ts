@@ -4,8 +4,24 @@ import { commandsDrain } from './commands-drain/index.js'
 import { commandsLatency } from './commands-latency/index.js'
 import { commandsSend } from './commands-send/index.js'
 import { loop } from './loop/index.js'
+import { processHistory } from './process-history/index.js'
+import { processLatency } from './process-latency/index.js'
+import { processParked } from './process-parked/index.js'
+import { processSteps } from './process-steps/index.js'
+import { processWaits } from './process-waits/index.js'
 
-export const workloads: readonly Workload[] = [loop, commandsDrain, commandsSend, commandsLatency, commandsBacklog]
+export const workloads: readonly Workload[] = [
+  loop,
+  commandsDrain,
+  commandsSend,
+  commandsLatency,
+  commandsBacklog,
+  processSteps,
+  processLatency,
+  processWaits,
+  processParked,
+  processHistory,
+]
 
 export function findWorkload(name: string): Workload | undefined {
   return workloads.find((workload) => workload.name === name)

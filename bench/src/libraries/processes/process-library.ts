@@ -1,0 +1,40 @@
+import type { System } from '../../harness/workload.js'
+
+/** The type of the process, and the queue where a library wants one. */
+export const PROCESS = 'bench'
+
+/** What a process of a workload does: written once, run by every library. `place` is what it was started with. */
+export type Body = (tools: Tools, place: number) => Promise<void>
+
+/** What a process is made of, in the words of no library. */
+export interface Tools {
+  /** A no-op whose result is recorded. */
+  step(name: string): Promise<unknown>
+  /** Waits, without a worker if the library can, until somebody outside responds. */
+  response(): Promise<unknown>
+}
+
+/** A library that runs processes, with one configuration. */
+export interface ProcessLibrary extends Pick<System, 'name' | 'version' | 'role' | 'config' | 'anythingLeft'> {
+  /** SQL with one row and one column: how many processes wait for a response? */
+  readonly waiting: string
+  /** An installation with this many processes that no worker has touched; their places are 0, 1, 2 and so on. */
+  readonly fill: (connectionString: string, processes: number) => Promise<void>
+  /** Connects; nothing runs yet. */
+  readonly open: (connectionString: string, body: Body) => Promise<ProcessHost>
+}
+
+/** One worker process of a library, which also starts processes and responds to them. */
+export interface ProcessHost {
+  /** Begins to take the processes that wait for a worker. */
+  run(): Promise<void>
+  /** Starts one in the fastest way the library has; answers its id. */
+  start(place: number): Promise<string>
+  /** Resolves when the database says that it is completed. */
+  ended(id: string): Promise<unknown>
+  /** Called before responses are sent, and before the clock starts. */
+  learnIds?(): Promise<void>
+  /** Responds to the processes with the places 0 to `processes` - 1, in the fastest way the library has. */
+  respondAll(processes: number): Promise<void>
+  close(): Promise<void>
+}

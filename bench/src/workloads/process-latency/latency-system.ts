@@ -1,0 +1,42 @@
+import { percentile } from '../../harness/percentile.js'
+import type { Run, System, Task } from '../../harness/workload.js'
+import { fiveSteps } from '../../libraries/processes/five-steps.js'
+import type { ProcessLibrary } from '../../libraries/processes/process-library.js'
+
+/** Connections, prepared statements, compiled code. */
+const WARM_UP = 20
+
+/** One process at a time: from the call that starts it until it is known to be completed. */
+export function latencySystem({ fill, open, waiting: _, ...about }: ProcessLibrary): System {
+  return {
+    ...about,
+    prepare: ({ connectionString }) => fill(connectionString, 0),
+    open: (task) => openRun(open, task),
+  }
+}
+
+async function openRun(open: ProcessLibrary['open'], { connectionString, items }: Task): Promise<Run> {
+  let steps: number[] = []
+  const processes: number[] = []
+  const host = await open(connectionString, fiveSteps({ took: (ms) => steps.push(ms) }))
+  await host.run()
+
+  async function one(place: number): Promise<number> {
+    const began = performance.now()
+    await host.ended(await host.start(place))
+    return performance.now() - began
+  }
+
+  for (let place = 0; place < WARM_UP; place += 1) await one(place)
+  steps = []
+  return {
+    async work() {
+      for (let place = 0; place < items; place += 1) processes.push(await one(WARM_UP + place))
+    },
+    figures: () => ({
+      value: percentile(processes, 0.5),
+      details: { p95: percentile(processes, 0.95), step: percentile(steps, 0.5) },
+    }),
+    close: () => host.close(),
+  }
+}
