@@ -32,20 +32,26 @@ export function absurd(config: AbsurdConfig): readonly ProcessLibrary[] {
       config: { ...config },
       anythingLeft: `select exists (select from absurd.t_${PROCESS} where state <> 'completed')`,
       waiting: `select count(*)::int from absurd.t_${PROCESS} where state = 'sleeping'`,
-      fill: (connectionString, processes) => fill(connectionString, processes, schemaFile),
+      install: (connectionString) => install(connectionString, schemaFile),
+      fill,
       open: (connectionString, body) => open(connectionString, body, config),
     },
   ]
 }
 
-async function fill(connectionString: string, processes: number, schema: string): Promise<void> {
+async function install(connectionString: string, schema: string): Promise<void> {
   const tables = await readFile(schema, 'utf8')
-  await withClient(connectionString, (client) => client.query(tables))
+  await withClient(connectionString, async (client) => {
+    await client.query(tables)
+    await client.query('select absurd.create_queue($1)', [PROCESS])
+  })
+}
+
+async function fill(connectionString: string, processes: number, from: number): Promise<void> {
   const pool = await openPool(connectionString, FILLERS)
   try {
     const client = new Absurd({ db: pool, queueName: PROCESS })
-    await client.createQueue()
-    await atOnce(FILLERS, processes, (place) => client.spawn(PROCESS, { place }, { queue: PROCESS }))
+    await atOnce(FILLERS, processes, (offset) => client.spawn(PROCESS, { place: from + offset }, { queue: PROCESS }))
   } finally {
     await pool.end()
   }
@@ -72,8 +78,8 @@ async function open(connectionString: string, body: Body, config: AbsurdConfig):
     async ended(id) {
       while ((await client.fetchTaskResult(id))?.state !== 'completed') await sleep(ASK_EVERY_MS)
     },
-    async respondAll(processes) {
-      await Promise.all(Array.from({ length: processes }, (_, place) => client.emitEvent(eventOf(place), 'answer')))
+    async respondAll(places) {
+      await Promise.all(places.map((place) => client.emitEvent(eventOf(place), 'answer')))
     },
     async close() {
       await client.close()

@@ -23,14 +23,18 @@ export function dbos(config: DbosConfig): ProcessLibrary {
     config: { ...config, poll: `${POLL_MS} ms` },
     anythingLeft: "select exists (select from dbos.workflow_status where status <> 'SUCCESS')",
     // It records when a wait will time out before it begins to wait.
-    waiting: "select count(*)::int from dbos.operation_outputs where function_name = 'DBOS.sleep'",
+    waiting: `
+      select count(*)::int
+      from dbos.operation_outputs step
+      join dbos.workflow_status workflow using (workflow_uuid)
+      where step.function_name = 'DBOS.sleep' and workflow.status = 'PENDING'`,
+    install: (connectionString) => DBOS.migrate(connectionString),
     fill,
     open: (connectionString, body) => open(connectionString, body, config),
   }
 }
 
-async function fill(connectionString: string, processes: number): Promise<void> {
-  await DBOS.migrate(connectionString)
+async function fill(connectionString: string, processes: number, from: number): Promise<void> {
   const client = await DBOSClient.create({
     systemDatabaseUrl: connectionString,
     systemDatabasePoolSize: FILLERS,
@@ -38,15 +42,15 @@ async function fill(connectionString: string, processes: number): Promise<void> 
   })
   try {
     await client.registerQueue(PROCESS, { minPollingIntervalMs: POLL_MS })
-    await atOnce(FILLERS, processes, (place) =>
+    await atOnce(FILLERS, processes, (offset) =>
       client.enqueue(
         {
           queueName: PROCESS,
           workflowName: PROCESS,
-          workflowID: idOf(place),
+          workflowID: idOf(from + offset),
           appVersion: APPLICATION_VERSION,
         },
-        place,
+        from + offset,
       ),
     )
   } finally {
@@ -82,8 +86,8 @@ async function open(connectionString: string, body: Body, { connections }: DbosC
       await handles.get(id)?.getResult()
       handles.delete(id)
     },
-    async respondAll(processes) {
-      await Promise.all(Array.from({ length: processes }, (_, place) => DBOS.send(idOf(place), 'answer')))
+    async respondAll(places) {
+      await Promise.all(places.map((place) => DBOS.send(idOf(place), 'answer')))
     },
     close: () => DBOS.shutdown(),
   }

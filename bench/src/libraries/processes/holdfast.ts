@@ -14,18 +14,10 @@ interface Config {
   readonly concurrency: number
 }
 
-/** Ours can also add to what waits. */
-export interface HoldfastProcesses extends ProcessLibrary {
-  /** More processes for a worker, with the places from this one on. */
-  readonly add: (connectionString: string, processes: number, from: number) => Promise<void>
-}
-
 /** Fenced, with history, audit and state. None in a build without processes. */
-export function holdfastProcesses(config: Config): readonly HoldfastProcesses[] {
+export function holdfastProcesses(config: Config): readonly ProcessLibrary[] {
   if (processEngine === undefined) return []
   const engine = processEngine
-  const add = (connectionString: string, processes: number, from: number) =>
-    startForWorker(engine, connectionString, processes, from)
   return [
     {
       name: 'holdfast',
@@ -34,8 +26,9 @@ export function holdfastProcesses(config: Config): readonly HoldfastProcesses[] 
       config: { ...config },
       anythingLeft: "select exists (select from holdfast.process where status <> 'COMPLETED')",
       waiting: "select count(*)::int from holdfast.process where status = 'WAITING_FOR_ASYNC'",
-      fill: (connectionString, processes) => add(connectionString, processes, 0),
-      add,
+      // The first to open it installs it.
+      install: async (connectionString) => (await engine.holdfast({ connectionString })).close(),
+      fill: (connectionString, processes, from) => fill(engine, connectionString, processes, from),
       open: (connectionString, body) => open(engine, connectionString, body, config),
     },
   ]
@@ -63,12 +56,7 @@ function define(engine: ProcessEngine, body: Body): ProcessDefinition {
   })
 }
 
-async function startForWorker(
-  engine: ProcessEngine,
-  connectionString: string,
-  processes: number,
-  from: number,
-): Promise<void> {
+async function fill(engine: ProcessEngine, connectionString: string, processes: number, from: number): Promise<void> {
   const hf = await engine.holdfast({ connectionString })
   try {
     const definition = define(engine, async () => undefined)
@@ -112,7 +100,9 @@ async function open(
 
 function idsOf(connectionString: string): Promise<string[]> {
   return withClient(connectionString, async (client) => {
-    const { rows } = await client.query<{ id: string }>('select id from holdfast.process')
+    const { rows } = await client.query<{ id: string }>(
+      "select id from holdfast.process where status = 'WAITING_FOR_ASYNC'",
+    )
     return rows.map(({ id }) => id)
   })
 }

@@ -26,16 +26,17 @@ export function openworkflow(config: OpenWorkflowConfig): ProcessLibrary {
       from openworkflow.step_attempts attempt
       join openworkflow.workflow_runs run on run.id = attempt.workflow_run_id
       where attempt.kind = 'signal-wait' and attempt.status = 'running' and run.worker_id is null`,
+    install: async (connectionString) => (await connect(connectionString, 1)).stop(),
     fill,
     open: (connectionString, body) => open(connectionString, body, config),
   }
 }
 
-async function fill(connectionString: string, processes: number): Promise<void> {
+async function fill(connectionString: string, processes: number, from: number): Promise<void> {
   const backend = await connect(connectionString, FILLERS)
   try {
     const client = new OpenWorkflow({ backend })
-    await atOnce(FILLERS, processes, (place) => client.runWorkflow({ name: PROCESS }, { place }))
+    await atOnce(FILLERS, processes, (offset) => client.runWorkflow({ name: PROCESS }, { place: from + offset }))
   } finally {
     await backend.stop()
   }
@@ -65,10 +66,8 @@ async function open(
     async ended(workflowRunId) {
       while ((await backend.getWorkflowRun({ workflowRunId }))?.status !== 'completed') await sleep(ASK_EVERY_MS)
     },
-    async respondAll(processes) {
-      await Promise.all(
-        Array.from({ length: processes }, (_, place) => client.sendSignal({ signal: signalOf(place), data: 'answer' })),
-      )
+    async respondAll(places) {
+      await Promise.all(places.map((place) => client.sendSignal({ signal: signalOf(place), data: 'answer' })))
     },
     async close() {
       await worker.stop()

@@ -3,6 +3,9 @@ import type { System } from '../../harness/workload.js'
 /** The type of the process, and the queue where a library wants one. */
 export const PROCESS = 'bench'
 
+/** The places from here on are those of processes that ran before anything was measured. */
+export const FIRST_OF_BEFORE = 1_000_000_000
+
 /** What a process of a workload does: written once, run by every library. `place` is what it was started with. */
 export type Body = (tools: Tools, place: number) => Promise<void>
 
@@ -18,8 +21,9 @@ export interface Tools {
 export interface ProcessLibrary extends Pick<System, 'name' | 'version' | 'role' | 'config' | 'anythingLeft'> {
   /** SQL with one row and one column: how many processes wait for a response? */
   readonly waiting: string
-  /** An installation with this many processes that no worker has touched; their places are 0, 1, 2 and so on. */
-  readonly fill: (connectionString: string, processes: number) => Promise<void>
+  readonly install: (connectionString: string) => Promise<void>
+  /** Starts so many processes for a worker, with the places from `from` on. */
+  readonly fill: (connectionString: string, processes: number, from: number) => Promise<void>
   /** Connects; nothing runs yet. */
   readonly open: (connectionString: string, body: Body) => Promise<ProcessHost>
 }
@@ -34,7 +38,7 @@ export interface ProcessHost {
   ended(id: string): Promise<unknown>
   /** Called before responses are sent, and before the clock starts. */
   learnIds?(): Promise<void>
-  /** Responds to the processes with the places 0 to `processes` - 1, in the fastest way the library has. */
-  respondAll(processes: number): Promise<void>
+  /** Responds to all processes that wait, which have these places, in the fastest way the library has. */
+  respondAll(places: readonly number[]): Promise<void>
   close(): Promise<void>
 }

@@ -1,24 +1,30 @@
 import { percentile } from '../../harness/percentile.js'
 import type { Run, System, Task } from '../../harness/workload.js'
+import { fiveSteps } from '../../libraries/processes/five-steps.js'
 import type { ProcessLibrary } from '../../libraries/processes/process-library.js'
+import { useBefore } from '../../libraries/processes/use-before.js'
 
 /** Of all steps, at either end. */
 const PART = 0.1
 
 /** One process with a step per item, told apart at its end and at its start. */
-export function historySystem({ fill, open, waiting: _, ...about }: ProcessLibrary, share = 1): System {
+export function historySystem(library: ProcessLibrary, share = 1): System {
+  const { name, version, role, anythingLeft } = library
   return {
-    ...about,
-    config: share === 1 ? about.config : { ...about.config, 'part of the steps': share },
+    name,
+    version,
+    role,
+    anythingLeft,
+    config: share === 1 ? library.config : { ...library.config, 'part of the steps': share },
     share,
-    prepare: ({ connectionString }) => fill(connectionString, 0),
-    open: (task) => openRun(open, task),
+    prepare: ({ connectionString }) => useBefore(library, connectionString, { body: fiveSteps({}) }),
+    open: (task) => openRun(library, task),
   }
 }
 
-async function openRun(open: ProcessLibrary['open'], { connectionString, items }: Task): Promise<Run> {
+async function openRun(library: ProcessLibrary, { connectionString, items }: Task): Promise<Run> {
   const steps: number[] = []
-  const host = await open(connectionString, async ({ step }) => {
+  const host = await library.open(connectionString, async ({ step }) => {
     for (let place = 0; place < items; place += 1) {
       const began = performance.now()
       await step('again')

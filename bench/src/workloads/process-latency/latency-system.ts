@@ -2,23 +2,29 @@ import { percentile } from '../../harness/percentile.js'
 import type { Run, System, Task } from '../../harness/workload.js'
 import { fiveSteps } from '../../libraries/processes/five-steps.js'
 import type { ProcessLibrary } from '../../libraries/processes/process-library.js'
+import { useBefore } from '../../libraries/processes/use-before.js'
 
 /** Connections, prepared statements, compiled code. */
 const WARM_UP = 20
 
 /** One process at a time: from the call that starts it until it is known to be completed. */
-export function latencySystem({ fill, open, waiting: _, ...about }: ProcessLibrary): System {
+export function latencySystem(library: ProcessLibrary): System {
+  const { name, version, role, anythingLeft } = library
   return {
-    ...about,
-    prepare: ({ connectionString }) => fill(connectionString, 0),
-    open: (task) => openRun(open, task),
+    name,
+    version,
+    role,
+    anythingLeft,
+    config: library.config,
+    prepare: ({ connectionString }) => useBefore(library, connectionString, { body: fiveSteps({}) }),
+    open: (task) => openRun(library, task),
   }
 }
 
-async function openRun(open: ProcessLibrary['open'], { connectionString, items }: Task): Promise<Run> {
+async function openRun(library: ProcessLibrary, { connectionString, items }: Task): Promise<Run> {
   let steps: number[] = []
   const processes: number[] = []
-  const host = await open(connectionString, fiveSteps({ took: (ms) => steps.push(ms) }))
+  const host = await library.open(connectionString, fiveSteps({ took: (ms) => steps.push(ms) }))
   await host.run()
 
   async function one(place: number): Promise<number> {

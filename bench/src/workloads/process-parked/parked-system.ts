@@ -1,9 +1,8 @@
 import { withClient } from '../../harness/with-client.js'
 import type { Run, System, Task } from '../../harness/workload.js'
-import type { HoldfastProcesses } from '../../libraries/processes/holdfast.js'
-import type { Body } from '../../libraries/processes/process-library.js'
+import type { Body, ProcessLibrary } from '../../libraries/processes/process-library.js'
+import { untilWaiting } from '../../libraries/processes/until-waiting.js'
 import { createTally } from '../commands-drain/tally.js'
-import { untilWaiting } from '../process-waits/until-waiting.js'
 
 /** How many processes are new, while the others wait. */
 const NEW = 1_000
@@ -17,7 +16,7 @@ const cases = [
 ]
 
 /** One system per case, both compared with the first. */
-export function parkedSystems(library: HoldfastProcesses): System[] {
+export function parkedSystems(library: ProcessLibrary): System[] {
   const { name, version, role, config } = library
   return cases.map((parked, place) => ({
     name,
@@ -44,8 +43,9 @@ function bodyOf(parked: number, passed: () => void): Body {
 }
 
 /** In a process of its own: what it takes to bring a million there is not the memory of a worker that finds them there. */
-async function park(library: HoldfastProcesses, connectionString: string, parked: number): Promise<void> {
-  await library.fill(connectionString, parked)
+async function park(library: ProcessLibrary, connectionString: string, parked: number): Promise<void> {
+  await library.install(connectionString)
+  await library.fill(connectionString, parked, 0)
   const host = await library.open(
     connectionString,
     bodyOf(parked, () => undefined),
@@ -55,14 +55,14 @@ async function park(library: HoldfastProcesses, connectionString: string, parked
   await host.close()
 }
 
-async function openRun(library: HoldfastProcesses, { connectionString }: Task, parked: number): Promise<Run> {
+async function openRun(library: ProcessLibrary, { connectionString }: Task, parked: number): Promise<Run> {
   const bytes = await databaseBytes(connectionString)
   const tally = createTally(NEW)
   const host = await library.open(
     connectionString,
     bodyOf(parked, () => tally.add(1)),
   )
-  await library.add(connectionString, NEW, parked)
+  await library.fill(connectionString, NEW, parked)
   let seconds = 0
   return {
     async work() {

@@ -14,7 +14,7 @@ export const processWaits: Workload = {
     [
       ...holdfastProcesses({ concurrency }),
       dbos({ connections: 20 }),
-      openworkflow({ concurrency: 100, connections: 10 }),
-      ...absurd({ concurrency: 200, connections: 20, pollMs: 10 }),
+      openworkflow({ concurrency: 100, connections: 20 }),
+      ...absurd({ concurrency: 200, connections: 10, pollMs: 10 }),
     ].map(waitsSystem),
 }
