@@ -89,7 +89,13 @@ test.each([
   { workload: 'process-steps', items: 50, of: ['DBOS', 'concurrency 100,'], results: 3, details: {} },
   { workload: 'process-latency', items: 5, of: ['DBOS', 'openwo'], results: 2, details: { p95: cost, step: cost } },
   { workload: 'process-waits', items: 50, of: ['DBOS', 'openwo'], results: 2, details: {} },
-  { workload: 'process-history', items: 100, of: ['DBOS', 'openwo'], results: 2, details: { start: cost, growth: cost } },
+  {
+    workload: 'process-history',
+    items: 100,
+    of: ['DBOS', 'openwo'],
+    results: 2,
+    details: { start: cost, growth: cost },
+  },
 ])('$workload runs ours and the peers', { timeout: 120_000 }, async ({ workload, items, of, results, details }) => {
   const systems = of.flatMap((name) => ['--system', name])
   const args = [workload, '--items', String(items), '--rounds', '1', '--json', ...systems]
