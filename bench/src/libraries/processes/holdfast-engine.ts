@@ -34,7 +34,7 @@ export interface ProcessDefinition {
   readonly type: string
 }
 
-export interface ProcessClient {
+interface ProcessClient {
   register(definition: ProcessDefinition): void
   start(definition: ProcessDefinition, state: BenchState): Promise<{ readonly id: string }>
   startMany(definition: ProcessDefinition, starts: readonly { readonly state: BenchState }[]): Promise<unknown>

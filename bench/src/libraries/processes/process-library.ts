@@ -10,11 +10,11 @@ export const FIRST_OF_BEFORE = 1_000_000_000
 export type Body = (tools: Tools, place: number) => Promise<void>
 
 /** What a process is made of, in the words of no library. */
-export interface Tools {
+interface Tools {
   /** A no-op whose result is recorded. */
-  step(name: string): Promise<unknown>
+  readonly step: (name: string) => Promise<unknown>
   /** Waits, without a worker if the library can, until somebody outside responds. */
-  response(): Promise<unknown>
+  readonly response: () => Promise<unknown>
 }
 
 /** A library that runs processes, with one configuration. */
