@@ -3,6 +3,7 @@ import type { Run, System, Task } from '../../harness/workload.js'
 import { fiveSteps } from '../../libraries/processes/five-steps.js'
 import type { ProcessLibrary } from '../../libraries/processes/process-library.js'
 import { useBefore } from '../../libraries/processes/use-before.js'
+import { createTally } from '../commands-drain/tally.js'
 
 /** Of all steps, at either end. */
 const PART = 0.1
@@ -24,17 +25,21 @@ export function historySystem(library: ProcessLibrary, share = 1): System {
 
 async function openRun(library: ProcessLibrary, { connectionString, items }: Task): Promise<Run> {
   const steps: number[] = []
+  const { full: done, add } = createTally(1)
   const host = await library.open(connectionString, async ({ step }) => {
     for (let place = 0; place < items; place += 1) {
       const began = performance.now()
       await step('again')
       steps.push(performance.now() - began)
     }
+    add(1)
   })
   await host.run()
   return {
     async work() {
-      await host.ended(await host.start(0))
+      const id = await host.start(0)
+      await done
+      await host.ended(id)
     },
     figures() {
       // Run more than once (a lost lease), its steps would be replayed ones and count for nothing.
