@@ -19,6 +19,6 @@ export const processHistory: Workload = {
     ...holdfastProcesses({ concurrency: 50 }).map((library) => historySystem(library)),
     historySystem(dbos({ connections: 20 })),
     historySystem(openworkflow({ concurrency: 1, connections: 10 }), SHARE_OF_OPENWORKFLOW),
-    ...absurd({ concurrency: 10, connections: 20, pollMs: 10 }).map((library) => historySystem(library)),
+    ...absurd({ concurrency: 1, connections: 10, pollMs: 5 }).map((library) => historySystem(library)),
   ],
 }

@@ -16,6 +16,6 @@ export const processLatency: Workload = {
       ...holdfastProcesses({ concurrency: 50 }),
       dbos({ connections: 20 }),
       openworkflow({ concurrency: 1, connections: 10 }),
-      ...absurd({ concurrency: 10, connections: 20, pollMs: 1 }),
+      ...absurd({ concurrency: 1, connections: 10, pollMs: 5 }),
     ].map(latencySystem),
 }
