@@ -3,7 +3,7 @@ import { withClient } from '../../harness/with-client.js'
 import { type Body, FIRST_OF_BEFORE, type ProcessLibrary } from './process-library.js'
 import { untilWaiting } from './until-waiting.js'
 
-const PROCESSES = 300
+const PROCESSES = 150
 const ASK_EVERY_MS = 50
 
 interface Use {
@@ -13,7 +13,7 @@ interface Use {
 }
 
 /**
- * Installs a library and lets it run a few hundred processes to their end. Statements planned on empty tables scan them
+ * Installs a library and lets it run a number of processes to their end. Statements planned on empty tables scan them
  * for ever: without this, a library that prepares its statements would be measured as nobody would meet it.
  */
 export async function useBefore(library: ProcessLibrary, connectionString: string, use: Use): Promise<void> {
