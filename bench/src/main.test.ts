@@ -88,6 +88,10 @@ test.each([
   { workload: 'commands-backlog', items: 1000, of: ['delayed'], results: 4, details: { p95: cost } },
   { workload: 'limiter', items: 2000, of: [], results: 5, details: {} },
   { workload: 'limiter-rate', items: 800, of: [], results: 3, details: { 'most in 1 s': cost } },
+  { workload: 'process-steps', items: 50, of: ['concurrency 100,'], results: 1, details: {} },
+  { workload: 'process-latency', items: 5, of: ['DBOS'], results: 1, details: { p95: cost, step: cost } },
+  { workload: 'process-waits', items: 50, of: ['openwo'], results: 1, details: {} },
+  { workload: 'process-history', items: 100, of: ['DBOS'], results: 1, details: { start: cost, growth: cost } },
 ])('$workload runs ours and the peers', { timeout: 120_000 }, async ({ workload, items, of, results, details }) => {
   const systems = of.flatMap((name) => ['--system', name])
   const args = [workload, '--items', String(items), '--rounds', '1', '--json', ...systems]

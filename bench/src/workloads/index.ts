@@ -5,6 +5,11 @@ import { commandsLatency } from './commands-latency/index.js'
 import { commandsSend } from './commands-send/index.js'
 import { limiter, limiterRate } from './limiter/index.js'
 import { loop } from './loop/index.js'
+import { processHistory } from './process-history/index.js'
+import { processLatency } from './process-latency/index.js'
+import { processParked } from './process-parked/index.js'
+import { processSteps } from './process-steps/index.js'
+import { processWaits } from './process-waits/index.js'
 
 export const workloads: readonly Workload[] = [
   loop,
@@ -14,6 +19,11 @@ export const workloads: readonly Workload[] = [
   commandsBacklog,
   limiter,
   limiterRate,
+  processSteps,
+  processLatency,
+  processWaits,
+  processParked,
+  processHistory,
 ]
 
 export function findWorkload(name: string): Workload | undefined {

@@ -1,0 +1,108 @@
+import { versionOf } from '../../harness/version.js'
+import { withClient } from '../../harness/with-client.js'
+import { chunksOf } from '../payload.js'
+import {
+  type BenchState,
+  noCheck,
+  type ProcessDefinition,
+  type ProcessEngine,
+  processEngine,
+} from './holdfast-engine.js'
+import { type Body, PROCESS, type ProcessHost, type ProcessLibrary } from './process-library.js'
+
+interface Config {
+  readonly concurrency: number
+}
+
+/** Fenced, with history, audit and state. None in a build without processes. */
+export function holdfastProcesses(config: Config): readonly ProcessLibrary[] {
+  if (processEngine === undefined) return []
+  const engine = processEngine
+  return [
+    {
+      name: 'holdfast',
+      version: versionOf('holdfast'),
+      role: 'holdfast',
+      config: { ...config },
+      anythingLeft: "select exists (select from holdfast.process where status <> 'COMPLETED')",
+      waiting: "select count(*)::int from holdfast.process where status = 'WAITING_FOR_ASYNC'",
+      // The first to open it installs it.
+      install: async (connectionString) => (await engine.holdfast({ connectionString })).close(),
+      fill: (connectionString, processes, from) => fill(engine, connectionString, processes, from),
+      open: (connectionString, body) => open(engine, connectionString, body, config),
+    },
+  ]
+}
+
+function define(engine: ProcessEngine, body: Body): ProcessDefinition {
+  return engine.defineProcess('bench', PROCESS, {
+    state: noCheck<BenchState>(),
+    responses: {
+      answered: {
+        data: noCheck<string>(),
+        apply(state, answer) {
+          state.answer = answer
+        },
+      },
+    },
+    execute: (ctx, state) =>
+      body(
+        {
+          step: (name) => ctx.step(name, { run: async () => 1 }),
+          response: () => ctx.wait('answer', () => state.answer !== undefined, { timeout: '1h' }),
+        },
+        state.place,
+      ),
+  })
+}
+
+async function fill(engine: ProcessEngine, connectionString: string, processes: number, from: number): Promise<void> {
+  const hf = await engine.holdfast({ connectionString })
+  try {
+    const definition = define(engine, async () => undefined)
+    for (const chunk of chunksOf(processes)) {
+      await hf.startMany(
+        definition,
+        chunk.map(({ place }) => ({ state: { place: from + place } })),
+      )
+    }
+  } finally {
+    await hf.close()
+  }
+}
+
+async function open(
+  engine: ProcessEngine,
+  connectionString: string,
+  body: Body,
+  { concurrency }: Config,
+): Promise<ProcessHost> {
+  const hf = await engine.holdfast({ connectionString })
+  const definition = define(engine, body)
+  hf.register(definition)
+  let ids: readonly string[] = []
+  return {
+    async run() {
+      await hf.run({ concurrency })
+    },
+    start: async (place) => (await hf.start(definition, { place })).id,
+    ended: (id) => hf.processes.result(definition, id, { timeout: '1m' }),
+    async learnIds() {
+      ids = await idsOf(connectionString)
+    },
+    // Calls at the same moment share a statement.
+    async respondAll() {
+      await Promise.all(ids.map((id) => hf.respond(definition, id, 'answered', 'yes', { responseId: `answer-${id}` })))
+    },
+    close: () => hf.close(),
+  }
+}
+
+function idsOf(connectionString: string): Promise<string[]> {
+  return withClient(connectionString, async (client) => {
+    const { rows } = await client.query<{ id: string }>(
+      "select id from holdfast.process where status = 'WAITING_FOR_ASYNC'",
+    )
+    return rows.map(({ id }) => id)
+  })
+}
