@@ -1,5 +1,5 @@
--- revision: 1
--- after: commands-send
+-- revision: 2
+-- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
 
@@ -19,13 +19,13 @@ set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
+  v_first_attempt constant jsonb := '{"attempt": 1}';
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
   v_ids bigint[];
   v_reads int[];
-  v_all_completed boolean;
+  v_done boolean[];
   v_mine bigint[];
-  v_ended bigint[];
   v_troubled bigint[];
   v_retried bigint[];
   v_retry_at timestamptz[];
@@ -33,20 +33,13 @@ declare
   v_applied int;
   v_batches boolean;
 begin
-  select array_agg((it ->> 'msg_id')::bigint), array_agg((it ->> 'read_ct')::int), bool_and(it ->> 'outcome' = 'COMPLETED')
-  into v_ids, v_reads, v_all_completed
+  select
+    array_agg((it ->> 'msg_id')::bigint),
+    array_agg((it ->> 'read_ct')::int),
+    array_agg(it ->> 'outcome' in ('COMPLETED', 'FAILED'))
+  into v_ids, v_reads, v_done
   from jsonb_array_elements(writes) as it;
-  execute format(
-    $query$
-    select coalesce(array_agg(free.msg_id), '{}')
-    from unnest($1, $2) as asked (msg_id, read_ct),
-    lateral (
-      select msg_id from pgmq.%I as q
-      where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
-      for update skip locked
-    ) free
-    $query$, v_table
-  ) into v_mine using v_ids, v_reads;
+  execute format('select %s%I($1, $2, $3)', 'holdfast.', 'end_' || p_queue) into v_mine using v_ids, v_reads, v_done;
   if cardinality(v_mine) < jsonb_array_length(writes) then
     select coalesce(jsonb_agg(it), '[]') into v_writes
     from jsonb_array_elements(writes) as it
@@ -54,19 +47,13 @@ begin
   end if;
 
   if jsonb_array_length(v_writes) > 0 then
-    if v_all_completed then
-      v_ended := v_mine;
-    else
+    if false = any (v_done) then
       select
-        array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' in ('COMPLETED', 'FAILED')),
         array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'TSQ'),
         array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'RETRY'),
         array_agg(v_now + (it ->> 'delay_ms')::float8 * interval '1 ms') filter (where it ->> 'outcome' = 'RETRY')
-      into v_ended, v_troubled, v_retried, v_retry_at
+      into v_troubled, v_retried, v_retry_at
       from jsonb_array_elements(v_writes) as it;
-    end if;
-    if v_ended is not null then
-      execute format('delete from pgmq.%I where msg_id = any ($1)', v_table) using v_ended;
     end if;
     if v_troubled is not null then
       perform pgmq.archive(p_queue, v_troubled);
@@ -117,7 +104,9 @@ begin
         'commands',
         case outcome when 'RETRY' then 'RETRY_SCHEDULED' when 'TSQ' then 'MOVED_TO_TSQ' else outcome end,
         command_id,
-        case when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+        case
+          when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'delay_ms', delay_ms

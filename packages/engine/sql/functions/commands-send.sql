@@ -1,5 +1,5 @@
--- revision: 1
--- after: kernel
+-- revision: 2
+-- after: command-queues
 --
 -- Sending commands. PGMQ's tables have a name per queue, so the statements on them are built here, by the name of the
 -- queue and nothing else; they are kept small, because what is built is planned anew on every call. Everything else is
@@ -124,13 +124,8 @@ begin
       array_agg(case when notes is not null then jsonb_build_object('notes', notes) end)
     into v_sent, v_ids, v_visible, v_messages, v_headers
     from sent;
-    execute format(
-      $query$
-      insert into pgmq.%I (msg_id, vt, message, headers)
-      overriding system value
-      select * from unnest($1, $2, $3, $4)
-      $query$, 'q_' || v_queue
-    ) using v_ids, v_visible, v_messages, v_headers;
+    execute format('select %s%I($1, $2, $3, $4)', 'holdfast.', 'put_' || v_queue)
+    using v_ids, v_visible, v_messages, v_headers;
     if v_sent < jsonb_array_length(v_rows) then
       return query
       select v_domain, (it ->> 'command_id')::uuid, case
