@@ -751,33 +751,6 @@ begin
           ))
         end
       from changed
-    ),
-    troubled as (
-      insert into holdfast.command_trouble (
-        command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
-      )
-      select command_id, p_domain, type, v_now, error_kind, error_code, error_message, fingerprint, batch_id
-      from changed
-      where outcome = 'TSQ'
-    ),
-    left_batch as (
-      delete from holdfast.batch_open
-      using changed
-      where batch_open.batch_id = changed.batch_id
-        and batch_open.command_id = changed.command_id
-        and batch_open.domain = p_domain
-        and changed.outcome in ('COMPLETED', 'FAILED')
-    ),
-    tallied as (
-      insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
-      select
-        batch_id,
-        count(*) filter (where outcome = 'COMPLETED'),
-        count(*) filter (where outcome = 'FAILED'),
-        v_now
-      from changed
-      where batch_id is not null and outcome <> 'RETRY'
-      group by batch_id
     )
     select
       count(*),
@@ -802,11 +775,14 @@ begin
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
       where command.last_write is distinct from (it ->> 'token')::uuid;
     end if;
-    if v_replies is not null then
-      perform holdfast.send_replies(v_replies);
+    if v_troubled is not null then
+      perform holdfast.note_trouble(p_domain, v_now, v_writes);
     end if;
     if v_batches then
-      perform holdfast.wake('batches');
+      perform holdfast.leave_batches(p_domain, v_now, v_writes);
+    end if;
+    if v_replies is not null then
+      perform holdfast.send_replies(v_replies);
     end if;
   end if;
 
@@ -864,6 +840,19 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into holdfast.batch_open (batch_id, command_id, domain)
+  select batch_id, command_id, p_domain from unnest(batches, members) as member (batch_id, command_id);
+  insert into holdfast.batch_tally (batch_id, added)
+  select batch_id, count(*) from unnest(batches) as member (batch_id) group by batch_id;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
@@ -887,6 +876,40 @@ begin
   if found then
     perform holdfast.wake('batches');
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  with ended as (
+    select command.command_id, command.batch_id, it ->> 'outcome' as outcome
+    from jsonb_array_elements(writes) as it
+    join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    where command.batch_id is not null
+      and it ->> 'outcome' <> 'RETRY'
+      and command.last_write = (it ->> 'token')::uuid
+  ),
+  left_batch as (
+    delete from holdfast.batch_open
+    using ended
+    where batch_open.batch_id = ended.batch_id
+      and batch_open.command_id = ended.command_id
+      and batch_open.domain = p_domain
+      and ended.outcome <> 'TSQ'
+  )
+  insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
+  select
+    batch_id,
+    count(*) filter (where outcome = 'COMPLETED'),
+    count(*) filter (where outcome = 'FAILED'),
+    p_now
+  from ended
+  group by batch_id;
+  perform holdfast.wake('batches');
 end
 $function$
 ;
@@ -1021,6 +1044,22 @@ begin
   if found then
     perform holdfast.make_queue_functions(p_queue);
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into holdfast.command_trouble (
+    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+  )
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  from jsonb_array_elements(writes) as it
+  join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+  where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
 end
 $function$
 ;
@@ -1242,8 +1281,8 @@ AS $function$
 declare
   v_now timestamptz := holdfast.now();
   v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
-  v_types text[];
-  v_froms float8[];
+  v_types text[] := lane_types;
+  v_froms float8[] := lane_froms;
   v_ids bigint[];
   v_reads int[];
   v_messages jsonb[];
@@ -1256,11 +1295,12 @@ declare
   v_strays bigint[];
   v_items json;
 begin
-  select array_agg(type order by place), array_agg(start order by place)
-  into v_types, v_froms
-  from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
-  where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
-
+  if exists (select from holdfast.pause) then
+    select array_agg(type order by place), array_agg(start order by place)
+    into v_types, v_froms
+    from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
+    where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
+  end if;
   execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
   into v_ids, v_reads, v_messages, v_headers, v_count, v_last_lane, v_last_vt, v_next
   using domain, v_types, v_froms, v_now, v_now + lease_ms * interval '1 ms', most, spare_leased, ceiling_ms;
@@ -1400,11 +1440,15 @@ declare
   v_gone text[];
   v_batches uuid[];
   v_sequence regclass;
+  v_type text;
+  v_detail jsonb;
   v_sent int;
   v_ids bigint[];
   v_visible timestamptz[];
   v_messages jsonb[];
   v_headers jsonb[];
+  v_members uuid[];
+  v_member_of uuid[];
 begin
   -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
   v_batches := array(
@@ -1434,6 +1478,9 @@ begin
       from jsonb_array_elements(v_rows) as it
       where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
     );
+    -- Most that are sent together are of one type, and their audits say the same.
+    v_type := v_rows -> 0 ->> 'type';
+    v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
@@ -1463,31 +1510,29 @@ begin
     ),
     audits as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'commands', 'SENT', command_id, jsonb_build_object('domain', v_domain, 'type', type)
+      select v_now, 'commands', 'SENT', command_id,
+        case type when v_type then v_detail else jsonb_build_object('domain', v_domain, 'type', type) end
       from sent
-    ),
-    members as (
-      insert into holdfast.batch_open (batch_id, command_id, domain)
-      select batch_id, command_id, v_domain from sent where batch_id is not null
-    ),
-    tallies as (
-      insert into holdfast.batch_tally (batch_id, added)
-      select batch_id, count(*) from sent where batch_id is not null group by batch_id
     )
     select
       count(*),
       array_agg(msg_id),
       -- Never before now: claims begin where the last one ended, and find what lies before that late.
       array_agg(greatest(run_at, v_now)),
-      array_agg(jsonb_build_object(
-        'domain', v_domain, 'command_type', type, 'command_id', command_id, 'correlation_id', correlation_id,
-        'data', data, 'reply_to', reply_to
-      )),
-      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end)
-    into v_sent, v_ids, v_visible, v_messages, v_headers
-    from sent;
+      array_agg(to_jsonb(message)),
+      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end),
+      array_agg(sent.command_id) filter (where batch_id is not null),
+      array_agg(batch_id) filter (where batch_id is not null)
+    into v_sent, v_ids, v_visible, v_messages, v_headers, v_members, v_member_of
+    from sent,
+    lateral (
+      select v_domain as domain, type as command_type, command_id, correlation_id, data, reply_to
+    ) message;
     execute format('select %s%I($1, $2, $3, $4)', 'holdfast.', 'put_' || v_queue)
     using v_ids, v_visible, v_messages, v_headers;
+    if v_members is not null then
+      perform holdfast.join_batches(v_domain, v_members, v_member_of);
+    end if;
     if v_sent < jsonb_array_length(v_rows) then
       return query
       select v_domain, (it ->> 'command_id')::uuid, case

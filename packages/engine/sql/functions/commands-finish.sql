@@ -113,33 +113,6 @@ begin
           ))
         end
       from changed
-    ),
-    troubled as (
-      insert into holdfast.command_trouble (
-        command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
-      )
-      select command_id, p_domain, type, v_now, error_kind, error_code, error_message, fingerprint, batch_id
-      from changed
-      where outcome = 'TSQ'
-    ),
-    left_batch as (
-      delete from holdfast.batch_open
-      using changed
-      where batch_open.batch_id = changed.batch_id
-        and batch_open.command_id = changed.command_id
-        and batch_open.domain = p_domain
-        and changed.outcome in ('COMPLETED', 'FAILED')
-    ),
-    tallied as (
-      insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
-      select
-        batch_id,
-        count(*) filter (where outcome = 'COMPLETED'),
-        count(*) filter (where outcome = 'FAILED'),
-        v_now
-      from changed
-      where batch_id is not null and outcome <> 'RETRY'
-      group by batch_id
     )
     select
       count(*),
@@ -164,11 +137,14 @@ begin
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
       where command.last_write is distinct from (it ->> 'token')::uuid;
     end if;
-    if v_replies is not null then
-      perform holdfast.send_replies(v_replies);
+    if v_troubled is not null then
+      perform holdfast.note_trouble(p_domain, v_now, v_writes);
     end if;
     if v_batches then
-      perform holdfast.wake('batches');
+      perform holdfast.leave_batches(p_domain, v_now, v_writes);
+    end if;
+    if v_replies is not null then
+      perform holdfast.send_replies(v_replies);
     end if;
   end if;
 
@@ -176,6 +152,56 @@ begin
     return array_fill(0, array[v_applied]);
   end if;
   return holdfast.finish_answers(v_table, p_domain, writes, v_mine);
+end
+$$;
+
+-- What is in troubleshooting from now on. Which of the writes were applied is told by their tokens, here and below.
+create or replace function holdfast.note_trouble(p_domain text, p_now timestamptz, writes jsonb)
+returns void
+language plpgsql
+as $$
+begin
+  insert into holdfast.command_trouble (
+    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+  )
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  from jsonb_array_elements(writes) as it
+  join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+  where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
+end
+$$;
+
+-- What has ended leaves its batch, and whoever closes batches is told to look.
+create or replace function holdfast.leave_batches(p_domain text, p_now timestamptz, writes jsonb)
+returns void
+language plpgsql
+as $$
+begin
+  with ended as (
+    select command.command_id, command.batch_id, it ->> 'outcome' as outcome
+    from jsonb_array_elements(writes) as it
+    join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    where command.batch_id is not null
+      and it ->> 'outcome' <> 'RETRY'
+      and command.last_write = (it ->> 'token')::uuid
+  ),
+  left_batch as (
+    delete from holdfast.batch_open
+    using ended
+    where batch_open.batch_id = ended.batch_id
+      and batch_open.command_id = ended.command_id
+      and batch_open.domain = p_domain
+      and ended.outcome <> 'TSQ'
+  )
+  insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
+  select
+    batch_id,
+    count(*) filter (where outcome = 'COMPLETED'),
+    count(*) filter (where outcome = 'FAILED'),
+    p_now
+  from ended
+  group by batch_id;
+  perform holdfast.wake('batches');
 end
 $$;
 

@@ -23,8 +23,8 @@ as $$
 declare
   v_now timestamptz := holdfast.now();
   v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
-  v_types text[];
-  v_froms float8[];
+  v_types text[] := lane_types;
+  v_froms float8[] := lane_froms;
   v_ids bigint[];
   v_reads int[];
   v_messages jsonb[];
@@ -37,11 +37,12 @@ declare
   v_strays bigint[];
   v_items json;
 begin
-  select array_agg(type order by place), array_agg(start order by place)
-  into v_types, v_froms
-  from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
-  where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
-
+  if exists (select from holdfast.pause) then
+    select array_agg(type order by place), array_agg(start order by place)
+    into v_types, v_froms
+    from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
+    where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
+  end if;
   execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
   into v_ids, v_reads, v_messages, v_headers, v_count, v_last_lane, v_last_vt, v_next
   using domain, v_types, v_froms, v_now, v_now + lease_ms * interval '1 ms', most, spare_leased, ceiling_ms;

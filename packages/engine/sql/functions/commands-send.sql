@@ -38,11 +38,15 @@ declare
   v_gone text[];
   v_batches uuid[];
   v_sequence regclass;
+  v_type text;
+  v_detail jsonb;
   v_sent int;
   v_ids bigint[];
   v_visible timestamptz[];
   v_messages jsonb[];
   v_headers jsonb[];
+  v_members uuid[];
+  v_member_of uuid[];
 begin
   -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
   v_batches := array(
@@ -72,6 +76,9 @@ begin
       from jsonb_array_elements(v_rows) as it
       where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
     );
+    -- Most that are sent together are of one type, and their audits say the same.
+    v_type := v_rows -> 0 ->> 'type';
+    v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
@@ -101,31 +108,29 @@ begin
     ),
     audits as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'commands', 'SENT', command_id, jsonb_build_object('domain', v_domain, 'type', type)
+      select v_now, 'commands', 'SENT', command_id,
+        case type when v_type then v_detail else jsonb_build_object('domain', v_domain, 'type', type) end
       from sent
-    ),
-    members as (
-      insert into holdfast.batch_open (batch_id, command_id, domain)
-      select batch_id, command_id, v_domain from sent where batch_id is not null
-    ),
-    tallies as (
-      insert into holdfast.batch_tally (batch_id, added)
-      select batch_id, count(*) from sent where batch_id is not null group by batch_id
     )
     select
       count(*),
       array_agg(msg_id),
       -- Never before now: claims begin where the last one ended, and find what lies before that late.
       array_agg(greatest(run_at, v_now)),
-      array_agg(jsonb_build_object(
-        'domain', v_domain, 'command_type', type, 'command_id', command_id, 'correlation_id', correlation_id,
-        'data', data, 'reply_to', reply_to
-      )),
-      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end)
-    into v_sent, v_ids, v_visible, v_messages, v_headers
-    from sent;
+      array_agg(to_jsonb(message)),
+      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end),
+      array_agg(sent.command_id) filter (where batch_id is not null),
+      array_agg(batch_id) filter (where batch_id is not null)
+    into v_sent, v_ids, v_visible, v_messages, v_headers, v_members, v_member_of
+    from sent,
+    lateral (
+      select v_domain as domain, type as command_type, command_id, correlation_id, data, reply_to
+    ) message;
     execute format('select %s%I($1, $2, $3, $4)', 'holdfast.', 'put_' || v_queue)
     using v_ids, v_visible, v_messages, v_headers;
+    if v_members is not null then
+      perform holdfast.join_batches(v_domain, v_members, v_member_of);
+    end if;
     if v_sent < jsonb_array_length(v_rows) then
       return query
       select v_domain, (it ->> 'command_id')::uuid, case
@@ -140,6 +145,18 @@ begin
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;
+end
+$$;
+
+create or replace function holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
+returns void
+language plpgsql
+as $$
+begin
+  insert into holdfast.batch_open (batch_id, command_id, domain)
+  select batch_id, command_id, p_domain from unnest(batches, members) as member (batch_id, command_id);
+  insert into holdfast.batch_tally (batch_id, added)
+  select batch_id, count(*) from unnest(batches) as member (batch_id) group by batch_id;
 end
 $$;
 

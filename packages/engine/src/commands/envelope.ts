@@ -44,16 +44,19 @@ export async function sealEnvelope<Input>(
   const request = {
     type,
     command_id: commandId,
+    // What is undefined is left out: PostgreSQL spends as long on reading a field that is null as on any other.
     correlation_id:
-      options.correlationId === undefined ? null : parseId(`${where}: correlationId`, options.correlationId),
-    reply_to: options.replyTo === undefined ? null : queueNameFor(schema, options.replyTo),
-    max_attempts:
-      integerOption(where, 'maxAttempts', options.maxAttempts, { min: 1, max: 1_000_000_000, default: undefined }) ??
-      null,
-    batch_id: options.batchId === undefined ? null : parseId(`${where}: batchId`, options.batchId),
+      options.correlationId === undefined ? undefined : parseId(`${where}: correlationId`, options.correlationId),
+    reply_to: options.replyTo === undefined ? undefined : queueNameFor(schema, options.replyTo),
+    max_attempts: integerOption(where, 'maxAttempts', options.maxAttempts, {
+      min: 1,
+      max: 1_000_000_000,
+      default: undefined,
+    }),
+    batch_id: options.batchId === undefined ? undefined : parseId(`${where}: batchId`, options.batchId),
     version: definition.version,
     token: newId(),
-    notes: encoded.notes,
+    notes: encoded.notes ?? undefined,
     ...dueOf(where, options),
   }
   // The data is JSON already; it is put in rather than parsed and written again.

@@ -43,7 +43,7 @@ function toJson({ messageId, attempt, commandId, token, end }: FinishWrite): str
   const row = { msg_id: messageId, read_ct: attempt, command_id: commandId, token, outcome: end.outcome }
   if (end.outcome === 'COMPLETED') {
     // The result is JSON already.
-    return `${JSON.stringify({ ...row, result_notes: end.notes }).slice(0, -1)},"result":${end.json}}`
+    return `${JSON.stringify({ ...row, result_notes: end.notes ?? undefined }).slice(0, -1)},"result":${end.json}}`
   }
   const { kind, code, message, fingerprint } = end.failure
   const error = { error_kind: kind, error_code: code, error_message: message, fingerprint }
