@@ -28,18 +28,38 @@ export const SEND_OPTIONS = [
   'transaction',
 ] as const satisfies readonly (keyof SendOptions)[]
 
-/** Checks data and options where they enter, and nothing of them again (K-10, K-13). */
-export async function sealEnvelope<Input>(
+interface Sealing {
+  readonly codec: Codec
+  readonly queue: string
+  readonly schema: string
+  readonly where: string
+}
+
+/**
+ * Checks data and options where they enter, and nothing of them again (K-10, K-13). The result is a promise only where
+ * the definition's schema is asynchronous.
+ */
+export function sealEnvelope<Input>(
   definition: CommandDefinition<Input>,
   input: Input,
   options: SendOptions,
-  { codec, queue, schema, where }: { codec: Codec; queue: string; schema: string; where: string },
-): Promise<Envelope> {
-  const { domain, type } = definition
-  checkOptions(where, options, SEND_OPTIONS)
+  sealing: Sealing,
+): Envelope | Promise<Envelope> {
+  checkOptions(sealing.where, options, SEND_OPTIONS)
+  const data = parseWith(definition.dataSchema, input, sealing.where)
+  return data instanceof Promise
+    ? data.then((parsed) => seal(definition, parsed, options, sealing))
+    : seal(definition, data, options, sealing)
+}
+
+function seal(
+  { domain, type, version }: Pick<CommandDefinition, 'domain' | 'type' | 'version'>,
+  data: unknown,
+  options: SendOptions,
+  { codec, queue, schema, where }: Sealing,
+): Envelope {
   const commandId = options.commandId === undefined ? newId() : parseId(`${where}: commandId`, options.commandId)
   const ifExists = choiceOption(where, 'ifExists', options.ifExists, ['refuse', 'ignore'], { default: 'refuse' })
-  const data = await parseWith(definition.dataSchema, input, where)
   const encoded = codec.encode(data)
   const request = {
     type,
@@ -54,7 +74,7 @@ export async function sealEnvelope<Input>(
       default: undefined,
     }),
     batch_id: options.batchId === undefined ? undefined : parseId(`${where}: batchId`, options.batchId),
-    version: definition.version,
+    version,
     token: newId(),
     notes: encoded.notes ?? undefined,
     ...dueOf(where, options),

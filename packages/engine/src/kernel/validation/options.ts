@@ -30,9 +30,9 @@ export function checkOptions<Name extends string>(
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw invalid(where, 'options', `must be an object, not ${describe(options)}`)
   }
-  const names = new Set<string>(known)
+  const names: readonly string[] = known
   for (const option of Object.keys(options)) {
-    if (names.has(option)) continue
+    if (names.includes(option)) continue
     const nearest = nearestName(option, known)
     throw new HoldfastError('HF_UNKNOWN_OPTION', { where, option, ...(nearest === undefined ? {} : { nearest }) })
   }
