@@ -270,7 +270,8 @@ begin
 end
 $$;
 
--- Gives back what was received and never begun: visible at once, and its reading does not count.
+-- Gives back what was received and never begun: visible at once, and its reading does not count. What somebody holds is
+-- left to the end of its lease: a worker that stops waits for nobody.
 create or replace function holdfast.release_commands(p_queue text, ids bigint[], reads int[])
 returns void
 language plpgsql
@@ -278,10 +279,17 @@ as $$
 begin
   execute format(
     $query$
-    update pgmq.%I as q
-    set vt = $3, read_ct = q.read_ct - 1
-    from unnest($1, $2) as asked (msg_id, read_ct)
-    where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = $3, read_ct = read_ct - 1
+    where msg_id = any (array(select msg_id from free))
     $query$, 'q_' || p_queue
   ) using ids, reads, holdfast.now();
 end

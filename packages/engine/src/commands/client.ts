@@ -97,7 +97,7 @@ export function createCommandClient(
       })
       await (options.transaction
         ? withinSavepoint(options.transaction, () => bulk.send(db.inside(options.transaction as Queryable)))
-        : db.transaction(bulk.send, { retry: true }))
+        : db.transaction((tx) => bulk.send(tx), { retry: true }))
       return bulk.ids()
     },
     close: () => sends.close(GIVE_UP_AFTER),
