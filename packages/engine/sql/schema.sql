@@ -914,6 +914,17 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform holdfast.make_queue_functions(new.queue);
+  return null;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
  RETURNS void
  LANGUAGE plpgsql
@@ -1031,19 +1042,6 @@ begin
       $body$, 'q_' || p_queue
     )
   );
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.note_command_queue(p_domain text, p_queue text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  insert into holdfast.command_queue (domain, queue) values (p_domain, p_queue) on conflict do nothing;
-  if found then
-    perform holdfast.make_queue_functions(p_queue);
-  end if;
 end
 $function$
 ;
@@ -1733,3 +1731,5 @@ $function$
 ;
 
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON holdfast.audit FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queue FOR EACH ROW EXECUTE FUNCTION holdfast.make_functions_of_new_queue();

@@ -3,7 +3,7 @@
 --
 -- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
 -- time is parsed and planned anew on every call, which takes longer than running it. So each queue of commands has
--- three small functions of its own, made when the queue is noted, whose plans every connection keeps:
+-- three small functions of its own, made by a trigger when the queue is noted, whose plans every connection keeps:
 --
 --   put_<queue>    inserts messages
 --   take_<queue>   claims what is due
@@ -11,19 +11,6 @@
 --
 -- They run with the planner settings that their callers pin. A changed template raises the revision of this file, whose
 -- last line makes the functions of all queues anew.
-
--- Notes the queue of a domain; whoever is first makes its functions.
-create or replace function holdfast.note_command_queue(p_domain text, p_queue text)
-returns void
-language plpgsql
-as $$
-begin
-  insert into holdfast.command_queue (domain, queue) values (p_domain, p_queue) on conflict do nothing;
-  if found then
-    perform holdfast.make_queue_functions(p_queue);
-  end if;
-end
-$$;
 
 create or replace function holdfast.make_queue_functions(p_queue text)
 returns void
@@ -143,5 +130,19 @@ begin
   execute format('create or replace function %s%I(%s) language plpgsql as %L', 'holdfast.', p_name, p_arguments, p_body);
 end
 $$;
+
+create or replace function holdfast.make_functions_of_new_queue()
+returns trigger
+language plpgsql
+as $$
+begin
+  perform holdfast.make_queue_functions(new.queue);
+  return null;
+end
+$$;
+
+create or replace trigger command_queue_has_functions
+after insert on holdfast.command_queue
+for each row execute function holdfast.make_functions_of_new_queue();
 
 select holdfast.make_queue_functions(queue) from holdfast.command_queue;

@@ -1,11 +1,11 @@
 -- revision: 2
 -- after: command-queues
 --
--- Sending commands. PGMQ's tables have a name per queue, so the statements on them are built here, by the name of the
--- queue and nothing else; they are kept small, because what is built is planned anew on every call. Everything else is
--- static, with its planner settings pinned (see ARCHITECTURE.md). Commands are looked up by their id; the domain is
--- compared as `domain || ''`, which no index serves: a plan that was made while the table was empty would otherwise read
--- all commands of the domain for each one, and be kept.
+-- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
+-- command-queues.sql) and rare ones are built by the name of the queue. Everything else is static, with its planner
+-- settings pinned (see ARCHITECTURE.md). Commands are looked up by their id; the domain is compared as `domain || ''`,
+-- which no index serves: a plan that was made while the table was empty would otherwise read all commands of the domain
+-- for each one, and be kept.
 
 -- The schema of this installation, quoted, for statements that are built.
 create or replace function holdfast.own_schema()

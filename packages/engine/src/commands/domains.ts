@@ -47,5 +47,5 @@ export function createDomains(db: Database): Domains {
 
 const noteStatement = {
   name: 'commands.note-queue',
-  text: 'select holdfast.note_command_queue($1, $2)',
+  text: 'insert into holdfast.command_queue (domain, queue) values ($1, $2) on conflict do nothing',
 }
