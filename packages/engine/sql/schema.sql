@@ -1442,6 +1442,7 @@ declare
   v_queue text;
   v_domain text;
   v_rows jsonb;
+  v_plain boolean;
   v_gone text[];
   v_batches uuid[];
   v_sequence regclass;
@@ -1455,20 +1456,8 @@ declare
   v_members uuid[];
   v_member_of uuid[];
 begin
-  -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
-  v_batches := array(
-    select batch_id
-    from holdfast.batch
-    where batch_id = any (array(
-      select (it ->> 'batch_id')::uuid
-      from jsonb_array_elements(request) as part, jsonb_array_elements(part -> 'commands') as it
-      where it ->> 'batch_id' is not null
-    )) and not sealed
-    order by batch_id
-    for key share
-  );
-  for v_queue, v_domain, v_rows in
-    select part ->> 'queue', part ->> 'domain', part -> 'commands'
+  for v_queue, v_domain, v_rows, v_plain in
+    select part ->> 'queue', part ->> 'domain', part -> 'commands', coalesce((part -> 'plain')::boolean, false)
     from jsonb_array_elements(request) as part
     order by 1, 2
   loop
@@ -1478,11 +1467,23 @@ begin
       continue;
     end if;
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
-    v_gone := array(
-      select distinct it ->> 'reply_to'
-      from jsonb_array_elements(v_rows) as it
-      where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
-    );
+    if not v_plain then
+      -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+      v_batches := array(
+        select batch_id
+        from holdfast.batch
+        where batch_id = any (array(
+          select (it ->> 'batch_id')::uuid from jsonb_array_elements(v_rows) as it where it ->> 'batch_id' is not null
+        )) and not sealed
+        order by batch_id
+        for key share
+      );
+      v_gone := array(
+        select distinct it ->> 'reply_to'
+        from jsonb_array_elements(v_rows) as it
+        where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+      );
+    end if;
     -- Most that are sent together are of one type, and their audits say the same.
     v_type := v_rows -> 0 ->> 'type';
     v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);
@@ -1698,14 +1699,13 @@ AS $function$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
   v_now bigint := extract(epoch from clock_timestamp()) * 1000;
-  v_sequence regclass;
-  v_last bigint;
+  -- By its name and by assignments: a query for each would cost an idle sender more than the notification.
+  v_sequence regclass := ('holdfast.wake_' || v_bucket)::regclass;
+  v_last bigint := pg_sequence_last_value(v_sequence);
 begin
-  select last_wake into strict v_sequence from holdfast.wake_bucket where bucket = v_bucket;
-  v_last := pg_sequence_last_value(v_sequence);
   -- The distance counts in both directions: a clock that was set back must not silence wake-ups until it catches up.
   if v_last is null or abs(v_now - v_last) >= 5 then
-    perform setval(v_sequence, v_now);
+    v_last := setval(v_sequence, v_now);
     perform pg_notify(holdfast.wake_channel(), v_bucket::text);
   end if;
 end
@@ -1726,7 +1726,7 @@ CREATE OR REPLACE FUNCTION holdfast.wake_channel()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 AS $function$
-  select 'holdfast_' || tableoid from holdfast.clock
+  select 'holdfast_' || 'holdfast.clock'::regclass::oid
 $function$
 ;
 

@@ -16,10 +16,10 @@ as $$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
 $$;
 
--- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one statement (C-01).
+-- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one call (C-01).
 -- Only inserts, so it may run inside anybody's transaction (K-15). The request is a list of domains, each with its queue
--- and its commands. Answers a row for each that was not sent: 'duplicate', or what is wrong with it; nothing was written
--- for those.
+-- and its commands, and `plain` where none of them has a batch or a reply queue to be looked up. Answers a row for each
+-- that was not sent: 'duplicate', or what is wrong with it; nothing was written for those.
 create or replace function holdfast.send_commands(request jsonb)
 returns table (in_domain text, id uuid, outcome text)
 language plpgsql
@@ -35,6 +35,7 @@ declare
   v_queue text;
   v_domain text;
   v_rows jsonb;
+  v_plain boolean;
   v_gone text[];
   v_batches uuid[];
   v_sequence regclass;
@@ -48,20 +49,8 @@ declare
   v_members uuid[];
   v_member_of uuid[];
 begin
-  -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
-  v_batches := array(
-    select batch_id
-    from holdfast.batch
-    where batch_id = any (array(
-      select (it ->> 'batch_id')::uuid
-      from jsonb_array_elements(request) as part, jsonb_array_elements(part -> 'commands') as it
-      where it ->> 'batch_id' is not null
-    )) and not sealed
-    order by batch_id
-    for key share
-  );
-  for v_queue, v_domain, v_rows in
-    select part ->> 'queue', part ->> 'domain', part -> 'commands'
+  for v_queue, v_domain, v_rows, v_plain in
+    select part ->> 'queue', part ->> 'domain', part -> 'commands', coalesce((part -> 'plain')::boolean, false)
     from jsonb_array_elements(request) as part
     order by 1, 2
   loop
@@ -71,11 +60,23 @@ begin
       continue;
     end if;
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
-    v_gone := array(
-      select distinct it ->> 'reply_to'
-      from jsonb_array_elements(v_rows) as it
-      where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
-    );
+    if not v_plain then
+      -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+      v_batches := array(
+        select batch_id
+        from holdfast.batch
+        where batch_id = any (array(
+          select (it ->> 'batch_id')::uuid from jsonb_array_elements(v_rows) as it where it ->> 'batch_id' is not null
+        )) and not sealed
+        order by batch_id
+        for key share
+      );
+      v_gone := array(
+        select distinct it ->> 'reply_to'
+        from jsonb_array_elements(v_rows) as it
+        where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+      );
+    end if;
     -- Most that are sent together are of one type, and their audits say the same.
     v_type := v_rows -> 0 ->> 'type';
     v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);

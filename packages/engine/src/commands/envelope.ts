@@ -13,6 +13,8 @@ export interface Envelope {
   readonly domain: string
   readonly queue: string
   readonly ignoreDuplicate: boolean
+  /** Belongs to no batch and is not replied to: nothing has to be looked up for it. */
+  readonly plain: boolean
   readonly json: string
 }
 
@@ -81,7 +83,8 @@ function seal(
   }
   // The data is JSON already; it is put in rather than parsed and written again.
   const json = `${JSON.stringify(request).slice(0, -1)},"data":${encoded.json}}`
-  return { commandId, domain, queue, ignoreDuplicate: ifExists === 'ignore', json }
+  const plain = request.batch_id === undefined && request.reply_to === undefined
+  return { commandId, domain, queue, ignoreDuplicate: ifExists === 'ignore', plain, json }
 }
 
 function dueOf(where: string, { delay, runAt }: SendOptions): { delay_ms?: number; run_at?: string } {
