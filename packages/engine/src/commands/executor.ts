@@ -147,9 +147,7 @@ export function createExecutor(options: ExecutorOptions) {
 
   function checkResult(handler: RegisteredHandler | undefined, result: unknown): unknown {
     const { resultSchema, type } = handler?.definition ?? {}
-    return orPermanent('INVALID_RESULT', () =>
-      parseWith(resultSchema, result, `the result of ${domain}/${type}`),
-    )
+    return orPermanent('INVALID_RESULT', () => parseWith(resultSchema, result, `the result of ${domain}/${type}`))
   }
 
   function completed(result: unknown): AttemptEnd {
