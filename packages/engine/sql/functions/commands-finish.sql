@@ -1,5 +1,5 @@
--- revision: 1
--- after: commands-send
+-- revision: 2
+-- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
 
@@ -19,13 +19,13 @@ set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
+  v_first_attempt constant jsonb := '{"attempt": 1}';
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
   v_ids bigint[];
   v_reads int[];
-  v_all_completed boolean;
+  v_done boolean[];
   v_mine bigint[];
-  v_ended bigint[];
   v_troubled bigint[];
   v_retried bigint[];
   v_retry_at timestamptz[];
@@ -33,20 +33,13 @@ declare
   v_applied int;
   v_batches boolean;
 begin
-  select array_agg((it ->> 'msg_id')::bigint), array_agg((it ->> 'read_ct')::int), bool_and(it ->> 'outcome' = 'COMPLETED')
-  into v_ids, v_reads, v_all_completed
+  select
+    array_agg((it ->> 'msg_id')::bigint),
+    array_agg((it ->> 'read_ct')::int),
+    array_agg(it ->> 'outcome' in ('COMPLETED', 'FAILED'))
+  into v_ids, v_reads, v_done
   from jsonb_array_elements(writes) as it;
-  execute format(
-    $query$
-    select coalesce(array_agg(free.msg_id), '{}')
-    from unnest($1, $2) as asked (msg_id, read_ct),
-    lateral (
-      select msg_id from pgmq.%I as q
-      where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
-      for update skip locked
-    ) free
-    $query$, v_table
-  ) into v_mine using v_ids, v_reads;
+  execute format('select %s%I($1, $2, $3)', 'holdfast.', 'end_' || p_queue) into v_mine using v_ids, v_reads, v_done;
   if cardinality(v_mine) < jsonb_array_length(writes) then
     select coalesce(jsonb_agg(it), '[]') into v_writes
     from jsonb_array_elements(writes) as it
@@ -54,19 +47,13 @@ begin
   end if;
 
   if jsonb_array_length(v_writes) > 0 then
-    if v_all_completed then
-      v_ended := v_mine;
-    else
+    if false = any (v_done) then
       select
-        array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' in ('COMPLETED', 'FAILED')),
         array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'TSQ'),
         array_agg((it ->> 'msg_id')::bigint) filter (where it ->> 'outcome' = 'RETRY'),
         array_agg(v_now + (it ->> 'delay_ms')::float8 * interval '1 ms') filter (where it ->> 'outcome' = 'RETRY')
-      into v_ended, v_troubled, v_retried, v_retry_at
+      into v_troubled, v_retried, v_retry_at
       from jsonb_array_elements(v_writes) as it;
-    end if;
-    if v_ended is not null then
-      execute format('delete from pgmq.%I where msg_id = any ($1)', v_table) using v_ended;
     end if;
     if v_troubled is not null then
       perform pgmq.archive(p_queue, v_troubled);
@@ -117,40 +104,15 @@ begin
         'commands',
         case outcome when 'RETRY' then 'RETRY_SCHEDULED' when 'TSQ' then 'MOVED_TO_TSQ' else outcome end,
         command_id,
-        case when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+        case
+          when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'delay_ms', delay_ms
           ))
         end
       from changed
-    ),
-    troubled as (
-      insert into holdfast.command_trouble (
-        command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
-      )
-      select command_id, p_domain, type, v_now, error_kind, error_code, error_message, fingerprint, batch_id
-      from changed
-      where outcome = 'TSQ'
-    ),
-    left_batch as (
-      delete from holdfast.batch_open
-      using changed
-      where batch_open.batch_id = changed.batch_id
-        and batch_open.command_id = changed.command_id
-        and batch_open.domain = p_domain
-        and changed.outcome in ('COMPLETED', 'FAILED')
-    ),
-    tallied as (
-      insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
-      select
-        batch_id,
-        count(*) filter (where outcome = 'COMPLETED'),
-        count(*) filter (where outcome = 'FAILED'),
-        v_now
-      from changed
-      where batch_id is not null and outcome <> 'RETRY'
-      group by batch_id
     )
     select
       count(*),
@@ -175,11 +137,14 @@ begin
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
       where command.last_write is distinct from (it ->> 'token')::uuid;
     end if;
-    if v_replies is not null then
-      perform holdfast.send_replies(v_replies);
+    if v_troubled is not null then
+      perform holdfast.note_trouble(p_domain, v_now, v_writes);
     end if;
     if v_batches then
-      perform holdfast.wake('batches');
+      perform holdfast.leave_batches(p_domain, v_now, v_writes);
+    end if;
+    if v_replies is not null then
+      perform holdfast.send_replies(v_replies);
     end if;
   end if;
 
@@ -187,6 +152,56 @@ begin
     return array_fill(0, array[v_applied]);
   end if;
   return holdfast.finish_answers(v_table, p_domain, writes, v_mine);
+end
+$$;
+
+-- What is in troubleshooting from now on. Which of the writes were applied is told by their tokens, here and below.
+create or replace function holdfast.note_trouble(p_domain text, p_now timestamptz, writes jsonb)
+returns void
+language plpgsql
+as $$
+begin
+  insert into holdfast.command_trouble (
+    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+  )
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  from jsonb_array_elements(writes) as it
+  join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+  where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
+end
+$$;
+
+-- What has ended leaves its batch, and whoever closes batches is told to look.
+create or replace function holdfast.leave_batches(p_domain text, p_now timestamptz, writes jsonb)
+returns void
+language plpgsql
+as $$
+begin
+  with ended as (
+    select command.command_id, command.batch_id, it ->> 'outcome' as outcome
+    from jsonb_array_elements(writes) as it
+    join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    where command.batch_id is not null
+      and it ->> 'outcome' <> 'RETRY'
+      and command.last_write = (it ->> 'token')::uuid
+  ),
+  left_batch as (
+    delete from holdfast.batch_open
+    using ended
+    where batch_open.batch_id = ended.batch_id
+      and batch_open.command_id = ended.command_id
+      and batch_open.domain = p_domain
+      and ended.outcome <> 'TSQ'
+  )
+  insert into holdfast.batch_tally (batch_id, completed, failed, due_at)
+  select
+    batch_id,
+    count(*) filter (where outcome = 'COMPLETED'),
+    count(*) filter (where outcome = 'FAILED'),
+    p_now
+  from ended
+  group by batch_id;
+  perform holdfast.wake('batches');
 end
 $$;
 

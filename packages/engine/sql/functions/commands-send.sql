@@ -1,11 +1,11 @@
--- revision: 1
--- after: kernel
+-- revision: 2
+-- after: command-queues
 --
--- Sending commands. PGMQ's tables have a name per queue, so the statements on them are built here, by the name of the
--- queue and nothing else; they are kept small, because what is built is planned anew on every call. Everything else is
--- static, with its planner settings pinned (see ARCHITECTURE.md). Commands are looked up by their id; the domain is
--- compared as `domain || ''`, which no index serves: a plan that was made while the table was empty would otherwise read
--- all commands of the domain for each one, and be kept.
+-- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
+-- command-queues.sql) and rare ones are built by the name of the queue. Everything else is static, with its planner
+-- settings pinned (see ARCHITECTURE.md). Commands are looked up by their id; the domain is compared as `domain || ''`,
+-- which no index serves: a plan that was made while the table was empty would otherwise read all commands of the domain
+-- for each one, and be kept.
 
 -- The schema of this installation, quoted, for statements that are built.
 create or replace function holdfast.own_schema()
@@ -16,10 +16,10 @@ as $$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
 $$;
 
--- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one statement (C-01).
+-- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one call (C-01).
 -- Only inserts, so it may run inside anybody's transaction (K-15). The request is a list of domains, each with its queue
--- and its commands. Answers a row for each that was not sent: 'duplicate', or what is wrong with it; nothing was written
--- for those.
+-- and its commands, and `plain` where none of them has a batch or a reply queue to be looked up. Answers a row for each
+-- that was not sent: 'duplicate', or what is wrong with it; nothing was written for those.
 create or replace function holdfast.send_commands(request jsonb)
 returns table (in_domain text, id uuid, outcome text)
 language plpgsql
@@ -35,29 +35,22 @@ declare
   v_queue text;
   v_domain text;
   v_rows jsonb;
+  v_plain boolean;
   v_gone text[];
   v_batches uuid[];
   v_sequence regclass;
+  v_type text;
+  v_detail jsonb;
   v_sent int;
   v_ids bigint[];
   v_visible timestamptz[];
   v_messages jsonb[];
   v_headers jsonb[];
+  v_members uuid[];
+  v_member_of uuid[];
 begin
-  -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
-  v_batches := array(
-    select batch_id
-    from holdfast.batch
-    where batch_id = any (array(
-      select (it ->> 'batch_id')::uuid
-      from jsonb_array_elements(request) as part, jsonb_array_elements(part -> 'commands') as it
-      where it ->> 'batch_id' is not null
-    )) and not sealed
-    order by batch_id
-    for key share
-  );
-  for v_queue, v_domain, v_rows in
-    select part ->> 'queue', part ->> 'domain', part -> 'commands'
+  for v_queue, v_domain, v_rows, v_plain in
+    select part ->> 'queue', part ->> 'domain', part -> 'commands', coalesce((part -> 'plain')::boolean, false)
     from jsonb_array_elements(request) as part
     order by 1, 2
   loop
@@ -67,11 +60,26 @@ begin
       continue;
     end if;
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
-    v_gone := array(
-      select distinct it ->> 'reply_to'
-      from jsonb_array_elements(v_rows) as it
-      where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
-    );
+    if not v_plain then
+      -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+      v_batches := array(
+        select batch_id
+        from holdfast.batch
+        where batch_id = any (array(
+          select (it ->> 'batch_id')::uuid from jsonb_array_elements(v_rows) as it where it ->> 'batch_id' is not null
+        )) and not sealed
+        order by batch_id
+        for key share
+      );
+      v_gone := array(
+        select distinct it ->> 'reply_to'
+        from jsonb_array_elements(v_rows) as it
+        where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+      );
+    end if;
+    -- Most that are sent together are of one type, and their audits say the same.
+    v_type := v_rows -> 0 ->> 'type';
+    v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
@@ -101,36 +109,29 @@ begin
     ),
     audits as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'commands', 'SENT', command_id, jsonb_build_object('domain', v_domain, 'type', type)
+      select v_now, 'commands', 'SENT', command_id,
+        case type when v_type then v_detail else jsonb_build_object('domain', v_domain, 'type', type) end
       from sent
-    ),
-    members as (
-      insert into holdfast.batch_open (batch_id, command_id, domain)
-      select batch_id, command_id, v_domain from sent where batch_id is not null
-    ),
-    tallies as (
-      insert into holdfast.batch_tally (batch_id, added)
-      select batch_id, count(*) from sent where batch_id is not null group by batch_id
     )
     select
       count(*),
       array_agg(msg_id),
       -- Never before now: claims begin where the last one ended, and find what lies before that late.
       array_agg(greatest(run_at, v_now)),
-      array_agg(jsonb_build_object(
-        'domain', v_domain, 'command_type', type, 'command_id', command_id, 'correlation_id', correlation_id,
-        'data', data, 'reply_to', reply_to
-      )),
-      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end)
-    into v_sent, v_ids, v_visible, v_messages, v_headers
-    from sent;
-    execute format(
-      $query$
-      insert into pgmq.%I (msg_id, vt, message, headers)
-      overriding system value
-      select * from unnest($1, $2, $3, $4)
-      $query$, 'q_' || v_queue
-    ) using v_ids, v_visible, v_messages, v_headers;
+      array_agg(to_jsonb(message)),
+      array_agg(case when notes is not null then jsonb_build_object('notes', notes) end),
+      array_agg(sent.command_id) filter (where batch_id is not null),
+      array_agg(batch_id) filter (where batch_id is not null)
+    into v_sent, v_ids, v_visible, v_messages, v_headers, v_members, v_member_of
+    from sent,
+    lateral (
+      select v_domain as domain, type as command_type, command_id, correlation_id, data, reply_to
+    ) message;
+    execute format('select %s%I($1, $2, $3, $4)', 'holdfast.', 'put_' || v_queue)
+    using v_ids, v_visible, v_messages, v_headers;
+    if v_members is not null then
+      perform holdfast.join_batches(v_domain, v_members, v_member_of);
+    end if;
     if v_sent < jsonb_array_length(v_rows) then
       return query
       select v_domain, (it ->> 'command_id')::uuid, case
@@ -145,6 +146,18 @@ begin
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;
+end
+$$;
+
+create or replace function holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
+returns void
+language plpgsql
+as $$
+begin
+  insert into holdfast.batch_open (batch_id, command_id, domain)
+  select batch_id, command_id, p_domain from unnest(batches, members) as member (batch_id, command_id);
+  insert into holdfast.batch_tally (batch_id, added)
+  select batch_id, count(*) from unnest(batches) as member (batch_id) group by batch_id;
 end
 $$;
 

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 --
 -- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
 -- (an older release may still call it): a new one gets a new name.
@@ -41,7 +41,7 @@ language sql
 stable
 parallel safe
 as $$
-  select 'holdfast_' || tableoid from holdfast.clock
+  select 'holdfast_' || 'holdfast.clock'::regclass::oid
 $$;
 
 -- Wakes the idle workers of a topic when the caller's transaction commits, at most once in five milliseconds whoever
@@ -55,14 +55,13 @@ as $$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
   v_now bigint := extract(epoch from clock_timestamp()) * 1000;
-  v_sequence regclass;
-  v_last bigint;
+  -- By its name and by assignments: a query for each would cost an idle sender more than the notification.
+  v_sequence regclass := ('holdfast.wake_' || v_bucket)::regclass;
+  v_last bigint := pg_sequence_last_value(v_sequence);
 begin
-  select last_wake into strict v_sequence from holdfast.wake_bucket where bucket = v_bucket;
-  v_last := pg_sequence_last_value(v_sequence);
   -- The distance counts in both directions: a clock that was set back must not silence wake-ups until it catches up.
   if v_last is null or abs(v_now - v_last) >= 5 then
-    perform setval(v_sequence, v_now);
+    v_last := setval(v_sequence, v_now);
     perform pg_notify(holdfast.wake_channel(), v_bucket::text);
   end if;
 end

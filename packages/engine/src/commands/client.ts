@@ -10,6 +10,7 @@ import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
 import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
 import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
+import { prepareBulk } from './send-many.js'
 import type { SendOptions } from './send-options.js'
 
 /** One of many: its data and what is particular to it. */
@@ -36,7 +37,6 @@ export interface CommandClient {
 
 /** How long a sender waits for a database that does not answer. */
 const GIVE_UP_AFTER = 30_000
-const CHUNK = 1_000
 const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transaction')]
 
 export function createCommandClient(
@@ -53,16 +53,6 @@ export function createCommandClient(
     metrics,
   })
 
-  async function seal<Input>(
-    definition: CommandDefinition<Input>,
-    data: Input,
-    options: SendOptions,
-    where = `send ${definition.domain}/${definition.type}`,
-  ): Promise<Envelope> {
-    const queue = await domains.ready(definition.domain, { buildIndex: false })
-    return sealEnvelope(definition, data, options, { codec, queue, schema: db.schema, where })
-  }
-
   async function write(envelope: Envelope): Promise<SendOutcome> {
     const outcome = await sends.write(envelope)
     if (outcome !== 'queue gone') return outcome
@@ -74,7 +64,9 @@ export function createCommandClient(
 
   return {
     async send(definition, data, options = {}) {
-      const envelope = await seal(definition, data, options)
+      const queue = await domains.ready(definition.domain, { buildIndex: false })
+      const where = `send ${definition.domain}/${definition.type}`
+      const envelope = await sealEnvelope(definition, data, options, { codec, queue, schema: db.schema, where })
       const outcome = options.transaction
         ? (await sendCommands(db.inside(options.transaction), [envelope]))[0]
         : await write(envelope)
@@ -91,27 +83,22 @@ export function createCommandClient(
         })
       }
       const shared = options.batchId === undefined ? {} : { batchId: options.batchId }
-      const envelopes: Envelope[] = []
-      for (const [place, command] of commands.entries()) {
-        const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
-        checkOptions(where, command, ONE_OF_MANY)
-        const { data, ...own } = { ...command, ...shared }
-        envelopes.push(await seal(definition, data, own, where))
-      }
-      refuseRepeatedIds(envelopes)
-      const sendAll = async (tx: Parameters<typeof sendCommands>[0]) => {
-        for (let from = 0; from < envelopes.length; from += CHUNK) {
-          const chunk = envelopes.slice(from, from + CHUNK)
-          const outcomes = await sendCommands(tx, chunk)
-          for (const [place, envelope] of chunk.entries()) {
-            checkOutcome(envelope, outcomes[place], { ...commands[from + place], ...shared })
-          }
-        }
-      }
+      const queue = await domains.ready(definition.domain, { buildIndex: false })
+      const bulk = await prepareBulk({
+        count: commands.length,
+        seal(place) {
+          const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
+          const command = commands[place]
+          checkOptions(where, command, ONE_OF_MANY)
+          const { data, ...own } = { ...command, ...shared }
+          return sealEnvelope(definition, data, own, { codec, queue, schema: db.schema, where })
+        },
+        check: (place, envelope, outcome) => checkOutcome(envelope, outcome, { ...commands[place], ...shared }),
+      })
       await (options.transaction
-        ? withinSavepoint(options.transaction, () => sendAll(db.inside(options.transaction as Queryable)))
-        : db.transaction(sendAll, { retry: true }))
-      return envelopes.map((envelope) => envelope.commandId)
+        ? withinSavepoint(options.transaction, () => bulk.send(db.inside(options.transaction as Queryable)))
+        : db.transaction((tx) => bulk.send(tx), { retry: true }))
+      return bulk.ids()
     },
     close: () => sends.close(GIVE_UP_AFTER),
   }
@@ -128,14 +115,6 @@ function checkOutcome(envelope: Envelope, outcome: SendOutcome | undefined, opti
     throw new HoldfastError('HF_BATCH_CLOSED', { batchId: options.batchId ?? '', commandId })
   }
   throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
-}
-
-function refuseRepeatedIds(envelopes: readonly Envelope[]): void {
-  const seen = new Set<string>()
-  for (const { commandId, domain } of envelopes) {
-    if (seen.has(commandId)) throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
-    seen.add(commandId)
-  }
 }
 
 /** All or none also inside a transaction that goes on afterwards. */

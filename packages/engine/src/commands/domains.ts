@@ -12,15 +12,18 @@ export interface Domains {
 
 export function createDomains(db: Database): Domains {
   const known = new Map<string, Promise<unknown>>()
-  /** With their index; a sender that asks for less must not ask the database again, for it may hold the last connection. */
+  /** Noted, with or without their index: enough for a sender, which must not ask again; it may hold the last connection. */
+  const usable = new Map<string, string>()
+  /** With their index. */
   const complete = new Set<string>()
   const queueOf = (domain: string) => commandQueueFor(db.schema, domain)
 
   return {
     queueOf,
     async ready(domain, { buildIndex = true } = {}) {
+      const before = usable.get(domain)
+      if (before !== undefined && (!buildIndex || complete.has(domain))) return before
       const queue = queueOf(domain)
-      if (complete.has(domain)) return queue
       await ensureCommandQueue(db, queue, { buildIndex })
       const noted = known.get(domain) ?? db.run(noteStatement, [domain, queue])
       known.set(domain, noted)
@@ -29,11 +32,13 @@ export function createDomains(db: Database): Domains {
         known.delete(domain)
         throw error
       })
+      usable.set(domain, queue)
       if (buildIndex) complete.add(domain)
       return queue
     },
     forget(domain) {
       complete.delete(domain)
+      usable.delete(domain)
       known.delete(domain)
       forgetQueue(db, queueOf(domain))
     },

@@ -73,23 +73,28 @@ export function createExecutor(options: ExecutorOptions) {
   }
 
   /** What we sent ourselves was parsed when it entered; what comes from elsewhere is parsed here. */
-  async function decode(command: ReceivedCommand, { definition }: RegisteredHandler): Promise<unknown> {
-    try {
+  function decode(command: ReceivedCommand, { definition }: RegisteredHandler): unknown {
+    return orPermanent('INVALID_DATA', () => {
       const data = codec.decode({ json: command.data, notes: command.notes })
       return command.version === definition.version
         ? data
-        : await parseWith(definition.dataSchema, data, `receive ${domain}/${command.type}`)
-    } catch (error) {
-      throw new PermanentError(error instanceof Error ? error.message : String(error), {
-        code: 'INVALID_DATA',
-        cause: error,
-      })
-    }
+        : parseWith(definition.dataSchema, data, `receive ${domain}/${command.type}`)
+    })
   }
 
-  async function run(call: CommandCall, { definition, handle }: RegisteredHandler, data: unknown): Promise<unknown> {
-    const timeoutMs = definition.timeoutMs ?? options.timeoutMs
-    if (timeoutMs === undefined) return handle(data, contextOf(call, undefined))
+  function run(call: CommandCall, handler: RegisteredHandler, data: unknown): unknown {
+    const timeoutMs = handler.definition.timeoutMs ?? options.timeoutMs
+    return timeoutMs === undefined
+      ? handler.handle(data, contextOf(call, undefined))
+      : runWithin(timeoutMs, call, handler, data)
+  }
+
+  async function runWithin(
+    timeoutMs: number,
+    call: CommandCall,
+    { handle }: RegisteredHandler,
+    data: unknown,
+  ): Promise<unknown> {
     const limit = startTimeLimit(timeoutMs)
     try {
       return await Promise.race([handle(data, contextOf(call, limit.signal)), limit.over])
@@ -140,19 +145,9 @@ export function createExecutor(options: ExecutorOptions) {
     return value as T
   }
 
-  async function checkResult(handler: RegisteredHandler | undefined, result: unknown): Promise<unknown> {
-    try {
-      return await parseWith(
-        handler?.definition.resultSchema,
-        result,
-        `the result of ${domain}/${handler?.definition.type}`,
-      )
-    } catch (error) {
-      throw new PermanentError(error instanceof Error ? error.message : String(error), {
-        code: 'INVALID_RESULT',
-        cause: error,
-      })
-    }
+  function checkResult(handler: RegisteredHandler | undefined, result: unknown): unknown {
+    const { resultSchema, type } = handler?.definition ?? {}
+    return orPermanent('INVALID_RESULT', () => parseWith(resultSchema, result, `the result of ${domain}/${type}`))
   }
 
   function completed(result: unknown): AttemptEnd {
@@ -177,8 +172,23 @@ export function createExecutor(options: ExecutorOptions) {
     return { ...decision, failure: { kind, code, message, fingerprint } }
   }
 
-  async function record(call: CommandCall, end: AttemptEnd): Promise<void> {
-    await finishes.write(writeOf(call, end))
+  function record(call: CommandCall, end: AttemptEnd): Promise<void> {
+    return finishes.write(writeOf(call, end))
+  }
+}
+
+/** What data or a schema throws is not mended by trying again. A promise comes back only from asynchronous schemas. */
+function orPermanent(code: string, parse: () => unknown): unknown {
+  const permanent = (error: unknown) =>
+    new PermanentError(error instanceof Error ? error.message : String(error), { code, cause: error })
+  try {
+    const parsed = parse()
+    if (!(parsed instanceof Promise)) return parsed
+    return parsed.catch((error: unknown) => {
+      throw permanent(error)
+    })
+  } catch (error) {
+    throw permanent(error)
   }
 }
 

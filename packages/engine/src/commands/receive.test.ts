@@ -35,7 +35,7 @@ const queueLength = async (domain: string, kind: 'q' | 'a' = 'q') =>
 const empty = (domain: string) => waitFor('the queue is empty', async () => (await queueLength(domain)) === 0)
 const sweep = () => commandChores.command_sweep?.(bus.db)
 
-test('WK-1 WK-3 WK-4 a worker reads its own queue, calls the handler with command and context, and deletes the message', async () => {
+test('C-15 WK-1 WK-3 WK-4 a worker reads its own queue, calls the handler with command and context, and deletes the message', async () => {
   const Do = defineCommand('wk', 'Do', { data: z.object({ amount: z.number() }) })
   const Elsewhere = defineCommand('wk-other', 'Do', { data: z.object({ amount: z.number() }) })
   let seen: { data: unknown; ctx: CommandContext } | undefined

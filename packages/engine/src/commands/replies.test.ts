@@ -25,7 +25,7 @@ const replies = async (queue: string) => {
 const troubled = (domain: string, count = 1) =>
   waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain })) === count)
 
-test('WK-8 C-10 success is replied with the result, once and finally', async () => {
+test('C-15 WK-8 C-10 success is replied with the result, once and finally', async () => {
   const Do = defineCommand('replying', 'Do')
   await bus.work(Do, (data) => ({ doubled: Number(data) * 2 }))
   const replyTo = await replyQueue('replying')
@@ -46,7 +46,7 @@ test('C-10 a result of null is there, and what was not asked for is left out', a
   expect(await replies(replyTo)).toEqual([{ command_id: id, outcome: 'SUCCESS', final: true, result: null }])
 })
 
-test('WK-8 without replyTo nobody is told', async () => {
+test('C-15 WK-8 without replyTo nobody is told', async () => {
   const Do = defineCommand('silent', 'Do')
   await bus.work(Do, () => null)
   const replyTo = await replyQueue('silent')

@@ -22,7 +22,7 @@ const waiting = (domain: string) =>
     `select read_ct, (extract(epoch from vt - holdfast.now()) * 1000)::float8 as ms from pgmq."q_${domain}__commands"`,
   )
 
-test('WK-5 a transient error is retried after the delay of the policy, and audited', async () => {
+test('C-15 WK-5 a transient error is retried after the delay of the policy, and audited', async () => {
   const Do = define('transient')
   const attempts: number[] = []
   await bus.work(Do, (_, ctx) => {
@@ -66,7 +66,7 @@ test('C-09 the message is hidden exactly for the delay', async () => {
   expect(row?.exact).toBe(true)
 })
 
-test('WK-7 used-up attempts move it to troubleshooting, and archive its message', async () => {
+test('C-15 WK-7 used-up attempts move it to troubleshooting, and archive its message', async () => {
   const Do = define('used-up')
   let calls = 0
   await bus.work(
@@ -90,7 +90,7 @@ test('WK-7 used-up attempts move it to troubleshooting, and archive its message'
   expect(archived).toMatchObject([{ message: { command_id: id } }])
 })
 
-test('WK-6 a permanent error moves it to troubleshooting at once', async () => {
+test('C-15 WK-6 a permanent error moves it to troubleshooting at once', async () => {
   const Do = define('permanent')
   await bus.work(Do, () => {
     throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })

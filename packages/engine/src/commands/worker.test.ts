@@ -28,7 +28,7 @@ function gated() {
   return { handler, seen, open: () => open() }
 }
 
-test.each([1, 7])('WK-2 no more than %i handlers of a worker run at once', async (concurrency) => {
+test.each([1, 7])('C-15 WK-2 no more than %i handlers of a worker run at once', async (concurrency) => {
   const Do = defineCommand(`limited-${concurrency}`, 'Do')
   const seen = { running: 0, most: 0, ended: 0 }
   await bus.hf.sendMany(Do, items(60))
@@ -59,7 +59,7 @@ test('C-05 the concurrency is 4 unless given', async () => {
   expect(seen.most).toBe(4)
 })
 
-test('WK-10 inFlightCount is the number of handlers that run', async () => {
+test('C-15 WK-10 inFlightCount is the number of handlers that run', async () => {
   const Do = defineCommand('counted', 'Do')
   const { handler, seen, open } = gated()
   const worker = await bus.work(Do, handler, { concurrency: 10 })
@@ -72,7 +72,7 @@ test('WK-10 inFlightCount is the number of handlers that run', async () => {
   await waitFor('nobody runs', () => worker.inFlightCount === 0)
 })
 
-test('WK-9 stop waits for what runs, claims nothing more, and is not running while it stops', async () => {
+test('C-15 WK-9 stop waits for what runs, claims nothing more, and is not running while it stops', async () => {
   const Do = defineCommand('draining', 'Do')
   const { handler, seen, open } = gated()
   const ids = await bus.hf.sendMany(Do, items(6))
@@ -137,7 +137,7 @@ test('C-05 stopNow aborts what runs and waits for nobody', async () => {
   expect(reason).toMatchObject({ code: 'HF_STOPPED' })
 })
 
-test('WK-11 a thousand handlers run at once', async () => {
+test('C-15 WK-11 a thousand handlers run at once', async () => {
   const Do = defineCommand('thousand', 'Do')
   const { handler, seen, open } = gated()
   await bus.hf.sendMany(Do, items(1_000))

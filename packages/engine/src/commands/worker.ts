@@ -57,6 +57,8 @@ export function createCommandWorker(
         return { failed: new HoldfastError('HF_LEASE_LOST', { id: commandId, epoch: String(attempt) }) }
       })
     },
+    // Two flushes of 250 cost PostgreSQL a tenth more than one of 500, and end no sooner.
+    secondLaneFrom: 500,
     logger,
     metrics,
   })

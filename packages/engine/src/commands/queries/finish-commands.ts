@@ -40,14 +40,16 @@ export async function finishCommands(
 }
 
 function toJson({ messageId, attempt, commandId, token, end }: FinishWrite): string {
-  const row = { msg_id: messageId, read_ct: attempt, command_id: commandId, token, outcome: end.outcome }
+  // Written by hand, because there is one for every command: ids and numbers need no escaping.
+  const head = `{"msg_id":${messageId},"read_ct":${attempt},"command_id":"${commandId}","token":"${token}"`
   if (end.outcome === 'COMPLETED') {
-    // The result is JSON already.
-    return `${JSON.stringify({ ...row, result_notes: end.notes }).slice(0, -1)},"result":${end.json}}`
+    const notes = end.notes === null ? '' : `,"result_notes":${JSON.stringify(end.notes)}`
+    return `${head},"outcome":"COMPLETED"${notes},"result":${end.json}}`
   }
   const { kind, code, message, fingerprint } = end.failure
   const error = { error_kind: kind, error_code: code, error_message: message, fingerprint }
-  return JSON.stringify({ ...row, ...error, ...(end.outcome === 'RETRY' ? { delay_ms: end.delayMs } : {}) })
+  const delay = end.outcome === 'RETRY' ? { delay_ms: end.delayMs } : {}
+  return `${head},${JSON.stringify({ outcome: end.outcome, ...error, ...delay }).slice(1)}`
 }
 
 const statement = {

@@ -25,15 +25,25 @@ interface RefusedRow {
   readonly outcome: SendOutcome
 }
 
+interface Part {
+  readonly queue: string
+  readonly commands: string[]
+  plain: boolean
+}
+
 /** One part per domain; the commands are JSON already. */
 function requestOf(envelopes: readonly Envelope[]): string {
-  const parts = new Map<string, { readonly head: string; readonly commands: string[] }>()
-  for (const { domain, queue, json } of envelopes) {
-    const part = parts.get(domain) ?? { head: JSON.stringify({ queue, domain }).slice(0, -1), commands: [] }
+  const parts = new Map<string, Part>()
+  for (const { domain, queue, plain, json } of envelopes) {
+    const part = parts.get(domain) ?? { queue, commands: [], plain: true }
     part.commands.push(json)
+    part.plain &&= plain
     parts.set(domain, part)
   }
-  return `[${[...parts.values()].map(({ head, commands }) => `${head},"commands":[${commands.join(',')}]}`).join(',')}]`
+  return `[${Array.from(parts, ([domain, { queue, plain, commands }]) => {
+    const head = JSON.stringify({ queue, domain, plain }).slice(0, -1)
+    return `${head},"commands":[${commands.join(',')}]}`
+  }).join(',')}]`
 }
 
 const sendStatement = {

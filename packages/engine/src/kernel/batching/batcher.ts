@@ -16,6 +16,8 @@ export interface BatcherOptions<Write, Result> {
   /** Give a caller an error after so long without a database; without it, writes wait for as long as it takes. */
   readonly giveUpAfter?: number
   readonly maxBatch?: number
+  /** A second flush starts beside the first only when more writes wait (100): below that, one larger flush is cheaper. */
+  readonly secondLaneFrom?: number
   readonly logger?: Logger
   readonly metrics?: Metrics
 }
@@ -29,8 +31,6 @@ export interface Batcher<Write, Result> {
   close(timeout?: number): Promise<void>
 }
 
-/** A second flush starts beside the first only when this many writes wait: below that, one larger flush is cheaper. */
-const SECOND_LANE_FROM = 100
 const LANES = 2
 
 /**
@@ -42,7 +42,8 @@ const LANES = 2
  * await finishes.write({ id, epoch, token: newId(), result })
  */
 export function createBatcher<Write, Result>(options: BatcherOptions<Write, Result>): Batcher<Write, Result> {
-  const { name, key, giveUpAfter, maxBatch = 1000, logger = silentLogger, metrics = noMetrics } = options
+  const { name, key, giveUpAfter, maxBatch = 1000, secondLaneFrom = 100 } = options
+  const { logger = silentLogger, metrics = noMetrics } = options
   const ready: Pending<Write, Result>[] = []
   /** Keys that are queued, in flight or held, each with the later writes that wait behind it, if there are any. */
   const behind = new Map<string, Pending<Write, Result>[] | undefined>()
@@ -85,7 +86,7 @@ export function createBatcher<Write, Result>(options: BatcherOptions<Write, Resu
   }
 
   function startLanes(): void {
-    const wanted = ready.length > SECOND_LANE_FROM ? LANES : 1
+    const wanted = ready.length > secondLaneFrom ? LANES : 1
     for (let free = wanted - lanes; free > 0 && ready.length > 0; free -= 1) {
       startLane(ready.splice(0, Math.min(Math.ceil(ready.length / free), maxBatch)))
     }

@@ -73,3 +73,17 @@ test('K-03 a long chore keeps its lease, and one that is given back is due at on
   expect(await source.oldestDueSeconds()).toBeGreaterThanOrEqual(0)
   expect((await source.claim(request)).items).toHaveLength(1)
 })
+
+test('K-03 giving back a chore whose row somebody holds waits for nobody', async () => {
+  await moveClock(db, 25 * 3_600_000)
+  const source = choreSource(db, kernelChores)
+  const lanes = [{ type: 'audit_partitions', from: null }]
+  const request = { worker: 'w', limit: 5, leaseMs: 60_000, lanes, spareLeased: false, ceilingMs: 60_000 }
+  const { items } = await source.claim(request)
+  expect(items).toHaveLength(1)
+  await db.transaction(async (holder) => {
+    await holder.query("select from holdfast.chore where name = 'audit_partitions' for update")
+    await source.release(items)
+  })
+  expect(await source.oldestDueSeconds()).toBeNull()
+})

@@ -106,10 +106,20 @@ const extendStatement = {
 const releaseStatement = {
   name: 'chores.release',
   text: `
+    with free as (
+      select name
+      from holdfast.chore
+      where name = any ($1::text[])
+      order by name
+      for no key update skip locked
+    )
     update holdfast.chore
     set due_at = holdfast.now(), leased_by = null, leased_at = null
     from unnest($1::text[], $2::int[]) as asked (name, epoch)
-    where chore.name = asked.name and chore.lease_epoch = asked.epoch and chore.leased_at is not null`,
+    where chore.name = asked.name
+      and chore.lease_epoch = asked.epoch
+      and chore.leased_at is not null
+      and chore.name in (select name from free)`,
 }
 
 const finishStatement = {

@@ -1,0 +1,148 @@
+-- revision: 1
+-- after: kernel
+--
+-- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
+-- time is parsed and planned anew on every call, which takes longer than running it. So each queue of commands has
+-- three small functions of its own, made by a trigger when the queue is noted, whose plans every connection keeps:
+--
+--   put_<queue>    inserts messages
+--   take_<queue>   claims what is due
+--   end_<queue>    locks the messages of attempts that have ended, behind their fence, and deletes those that are done
+--
+-- They run with the planner settings that their callers pin. A changed template raises the revision of this file, whose
+-- last line makes the functions of all queues anew.
+
+create or replace function holdfast.make_queue_functions(p_queue text)
+returns void
+language plpgsql
+as $$
+begin
+  perform holdfast.make_queue_function(
+    'put_' || p_queue,
+    'ids bigint[], visible timestamptz[], messages jsonb[], headers jsonb[], out inserted int',
+    format(
+      $body$
+      begin
+        insert into pgmq.%1$I (msg_id, vt, message, headers)
+        overriding system value
+        select * from unnest(ids, visible, messages, headers);
+        get diagnostics inserted = row_count;
+      end
+      $body$, 'q_' || p_queue
+    )
+  );
+
+  -- One statement for all lanes: they fill the limit one after the other, and no row is locked that is not taken. A row
+  -- that somebody changed after the statement began has another ctid by now; the next claim finds it.
+  perform holdfast.make_queue_function(
+    'take_' || p_queue,
+    'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
+      'spare_leased boolean, ceiling_ms int, '
+      'out ids bigint[], out reads int[], out messages jsonb[], out headers jsonb[], '
+      'out count int, out last_lane int, out last_vt timestamptz, out next_vt timestamptz',
+    format(
+      $body$
+      begin
+        with due as materialized (
+          select lane.place, queue.ctid, queue.vt
+          from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place),
+          lateral (
+            select q.ctid, q.vt
+            from pgmq.%1$I as q
+            where q.message ->> 'command_type' = lane.type
+              and q.vt >= coalesce(to_timestamp(lane.start / 1000), '-infinity')
+              and q.vt <= due_by
+              and (not spare_leased or q.read_ct = 0 or %2$sis_between_attempts(domain, q.message ->> 'command_id', q.read_ct))
+            order by q.vt
+            for update skip locked
+          ) queue
+          limit most
+        ),
+        taken as (
+          update pgmq.%1$I as q
+          set vt = leased_until, read_ct = q.read_ct + 1
+          where q.ctid = any (array(select due.ctid from due))
+          returning q.msg_id, q.read_ct, q.message, q.headers
+        )
+        select
+          array_agg(taken.msg_id), array_agg(taken.read_ct), array_agg(taken.message), array_agg(taken.headers),
+          (select count(*) from due),
+          (select max(due.place) from due),
+          (select max(due.vt) from due where due.place = (select max(due.place) from due))
+        into ids, reads, messages, headers, count, last_lane, last_vt
+        from taken;
+        if count < most then
+          select min(queue.vt) into next_vt
+          from unnest(lane_types) as lane (type),
+          lateral (
+            select q.vt
+            from pgmq.%1$I as q
+            where q.message ->> 'command_type' = lane.type
+              and q.vt > due_by
+              and q.vt <= due_by + ceiling_ms * interval '1 ms'
+            order by q.vt
+            limit 1
+          ) queue;
+        end if;
+      end
+      $body$, 'q_' || p_queue, 'holdfast.'
+    )
+  );
+
+  -- Answers the messages that were ours. One that somebody changed after the statement began has another ctid by now and
+  -- is not answered; it is told to be held, and tried again.
+  perform holdfast.make_queue_function(
+    'end_' || p_queue,
+    'ids bigint[], reads int[], done boolean[], out mine bigint[]',
+    format(
+      $body$
+      begin
+        with free as materialized (
+          select asked.is_done, queue.msg_id, queue.ctid
+          from unnest(ids, reads, done) as asked (msg_id, read_ct, is_done),
+          lateral (
+            select q.msg_id, q.ctid
+            from pgmq.%1$I as q
+            where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+            for update skip locked
+          ) queue
+        ),
+        gone as (
+          delete from pgmq.%1$I as q
+          where q.ctid = any (array(select free.ctid from free where free.is_done))
+          returning q.msg_id
+        )
+        select coalesce(array_agg(ours.msg_id), '{}')
+        into mine
+        from (select gone.msg_id from gone union all select free.msg_id from free where not free.is_done) ours;
+      end
+      $body$, 'q_' || p_queue
+    )
+  );
+end
+$$;
+
+create or replace function holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
+returns void
+language plpgsql
+as $$
+begin
+  execute format('create or replace function %s%I(%s) language plpgsql as %L', 'holdfast.', p_name, p_arguments, p_body);
+end
+$$;
+
+create or replace function holdfast.make_functions_of_new_queue()
+returns trigger
+language plpgsql
+as $$
+begin
+  perform holdfast.make_queue_functions(new.queue);
+  return null;
+end
+$$;
+
+create or replace trigger command_queue_has_functions
+after insert on holdfast.command_queue
+for each row execute function holdfast.make_functions_of_new_queue();
+
+select holdfast.make_queue_functions(queue) from holdfast.command_queue;

@@ -1,0 +1,50 @@
+import type { Executor } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Envelope } from './envelope.js'
+import { type SendOutcome, sendCommands } from './queries/send-commands.js'
+
+/** As many as one statement takes (C-03). */
+const CHUNK = 1_000
+
+interface Bulk {
+  readonly count: number
+  readonly seal: (place: number) => Envelope | Promise<Envelope>
+  /** Throws where a command was refused; that ends the whole call. */
+  readonly check: (place: number, envelope: Envelope, outcome: SendOutcome | undefined) => void
+}
+
+/** Thousands of commands in chunks (C-03). */
+export interface PreparedBulk {
+  /** Sends all of them; repeated after database trouble, it sends the same again. */
+  send(executor: Executor): Promise<void>
+  ids(): string[]
+}
+
+/** Seals the first chunk, so that most mistakes show before a transaction begins; each next one while one is sent. */
+export async function prepareBulk({ count, seal, check }: Bulk): Promise<PreparedBulk> {
+  const envelopes: Envelope[] = []
+  const seen = new Set<string>()
+
+  async function sealUpTo(end: number): Promise<void> {
+    for (let place = envelopes.length; place < Math.min(end, count); place += 1) {
+      const sealed = seal(place)
+      const envelope = sealed instanceof Promise ? await sealed : sealed
+      const { commandId, domain } = envelope
+      if (seen.has(commandId)) throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
+      seen.add(commandId)
+      envelopes.push(envelope)
+    }
+  }
+
+  await sealUpTo(CHUNK)
+  return {
+    async send(executor) {
+      for (let from = 0; from < count; from += CHUNK) {
+        const chunk = envelopes.slice(from, from + CHUNK)
+        const [outcomes] = await Promise.all([sendCommands(executor, chunk), sealUpTo(from + 2 * CHUNK)])
+        for (const [place, envelope] of chunk.entries()) check(from + place, envelope, outcomes[place])
+      }
+    },
+    ids: () => envelopes.map(({ commandId }) => commandId),
+  }
+}
