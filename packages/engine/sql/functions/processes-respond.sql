@@ -87,11 +87,14 @@ begin
         when process.type <> asked.type then json_build_array('other type', process.type)
         when recorded.number is not null then json_build_array('done', recorded.number)
         when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
-          'late', process.responses, detail.projection, detail.projection_notes, detail.projection_responses,
+          'late', process.responses,
+          -- One that ended without having rested before has shown nothing but what it began with.
+          case when detail.projection_responses is null then detail.state else detail.projection end,
+          case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
           (
             select json_agg(json_build_array(number, name, data, notes) order by number)
             from holdfast.process_response
-            where process_id = asked.id and number > detail.projection_responses
+            where process_id = asked.id and number > coalesce(detail.projection_responses, detail.state_responses)
           )
         )
         else json_build_array('held')
