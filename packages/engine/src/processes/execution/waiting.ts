@@ -66,7 +66,9 @@ function meet(execution: Execution, call: WaitingCall): Met | undefined {
       return commandEnd(execution, call, response.data as CommandReply, response.number)
     }
     case 'CHILD': {
-      const response = state.find('@child', (data) => (data as ChildEnd).call === call.id)
+      // Not by the name of the call: an earlier generation may have used it too.
+      const id = remoteId(execution, call)
+      const response = state.find('@child', (data) => (data as ChildEnd).id === id)
       if (!response) return undefined
       state.take('@child', response.number)
       return childEnd(execution, call, response.data as ChildEnd, response.number)
@@ -120,9 +122,7 @@ async function record(execution: Execution, call: WaitingCall, met: Met): Promis
   })
   call.lastSeq = event.seq
   if ('value' in met) {
-    call.completed = true
-    call.result = met.value.value
-    await execution.settle(call, { value: met.value.value })
+    await execution.complete(call, met.value.value)
   } else if (thrown) {
     await execution.settle(call, { failed: met.failed })
   } else {
