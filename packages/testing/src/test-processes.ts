@@ -32,6 +32,10 @@ export interface TestProcesses {
   history(id: string): Promise<string[]>
   /** Ends the lease, as if the worker that holds it had died: another one may claim it at once. */
   endLease(id: string): Promise<void>
+  /** Lets a process that rests in a long sleep sleep no longer: it is replayed. */
+  wakeUp(id: string): Promise<void>
+  /** Does to the tables what an operator's retry does. */
+  retry(id: string): Promise<void>
   cancel(id: string, mode?: 'PLAIN' | 'COMPENSATE'): Promise<string>
 }
 
@@ -41,26 +45,36 @@ export function testProcesses(hf: Holdfast, sql: Sql): TestProcesses {
     if (!row) throw new Error(`there is no process ${id}`)
     return row
   }
+  async function rests(id: string, status: string): Promise<ProcessRow> {
+    let last: ProcessRow | undefined
+    try {
+      return await waitFor(`${id} rests ${status}`, async () => {
+        last = await find(id)
+        return last.status === status && last.leased_by === null ? last : undefined
+      })
+    } catch (error) {
+      throw new Error(`it stands ${JSON.stringify(last)}`, { cause: error })
+    }
+  }
   return {
     runProcesses(definition, options) {
       hf.register(definition)
       return hf.run({ domains: [definition.domain], poll: '20ms', ...options })
     },
     process: find,
-    async rests(id, status) {
-      let last: ProcessRow | undefined
-      try {
-        return await waitFor(`${id} rests ${status}`, async () => {
-          last = await find(id)
-          return last.status === status && last.leased_by === null ? last : undefined
-        })
-      } catch (error) {
-        throw new Error(`it stands ${JSON.stringify(last)}`, { cause: error })
-      }
-    },
+    rests,
     history: async (id) => (await sql<{ line: string }>(historyText, [id])).map(({ line }) => line),
     async endLease(id) {
       await sql('update holdfast.process set due_at = holdfast.now() where id = $1 and leased_by is not null', [id])
+    },
+    async wakeUp(id) {
+      const { waiting_for } = await rests(id, 'WAITING_FOR_ASYNC')
+      await sql(wakeText, [id, waiting_for])
+      await sql('update holdfast.process set due_at = holdfast.now() where id = $1', [id])
+    },
+    async retry(id) {
+      await sql(retryText, [id])
+      await sql(`update holdfast.process set status = 'PENDING', due_at = holdfast.now() where id = $1`, [id])
     },
     async cancel(id, mode = 'PLAIN') {
       const [row] = await sql<{ answer: string }>(cancelText, [id, mode])
@@ -81,5 +95,21 @@ const historyText = `
   from holdfast.process_history
   where process_id = $1
   order by generation, seq`
+
+const wakeText = `
+  update holdfast.process_history
+  set next_at = holdfast.now()
+  where process_id = $1
+    and kind = 'SLEEP'
+    and $2 = name || case when occurrence > 1 then '#' || occurrence else '' end`
+
+const retryText = `
+  insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status)
+  select id, generation, 1 + coalesce((
+      select max(seq) from holdfast.process_history as history
+      where process_id = $1 and history.generation = process.generation
+    ), 0), lease_epoch, holdfast.now(), 'RETRY', 'ann', 1, 'STARTED'
+  from holdfast.process
+  where id = $1`
 
 const cancelText = `select holdfast.cancel_process($1, $2, 'ann', 'test') as answer`
