@@ -156,7 +156,9 @@ test('P-16 cancelling without compensation ends an undoing too', async () => {
   await began.passed
   await bus.cancel(id, 'COMPENSATE')
   go.open()
-  await waitFor('the first compensation has failed', async () => (await bus.history(id)).includes('COMPENSATION b WAITING_RETRY'))
+  await waitFor('the first compensation has failed', async () =>
+    (await bus.history(id)).includes('COMPENSATION b WAITING_RETRY'),
+  )
   await bus.cancel(id, 'PLAIN')
   await bus.rests(id, 'CANCELLED')
   expect(calls).not.toContain('a')

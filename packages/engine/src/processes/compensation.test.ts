@@ -95,7 +95,9 @@ test("P-14 compensateIf 'attempted' also undoes what failed and may have had an 
   const Pay = defineProcess(domain(), 'Pay', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('never called', { run: () => 1, compensate: () => undone.push('must not be') }).catch(() => undefined)
+      await ctx
+        .step('never called', { run: () => 1, compensate: () => undone.push('must not be') })
+        .catch(() => undefined)
       const risky = (name: string, compensateIf: 'completed' | 'attempted') =>
         ctx
           .step(name, {

@@ -139,7 +139,8 @@ test('P-01 P-15 the definition tells the deadline from the initial state; the st
     execute: async (ctx) => void (await ctx.sleep('long', '20h')),
   })
   const deadlineOf = async (id: string) =>
-    (await bus.sql<{ deadline_at: Date }>('select deadline_at from holdfast.process where id = $1', [id]))[0]?.deadline_at
+    (await bus.sql<{ deadline_at: Date }>('select deadline_at from holdfast.process where id = $1', [id]))[0]
+      ?.deadline_at
   const due = new Date(Date.now() + 3_600_000)
   const own = new Date(Date.now() + 7_200_000)
   const byState = await bus.hf.start(Due, { due })
@@ -166,7 +167,11 @@ test('P-15 in troubleshooting the deadline means nothing', async () => {
     }),
   )
   const { id } = await bus.hf.start(Book, {}, { deadline: '1h' })
-  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_TSQ', due_at: null, error_code: 'PERMANENT_FAILURE' })
+  expect(await bus.process(id)).toMatchObject({
+    status: 'WAITING_FOR_TSQ',
+    due_at: null,
+    error_code: 'PERMANENT_FAILURE',
+  })
 })
 
 test('P-15 while undoing the deadline means nothing', async () => {

@@ -4,12 +4,13 @@ import { isLostLease } from './execution/attempt.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
 import { drive, type Standstill, throwIfLost } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
-import { Mismatch } from './execution/mismatch.js'
+import { following, Mismatch, Unfollowable } from './execution/mismatch.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { replay } from './execution/replay.js'
 import {
   checkState,
   failureOf,
+  restBeforeUndoing,
   restCompensating,
   restContinuing,
   restEnded,
@@ -20,6 +21,7 @@ import {
 } from './execution/rest.js'
 import { beginUnwinding, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
+import { meetRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
@@ -58,15 +60,14 @@ async function toRest(execution: Execution): Promise<Rest> {
   if (crashed) return giveUp(execution, crashed)
   try {
     await execution.begin(contextFor(execution))
-    await replay(execution)
+    await following(() => replay(execution))
     for (;;) {
       const rested = await attemptRest(execution, await drive(execution))
       if (rested) return rested
     }
   } catch (error) {
     if (error instanceof Mismatch) return mismatched(execution, error)
-    // A reducer that throws, a record that cannot be decoded: it would be no different the next time.
-    if (execution.replaying && !isLostLease(error)) return giveUp(execution, permanent(execution, error))
+    if (error instanceof Unfollowable) return giveUp(execution, permanent(execution, error.cause))
     throw error
   }
 }
@@ -122,6 +123,8 @@ async function undo(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIN
   }
   // Each time: killed between the record and this, they would go on for ever.
   await callOffChildren(execution, true)
+  const open = await following(() => meetRemotes(execution))
+  if (open.length > 0) return write(execution, restBeforeUndoing(execution, open))
   const unwound = await unwind(execution)
   if ('dueAt' in unwound) return write(execution, restCompensating(execution, unwound.dueAt))
   if ('failed' in unwound) return write(execution, restInTrouble(execution, unwound.failed))

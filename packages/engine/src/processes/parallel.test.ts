@@ -89,36 +89,45 @@ test('P-06 parallel steps really run at the same time', async () => {
 test.each([
   ['permanent', PermanentError, 'WAITING_FOR_TSQ', []],
   ['business', BusinessError, 'COMPENSATED', ['the other']],
-] as const)('P-07 a %s failure waits for the step beside it, whose result is recorded', async (_, Kind, status, expected) => {
-  const slow = gate()
-  const failed = gate()
-  const undone: unknown[] = []
-  const Pair = defineProcess(domain(), 'Pair', {
-    state: anything,
-    execute: async (ctx) =>
-      void (await Promise.all([
-        ctx.step('slow', { run: () => slow.passed.then(() => 'the other'), compensate: (result) => undone.push(result) }),
-        ctx.step('fails', {
-          run: () => {
-            failed.open()
-            throw new Kind('no')
-          },
-        }),
-      ])),
-  })
-  const starting = bus.hf.start(Pair, {})
-  await failed.passed
-  await waitFor('the failure is on record', async () => {
-    const rows = await bus.sql(`select 1 from holdfast.process_history join holdfast.process_detail on id = process_id
-      where type = $1 and process_history.name = 'fails'`, [Pair.name])
-    return rows.length === 1
-  })
-  slow.open()
-  const { id } = await starting
-  await bus.rests(id, status)
-  expect((await bus.history(id)).slice(0, 2)).toEqual(['STEP fails FAILED', 'STEP slow COMPLETED'])
-  expect(undone).toEqual(expected)
-})
+] as const)(
+  'P-07 a %s failure waits for the step beside it, whose result is recorded',
+  async (_, Kind, status, expected) => {
+    const slow = gate()
+    const failed = gate()
+    const undone: unknown[] = []
+    const Pair = defineProcess(domain(), 'Pair', {
+      state: anything,
+      execute: async (ctx) =>
+        void (await Promise.all([
+          ctx.step('slow', {
+            run: () => slow.passed.then(() => 'the other'),
+            compensate: (result) => undone.push(result),
+          }),
+          ctx.step('fails', {
+            run: () => {
+              failed.open()
+              throw new Kind('no')
+            },
+          }),
+        ])),
+    })
+    const starting = bus.hf.start(Pair, {})
+    await failed.passed
+    await waitFor('the failure is on record', async () => {
+      const rows = await bus.sql(
+        `select 1 from holdfast.process_history join holdfast.process_detail on id = process_id
+      where type = $1 and process_history.name = 'fails'`,
+        [Pair.name],
+      )
+      return rows.length === 1
+    })
+    slow.open()
+    const { id } = await starting
+    await bus.rests(id, status)
+    expect((await bus.history(id)).slice(0, 2)).toEqual(['STEP fails FAILED', 'STEP slow COMPLETED'])
+    expect(undone).toEqual(expected)
+  },
+)
 
 test('P-07 a retry of one begins while its sibling still runs', async () => {
   const slow = gate()

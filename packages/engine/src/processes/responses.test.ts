@@ -39,7 +39,9 @@ test('P-11 100 concurrent responses to one process: none lost, each numbered onc
   const { id } = await bus.hf.start(Collect, {})
   await Promise.all(Array.from({ length: 100 }, (_, n) => bus.hf.respond(Collect, id, 'told', n)))
   const { state } = await bus.rests(id, 'COMPLETED')
-  expect((state as z.infer<typeof tally>).got.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, n) => n))
+  expect((state as z.infer<typeof tally>).got.toSorted((a, b) => a - b)).toEqual(
+    Array.from({ length: 100 }, (_, n) => n),
+  )
   expect((await responsesOf(id)).map(({ number }) => number)).toEqual(Array.from({ length: 100 }, (_, n) => n + 1))
 })
 

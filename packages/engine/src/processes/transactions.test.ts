@@ -169,7 +169,10 @@ test('P-05 while it runs nobody takes the process over: claims and heartbeats pa
   const { id } = await bus.hf.start(Book, {}, { deferred: true })
   await inside.passed
   await waitFor('its lease is over', async () => {
-    const [row] = await bus.sql<{ over: boolean }>('select due_at < holdfast.now() as over from holdfast.process where id = $1', [id])
+    const [row] = await bus.sql<{ over: boolean }>(
+      'select due_at < holdfast.now() as over from holdfast.process where id = $1',
+      [id],
+    )
     return row?.over
   })
   go.open()

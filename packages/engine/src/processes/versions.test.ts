@@ -37,7 +37,9 @@ const waitAfter =
 test('P-18 older workers leave newer versions alone, and newer ones run both', async () => {
   const name = domain()
   const V1 = define(name, waitAfter('a'))
-  const V2 = define(name, async (ctx) => (ctx.version === 1 ? waitAfter('a')(ctx) : waitAfter('a', 'b')(ctx)), { version: 2 })
+  const V2 = define(name, async (ctx) => (ctx.version === 1 ? waitAfter('a')(ctx) : waitAfter('a', 'b')(ctx)), {
+    version: 2,
+  })
   const old = await bus.hf.start(V1, {})
   const young = await newer.hf.start(V2, {})
   await bus.runProcesses(V1)

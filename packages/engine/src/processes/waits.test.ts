@@ -11,7 +11,9 @@ afterAll(() => bus.close())
 
 const HOUR = 3_600_000
 const counted = z.object({ count: z.number().default(0), log: z.array(z.string()).default([]) })
-const added = { added: { data: z.number(), apply: (state: z.infer<typeof counted>, n: number) => void (state.count += n) } }
+const added = {
+  added: { data: z.number(), apply: (state: z.infer<typeof counted>, n: number) => void (state.count += n) },
+}
 let domains = 0
 const domain = () => `waits-${(domains += 1)}`
 

@@ -10,7 +10,11 @@ describe('the calls of an execution', () => {
   it('P-06 a name used again is told apart by its occurrence', () => {
     const calls = new Calls()
     expect(calls.nextId('a')).toBe('a')
-    expect([calls.add('a', sleep), calls.add('b', sleep), calls.add('a', sleep)].map(({ id }) => id)).toEqual(['a', 'b', 'a#2'])
+    expect([calls.add('a', sleep), calls.add('b', sleep), calls.add('a', sleep)].map(({ id }) => id)).toEqual([
+      'a',
+      'b',
+      'a#2',
+    ])
     expect(calls.nextId('a')).toBe('a#3')
   })
 

@@ -46,7 +46,10 @@ describe('what a failure that nobody catches does to the process', () => {
   })
 
   it('troubles keep the group of what went wrong, and do not say their own code twice', () => {
-    expect(trouble('NO', toRecorded(permanent)).error).toMatchObject({ message: 'no', fingerprint: permanent.fingerprint })
+    expect(trouble('NO', toRecorded(permanent)).error).toMatchObject({
+      message: 'no',
+      fingerprint: permanent.fingerprint,
+    })
   })
 })
 

@@ -53,7 +53,6 @@ export class Execution {
   running = 0
   /** Why the execution must be dropped: the lease is lost, or the database refuses its writes. */
   lost: Error | undefined
-  replaying = true
 
   constructor(item: ClaimedProcess, lease: Lease<ClaimedProcess>, parts: ExecutionParts) {
     this.item = item

@@ -67,7 +67,15 @@ describe('the journal', () => {
   it('P-11 keeps its events when the rest met news', async () => {
     const { journal, flights } = staged()
     journal.append(record('a'))
-    const rest = { status: 'COMPLETED', dueAt: null, ended: true, heard: 0, heardCancel: false, seen: 0, state: undefined } as const
+    const rest = {
+      status: 'COMPLETED',
+      dueAt: null,
+      ended: true,
+      heard: 0,
+      heardCancel: false,
+      seen: 0,
+      state: undefined,
+    } as const
     const resting = journal.rest(rest)
     flights[0]?.land({ cancel: null, responses: [] })
     expect(await resting).toEqual({ cancel: null, responses: [] })

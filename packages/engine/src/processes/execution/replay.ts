@@ -21,7 +21,6 @@ export async function replay(execution: Execution): Promise<void> {
     journal.seq = record.seq
     journal.at = Math.max(journal.at, record.at)
   }
-  execution.replaying = false
 }
 
 async function absorb(execution: Execution, record: HistoryRecord): Promise<void> {
