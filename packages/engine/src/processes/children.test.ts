@@ -1,4 +1,4 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError } from '../kernel/failure/failure-errors.js'
@@ -176,19 +176,17 @@ test('P-05 P-14 a parent that undoes calls its child off', async () => {
 
 test('P-14 a child that ends well while its parent turns to undoing is undone', async () => {
   const undone: unknown[] = []
-  const go = gate()
-  const { id, childOf } = await family(
-    async (ctx) => {
-      await ctx.step('pay', { run: () => go.passed })
-      return 'paid'
-    },
-    async (ctx, Child) => {
+  const Child = defineChild('children-quick', async () => 'paid')
+  const Parent = defineProcess('children-undoing', 'Parent', {
+    state: z.any(),
+    async execute(ctx) {
+      await ctx.step('first', { run: () => 'first', compensate: (result) => undone.push(result) })
       await Promise.all([
         ctx.child('pay', Child, { n: 1 }, { compensate: (result) => undone.push(result) }),
         ctx.step('fails', {
           run: async () => {
-            await waitFor('the child is paying', async () => {
-              const text = 'select 1 from holdfast.process join holdfast.process_detail using (id) where parent_id = $1 and leased_by is not null'
+            await waitFor('the child has ended', async () => {
+              const text = 'select 1 from holdfast.process_detail where parent_id = $1 and ended_at is not null'
               return (await bus.sql(text, [ctx.id])).length > 0
             })
             throw new BusinessError('no')
@@ -196,19 +194,20 @@ test('P-14 a child that ends well while its parent turns to undoing is undone', 
         }),
       ])
     },
-  )
-  // The child hears of its cancellation too late: it has nothing left to do.
-  const child = await waitFor('there is a child', childOf)
-  await bus.rests(id, 'COMPENSATING')
-  await bus.sql('update holdfast.process set cancel = null where id = $1', [child])
-  go.open()
-  await bus.rests(child, 'COMPLETED')
+  })
+  await bus.runProcesses(Child)
+  // No worker hands the child's end over yet: the parent knows that it began, and not how it ended.
+  const { id, status } = await bus.hf.start(Parent, {})
+  expect([status, undone]).toEqual(['COMPENSATING', []])
+  expect(await bus.process(id)).toMatchObject({ waiting_for: 'pay', due_at: null })
+  await bus.runProcesses(Parent)
   await bus.rests(id, 'COMPENSATED')
-  expect(undone).toEqual(['paid'])
-  expect((await bus.history(id)).slice(-3)).toEqual([
+  expect(undone).toEqual(['paid', 'first'])
+  expect((await bus.history(id)).slice(-4)).toEqual([
     'UNWIND FAILURE STARTED',
     'CHILD pay COMPLETED',
     'COMPENSATION pay COMPLETED',
+    'COMPENSATION first COMPLETED',
   ])
 })
 
