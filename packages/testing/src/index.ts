@@ -1,6 +1,7 @@
 export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 export { dieAt, type Faults, holdAt, recordPoints } from './faults.js'
 export { gate } from './gate.js'
+export { numbered } from './numbered.js'
 export { startPgBouncer } from './pgbouncer.js'
 export { sqlFolder } from './sql-folder.js'
 export { countStatements } from './statement-counter.js'

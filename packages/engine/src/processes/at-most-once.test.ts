@@ -1,4 +1,4 @@
-import { holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { TransientError } from '../kernel/failure/failure-errors.js'
@@ -11,8 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `at-most-once-${(domains += 1)}`
+const domain = numbered('at-most-once')
 
 /** A payment whose first call never comes back, and what was asked of the bank. */
 function payment(options: Partial<StepOptions<string>> = {}) {
@@ -52,7 +51,12 @@ const answers: [string, Inquiry<string>, string, unknown, number][] = [
 
 test.each(answers)('P-17 after a crash the bank is asked: %s', async (_, answer, status, result, calls) => {
   const asked: string[] = []
-  const pay = payment({ inquire: ({ idempotencyKey }) => (asked.push(idempotencyKey), answer) })
+  const pay = payment({
+    inquire: ({ idempotencyKey }) => {
+      asked.push(idempotencyKey)
+      return answer
+    },
+  })
   const id = await crashWhilePaying(pay)
   expect((await bus.rests(id, status)).result).toEqual(result)
   expect(pay.calls).toEqual(Array(calls).fill(`${id}/pay`))

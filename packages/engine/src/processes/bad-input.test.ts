@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { createCodec } from '../kernel/codec/codec.js'
@@ -12,13 +12,19 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `bad-input-${(domains += 1)}`
+const domain = numbered('bad-input')
 const code = (expected: string) => expect.objectContaining({ code: expected })
 
 const Plain = defineProcess('bad-input', 'Plain', {
   state: z.object({ n: z.number() }),
-  responses: { told: { data: z.object({ n: z.number() }), apply: (state, { n }) => void (state.n = n) } },
+  responses: {
+    told: {
+      data: z.object({ n: z.number() }),
+      apply: (state, { n }) => {
+        state.n = n
+      },
+    },
+  },
   execute: async (ctx) => void (await ctx.event('told', 'told')),
 })
 
@@ -75,7 +81,7 @@ test('P-10 a state that fails its schema, is too large or cannot be encoded star
   await expect(bus.hf.start(Any, { text: '\u0000' })).rejects.toThrow(code('HF_NOT_ENCODABLE'))
   await expect(bus.hf.start(Any, {}, { id: 'no uuid' })).rejects.toThrow(code('HF_INVALID_ID'))
   await expect(bus.hf.start(Any, {}, { key: '' })).rejects.toThrow(code('HF_INVALID_KEY'))
-  await expect(bus.hf.start(Any, {}, { deadline: 'soon' })).rejects.toThrow(code('HF_INVALID_DURATION'))
+  await expect(bus.hf.start(Any, {}, JSON.parse('{"deadline": "soon"}'))).rejects.toThrow(code('HF_INVALID_DURATION'))
   await expect(bus.hf.start(Any, {}, JSON.parse('{"defered": true}'))).rejects.toThrow(code('HF_UNKNOWN_OPTION'))
   await expect(bus.hf.startMany(Any, [])).rejects.toThrow(code('HF_INVALID_OPTION'))
   await expect(bus.hf.startMany(Plain, [{ state: { n: 1 } }, { state: JSON.parse('{}') }])).rejects.toThrow(
@@ -146,11 +152,15 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
   ['no run', (ctx) => ctx.step('s', JSON.parse('{}')), /run.*must be a function/],
   ['a name of ours', (ctx) => ctx.step('@s', { run: () => 1 }), /must not begin with @/],
   ['an empty name', (ctx) => ctx.step('', { run: () => 1 }), /HF_INVALID_OPTION/],
-  ['an unknown event', (ctx) => Reflect.apply(ctx.event, ctx, ['e', 'nonsense']), /HF_UNKNOWN_RESPONSE/],
-  ['a bad duration', (ctx) => ctx.sleep('z', 'soon'), /HF_INVALID_DURATION/],
+  ['an unknown event', (ctx) => ctx.event('e', JSON.parse('"nonsense"')), /HF_UNKNOWN_RESPONSE/],
+  ['a bad duration', (ctx) => ctx.sleep('z', JSON.parse('"soon"')), /HF_INVALID_DURATION/],
   ['an invalid date', (ctx) => ctx.sleep('z', new Date(Number.NaN)), /must be a valid date/],
   ['a condition that throws', (ctx) => ctx.wait('w', () => JSON.parse('{')), /JSON/],
-  ['a condition that writes', (ctx, state) => ctx.wait('w', () => !(state.n = 1)), /HF_STATE_WRITE_IN_STEP/],
+  [
+    'a condition that writes',
+    (ctx, state) => ctx.wait('w', () => Boolean(Object.assign(state, { n: 1 }))),
+    /HF_STATE_WRITE_IN_STEP/,
+  ],
   ['no child', (ctx) => ctx.child('c', JSON.parse('{"name":"x"}'), {}), /must be made with defineProcess/],
   ['something thrown that is no error', () => Promise.reject('just a text'), /just a text/],
 ])('bad input in execute is the process’s own failure, with a code: %s', async (_, execute, message) => {
@@ -161,7 +171,7 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
 
 test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Promise<unknown>]>([
   ['in its first part', (ctx, state) => ctx.step('s', { run: () => (state.n = 1) })],
-  ['after an await', (ctx, state) => ctx.step('s', { run: async () => (await null, (state.n = 1)) })],
+  ['after an await', (ctx, state) => ctx.step('s', { run: () => Promise.resolve().then(() => (state.n = 1)) })],
   [
     'after a while',
     (ctx, state) =>
@@ -169,7 +179,10 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
   ],
   [
     'nested',
-    (ctx, state) => ((state.list = [{ n: 1 }]), ctx.step('s', { run: () => (state.list as number[]).push(1) })),
+    async (ctx, state) => {
+      state.list = [{ n: 1 }]
+      await ctx.step('s', { run: () => (state.list as number[]).push(1) })
+    },
   ],
   ['in a side effect', (ctx, state) => ctx.sideEffect('s', () => (state.n = 1))],
   ['in a transaction', (ctx, state) => ctx.transaction('s', async () => (state.n = 1))],

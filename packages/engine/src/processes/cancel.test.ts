@@ -1,4 +1,4 @@
-import { gate, holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
@@ -10,9 +10,14 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `cancel-${(domains += 1)}`
+const domain = numbered('cancel')
 const anything = z.any()
+
+/** Tells that it has come here, and waits to be let go. */
+async function passing(here: { open(): void }, further: { passed: Promise<void> }): Promise<void> {
+  here.open()
+  await further.passed
+}
 
 test.each([
   ['PLAIN', []],
@@ -147,7 +152,7 @@ test('P-16 cancelling without compensation ends an undoing too', async () => {
         }
         await ctx.step(name, { run: () => name, compensate })
       }
-      await ctx.step('wait', { run: () => (began.open(), go.passed) })
+      await ctx.step('wait', { run: () => passing(began, go) })
       await ctx.wait('never', () => false)
     },
   })

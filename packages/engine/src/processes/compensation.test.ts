@@ -1,4 +1,4 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
@@ -11,8 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `compensation-${(domains += 1)}`
+const domain = numbered('compensation')
 const anything = z.any()
 const refuse = () => {
   throw new BusinessError('declined', { code: 'DECLINED' })
@@ -198,28 +197,30 @@ test('P-14 stopping a worker lets the undoing go on elsewhere', async () => {
 })
 
 test('P-14 a response during the undoing changes nothing of it', async () => {
-  const Undo = defineProcess(domain(), 'Undo', {
-    state: z.object({ told: z.number().default(0) }),
-    responses: { told: { data: z.number(), apply: (state, n) => void (state.told = n) } },
-    async execute(ctx, state) {
-      await ctx.step('a', { run: () => 1, compensate: () => bus.hf.respond(Undo, ctx.id, 'told', 5) })
-      await ctx.step('pay', { run: refuse })
-      return state.told
+  const where = domain()
+  const state = z.object({ told: z.number().default(0) })
+  const responses = {
+    told: {
+      data: z.number(),
+      apply: (own: { told: number }, n: number) => {
+        own.told = n
+      },
     },
-  }) as ReturnType<typeof told>
+  }
+  const Told = defineProcess(where, 'Undo', { state, responses, execute: async () => undefined })
+  const Undo = defineProcess(where, 'Undo', {
+    state,
+    responses,
+    async execute(ctx) {
+      await ctx.step('a', { run: () => 1, compensate: () => bus.hf.respond(Told, ctx.id, 'told', 5) })
+      await ctx.step('pay', { run: refuse })
+    },
+  })
   const { id, status } = await bus.hf.start(Undo, {})
   expect(status).toBe('COMPENSATED')
   expect((await bus.process(id)).state).toEqual({ told: 5 })
   expect((await bus.history(id)).filter((line) => line.startsWith('COMPENSATION'))).toHaveLength(1)
 })
-
-function told() {
-  return defineProcess('types-only', 'Told', {
-    state: z.object({ told: z.number().default(0) }),
-    responses: { told: { data: z.number() } },
-    execute: async () => 0,
-  })
-}
 
 test('P-14 a transient failure of a compensation is tried again after a time', async () => {
   let calls = 0

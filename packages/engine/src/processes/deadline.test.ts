@@ -1,4 +1,4 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
@@ -12,8 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `deadline-${(domains += 1)}`
+const domain = numbered('deadline')
 const anything = z.any()
 
 /** Books something that can be undone, and then does what the test says. */
@@ -120,7 +119,13 @@ test('P-15 a process that has done everything completes, though its deadline is 
   const began = gate()
   const Slow = defineProcess(domain(), 'Slow', {
     state: anything,
-    execute: async (ctx) => ctx.step('pay', { run: () => (began.open(), bank.passed.then(() => 'paid')) }),
+    execute: async (ctx) =>
+      ctx.step('pay', {
+        run: async () => {
+          began.open()
+          await bank.passed
+        },
+      }),
   })
   const starting = bus.hf.start(Slow, {}, { deadline: 20 })
   await began.passed
@@ -136,7 +141,7 @@ test('P-01 P-15 the definition tells the deadline from the initial state; the st
   const Due = defineProcess(domain(), 'Due', {
     state: z.object({ due: z.date() }),
     deadline: (state) => state.due,
-    execute: async (ctx) => void (await ctx.sleep('long', '20h')),
+    execute: async (ctx) => ctx.sleep('long', '20h'),
   })
   const deadlineOf = async (id: string) =>
     (await bus.sql<{ deadline_at: Date }>('select deadline_at from holdfast.process where id = $1', [id]))[0]

@@ -1,4 +1,4 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
@@ -10,8 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `parallel-${(domains += 1)}`
+const domain = numbered('parallel')
 const anything = z.any()
 
 test('P-06 a replay settles recorded results in the order in which they came the first time', async () => {
@@ -23,9 +22,13 @@ test('P-06 a replay settles recorded results in the order in which they came the
     async execute(ctx) {
       const order: string[] = []
       const note = (name: string) => () => order.push(name)
+      const called = (name: string, then: () => unknown) => () => {
+        calls.push(name)
+        return then()
+      }
       // Called first, and done last: a replay that settles in the order of the calls would take the other path.
-      const first = ctx.step('first called', { run: () => (calls.push('first'), slow.passed) }).then(note('first'))
-      const second = ctx.step('second called', { run: () => (calls.push('second'), slow.open()) }).then(note('second'))
+      const first = ctx.step('first called', { run: called('first', () => slow.passed) }).then(note('first'))
+      const second = ctx.step('second called', { run: called('second', () => slow.open()) }).then(note('second'))
       await Promise.all([first, second])
       orders.push(order.join())
       if (order[0] === 'second') await ctx.step('second won', { run: () => 'ok' })
@@ -57,7 +60,13 @@ test('P-06 the same name used again in a loop is told apart by its occurrence', 
     async execute(ctx) {
       const results: number[] = []
       for (let turn = 0; turn < 3; turn += 1) {
-        results.push(await ctx.step('turn', { run: ({ idempotencyKey }) => (keys.push(idempotencyKey), turn) }))
+        const done = await ctx.step('turn', {
+          run({ idempotencyKey }) {
+            keys.push(idempotencyKey)
+            return turn
+          },
+        })
+        results.push(done)
         await ctx.sleep('pause', 1)
       }
       return results
@@ -188,7 +197,13 @@ test('P-06 the loser of a race is recorded before the process rests, and the rep
     state: anything,
     async execute(ctx) {
       const winner = await Promise.race([
-        ctx.step('slow', { run: () => ((losers += 1), slow.passed.then(() => 'slow')) }),
+        ctx.step('slow', {
+          run: async () => {
+            losers += 1
+            await slow.passed
+            return 'slow'
+          },
+        }),
         ctx.step('fast', { run: () => 'fast' }),
       ])
       slow.open()

@@ -1,4 +1,4 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -11,8 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `responses-${(domains += 1)}`
+const domain = numbered('responses')
 const tally = z.object({ got: z.array(z.number()).default([]) })
 const told = { told: { data: z.number(), apply: (state: z.infer<typeof tally>, n: number) => void state.got.push(n) } }
 
@@ -136,7 +135,7 @@ test('P-11 a response to an ended process is in its projection and audited, and 
   const { id } = await bus.hf.start(Done, {})
   await Promise.all([1, 2, 3].map((n) => bus.hf.respond(Done, id, 'told', n)))
   const { state, status } = await bus.process(id)
-  expect((state as z.infer<typeof tally>).got.toSorted()).toEqual([0, 1, 2, 3])
+  expect((state as z.infer<typeof tally>).got.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3])
   expect([status, executions]).toEqual(['COMPLETED', 1])
   expect((await bus.events(id)).filter((event) => event === 'LATE_ASYNC_RESPONSE')).toHaveLength(3)
 })
@@ -325,15 +324,17 @@ test('P-11 a response that comes while a long step runs beside a wait wakes the 
 })
 
 test('P-11 a response that comes just when the process would rest is met, not slept through', async () => {
-  const Collect = defineProcess(domain(), 'Collect', {
+  const where = domain()
+  const Told = defineProcess(where, 'Collect', { state: tally, responses: told, execute: async () => undefined })
+  const Collect = defineProcess(where, 'Collect', {
     state: tally,
     responses: told,
     async execute(ctx, state) {
-      await ctx.step('call', { run: () => bus.hf.respond(Collect, ctx.id, 'told', 1) })
+      await ctx.step('call', { run: () => bus.hf.respond(Told, ctx.id, 'told', 1) })
       await ctx.wait('one', () => state.got.length > 0)
       return state.got
     },
-  }) as ReturnType<typeof collector>
+  })
   const { id, status } = await bus.hf.start(Collect, {})
   expect(status).toBe('COMPLETED')
   expect((await bus.process(id)).result).toEqual([1])

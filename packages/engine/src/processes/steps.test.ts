@@ -256,7 +256,12 @@ test("P-13 with onFailure 'throw' another way may be tried, and a replay takes i
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error
         caught.push([error.step, error.code, error.message, error.details])
-        way = await ctx.step('transfer', { run: () => calls.push('transfer') && 'transfer' })
+        way = await ctx.step('transfer', {
+          run() {
+            calls.push('transfer')
+            return 'transfer'
+          },
+        })
       }
       await ctx.event('go', 'go')
       return way

@@ -1,4 +1,4 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -13,9 +13,14 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-let domains = 0
-const domain = () => `transactions-${(domains += 1)}`
+const domain = numbered('transactions')
 const anything = z.any()
+
+/** Tells that it has come here, and waits to be let go. */
+async function passing(here: { open(): void }, further: { passed: Promise<void> }): Promise<void> {
+  here.open()
+  await further.passed
+}
 const bookings = async (id: string) => (await bus.sql('select n from booking where process = $1', [id])).length
 const insert = 'insert into booking values ($1, $2)'
 
@@ -187,7 +192,7 @@ test('P-05 one whose lease was lost before it begins runs no SQL', async () => {
   const Book = defineProcess(domain(), 'Book', {
     state: anything,
     execute: async (ctx) => {
-      await ctx.step('slow', { run: () => (reached.open(), go.passed) })
+      await ctx.step('slow', { run: () => passing(reached, go) })
       await ctx.transaction('book', async (tx) => {
         inTransaction += 1
         await tx.query(insert, [ctx.id, 1])
@@ -212,9 +217,16 @@ test('P-05 a response to a process in a transaction waits for nobody else', asyn
   const define = () =>
     defineProcess(domain(), 'Wait', {
       state: z.object({ told: z.number().default(0) }),
-      responses: { told: { data: z.number(), apply: (state, n) => void (state.told = n) } },
+      responses: {
+        told: {
+          data: z.number(),
+          apply: (state, n) => {
+            state.told = n
+          },
+        },
+      },
       execute: async (ctx, state) => {
-        await ctx.transaction('t', async () => (inside.open(), go.passed))
+        await ctx.transaction('t', () => passing(inside, go))
         await ctx.wait('told', () => state.told > 0)
         return state.told
       },

@@ -1,6 +1,7 @@
-import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
+import type { Duration } from '../kernel/duration/duration.js'
 import type { ProcessContext } from './context.js'
 import { defineProcess } from './define.js'
 
@@ -16,15 +17,20 @@ afterAll(async () => {
   await bus.close()
 })
 
-let domains = 0
-const domain = () => `versions-${(domains += 1)}`
+const domain = numbered('versions')
 const responses = { go: { data: z.null() } }
 
 const define = (
   name: string,
   execute: (ctx: ProcessContext<{ go: z.ZodNull }>) => Promise<unknown>,
-  options: { version?: number; mismatchGrace?: string | number } = {},
-) => defineProcess(name, 'Pay', { state: z.any(), responses, execute: async (ctx) => execute(ctx), ...options })
+  options: { version?: number; mismatchGrace?: Duration } = {},
+) =>
+  defineProcess(name, 'Pay', {
+    state: z.any(),
+    responses,
+    execute: async (ctx: ProcessContext<{ go: z.ZodNull }>) => execute(ctx),
+    ...options,
+  })
 
 const waitAfter =
   (...steps: string[]) =>
@@ -159,14 +165,20 @@ test('P-17 a stale claim comes back: work of a dead worker goes on within one le
   const hang = gate()
   let calls = 0
   const Slow = define(name, async (ctx) =>
-    ctx.step('slow', { run: () => ((calls += 1) === 1 ? hang.passed : 'the second') }),
+    ctx.step('slow', {
+      run: async () => {
+        calls += 1
+        if (calls === 1) await hang.passed
+        return `call ${calls}`
+      },
+    }),
   )
   const first = await bus.runProcesses(Slow, { lease: '1s' })
   const { id } = await bus.hf.start(Slow, {}, { deferred: true })
   await waitFor('it runs', () => calls === 1)
   first.stopNow()
   await newer.runProcesses(Slow, { lease: '1s' })
-  expect((await bus.rests(id, 'COMPLETED')).result).toBe('the second')
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe('call 2')
   // What the first one comes back with changes nothing.
   hang.open()
   expect(await bus.history(id)).toEqual(['STEP slow COMPLETED'])

@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from './define.js'
@@ -12,10 +12,14 @@ afterAll(() => bus.close())
 const HOUR = 3_600_000
 const counted = z.object({ count: z.number().default(0), log: z.array(z.string()).default([]) })
 const added = {
-  added: { data: z.number(), apply: (state: z.infer<typeof counted>, n: number) => void (state.count += n) },
+  added: {
+    data: z.number(),
+    apply: (state: z.infer<typeof counted>, n: number) => {
+      state.count += n
+    },
+  },
 }
-let domains = 0
-const domain = () => `waits-${(domains += 1)}`
+const domain = numbered('waits')
 
 test('P-03 a wait pauses until its condition on the state holds', async () => {
   const Count = defineProcess(domain(), 'Count', {
@@ -48,7 +52,14 @@ test('P-03 a condition that holds already does not pause', async () => {
 test('P-03 no condition misses a state between two responses', async () => {
   const Level = defineProcess(domain(), 'Level', {
     state: z.object({ level: z.string().default('none') }),
-    responses: { set: { data: z.string(), apply: (state, level) => void (state.level = level) } },
+    responses: {
+      set: {
+        data: z.string(),
+        apply: (state, level) => {
+          state.level = level
+        },
+      },
+    },
     async execute(ctx, state) {
       await ctx.wait('high', () => state.level === 'high')
       return state.level
@@ -88,7 +99,7 @@ test('P-03 the timeout is fixed when the wait is first reached; replays do not r
 })
 
 test('P-03 without a timeout of its own a wait has an hour, or what its definition says', async () => {
-  const definitions = [undefined, '5m'].map((waitTimeout) =>
+  const definitions = [undefined, '5m' as const].map((waitTimeout) =>
     defineProcess(domain(), 'Wait', {
       state: counted,
       ...(waitTimeout ? { waitTimeout } : {}),

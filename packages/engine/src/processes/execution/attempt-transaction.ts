@@ -16,7 +16,7 @@ import type { Execution } from './execution.js'
  */
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
   const startedAt = execution.now()
-  let written: { readonly event: JournalEvent; readonly sealed: Sealed; committed(): void } | undefined
+  let written: { readonly event: JournalEvent; readonly sealed: Sealed; readonly committed: () => void } | undefined
   let letGo: (() => void) | undefined
   const { db } = execution.parts
   const queries = new UserQueries()
@@ -51,7 +51,11 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
   }
 }
 
-function recorded(done: { readonly event: JournalEvent; readonly sealed: Sealed; committed(): void }): Attempted {
+function recorded(done: {
+  readonly event: JournalEvent
+  readonly sealed: Sealed
+  readonly committed: () => void
+}): Attempted {
   done.committed()
   return { recorded: { seq: done.event.seq, sealed: done.sealed } }
 }

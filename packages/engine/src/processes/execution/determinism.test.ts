@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { createDeterminism } from './determinism.js'
 
 const draw = (seed: string) => {
-  const { uuid, random } = createDeterminism(seed)
-  return [uuid(), random(), random(), uuid()]
+  const drawing = createDeterminism(seed)
+  return [drawing.uuid(), drawing.random(), drawing.random(), drawing.uuid()]
 }
 
 test('P-04 the same process draws the same, another one another', () => {
@@ -12,10 +12,10 @@ test('P-04 the same process draws the same, another one another', () => {
 })
 
 test('P-04 random numbers are spread over [0, 1)', () => {
-  const { random } = createDeterminism('spread')
+  const drawing = createDeterminism('spread')
   const buckets = new Set<number>()
   for (let drawn = 0; drawn < 500; drawn += 1) {
-    const value = random()
+    const value = drawing.random()
     expect(value).toBeGreaterThanOrEqual(0)
     expect(value).toBeLessThan(1)
     buckets.add(Math.floor(value * 10))

@@ -19,23 +19,60 @@ const first = <T>(items: Iterable<T>): T => {
 }
 
 const writes: [string, (state: State) => void][] = [
-  ['a property', (s) => void (s.text = 'y')],
+  [
+    'a property',
+    (s) => {
+      s.text = 'y'
+    },
+  ],
   ['a new property', (s) => void Object.assign(s, { more: 1 })],
   ['a deletion', (s) => void Reflect.deleteProperty(s, 'text')],
   ['a definition', (s) => void Object.defineProperty(s, 'more', { value: 1, enumerable: true })],
-  ['a nested property', (s) => void (s.nested.deep.deeper.n = 2)],
+  [
+    'a nested property',
+    (s) => {
+      s.nested.deep.deeper.n = 2
+    },
+  ],
   ['push', (s) => void s.nested.list.push({ n: 2 })],
   ['reverse', (s) => void s.nested.list.reverse()],
-  ['length', (s) => void (s.nested.list.length = 0)],
-  ['an element', (s) => void (first(s.nested.list).n = 2)],
-  ['an element of forEach', (s) => s.nested.list.forEach((item) => void (item.n = 2))],
+  [
+    'length',
+    (s) => {
+      s.nested.list.length = 0
+    },
+  ],
+  [
+    'an element',
+    (s) => {
+      first(s.nested.list).n = 2
+    },
+  ],
+  [
+    'an element of forEach',
+    (s) =>
+      s.nested.list.forEach((item) => {
+        item.n = 2
+      }),
+  ],
   ['Map.set', (s) => void s.map.set('b', { n: 2 })],
   ['Map.delete', (s) => void s.map.delete('a')],
   ['Map.clear', (s) => s.map.clear()],
   ['a value of Map.get', (s) => void Object.assign(s.map.get('a') ?? {}, { n: 2 })],
-  ['a value of Map.values', (s) => void (first(s.map.values()).n = 2)],
-  ['a value of Map.forEach', (s) => s.map.forEach((value) => void (value.n = 2))],
-  ['a value of an iterated Map', (s) => void (first(s.map)[1].n = 2)],
+  ['a value of Map.values', (s) => void Object.assign(first(s.map.values()), { n: 2 })],
+  [
+    'a value of Map.forEach',
+    (s) =>
+      s.map.forEach((value) => {
+        value.n = 2
+      }),
+  ],
+  [
+    'a value of an iterated Map',
+    (s) => {
+      first(s.map)[1].n = 2
+    },
+  ],
   ['Set.add', (s) => void s.set.add(3)],
   ['Set.delete', (s) => void s.set.delete(2)],
   ['Set.clear', (s) => s.set.clear()],

@@ -88,7 +88,7 @@ export class Journal {
   }
 
   /** Everything unwritten and this event: for a transaction that commits them together, so that no record is left out. */
-  upTo(event: JournalEvent): { readonly write: ProcessWrite; committed(): void } {
+  upTo(event: JournalEvent): { readonly write: ProcessWrite; readonly committed: () => void } {
     const before = this.#unwritten.length
     return {
       write: this.write([...this.#unwritten, event]),
