@@ -1489,6 +1489,8 @@ begin
       select json_agg(json_build_array(number, name, data, notes) order by number)
       from holdfast.process_response
       where process_id = it.id
+        -- Not what an earlier generation has done with.
+        and (number > detail.state_responses or detail.state_unmet @> to_jsonb(number))
     ) end
   ))
   into v_items
@@ -2393,11 +2395,14 @@ begin
         when process.type <> asked.type then json_build_array('other type', process.type)
         when recorded.number is not null then json_build_array('done', recorded.number)
         when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
-          'late', process.responses, detail.projection, detail.projection_notes, detail.projection_responses,
+          'late', process.responses,
+          -- One that ended without having rested before has shown nothing but what it began with.
+          case when detail.projection_responses is null then detail.state else detail.projection end,
+          case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
           (
             select json_agg(json_build_array(number, name, data, notes) order by number)
             from holdfast.process_response
-            where process_id = asked.id and number > detail.projection_responses
+            where process_id = asked.id and number > coalesce(detail.projection_responses, detail.state_responses)
           )
         )
         else json_build_array('held')
@@ -2788,7 +2793,11 @@ begin
     asked.worker,
     case when asked.lease_ms is not null then v_now end,
     asked.token,
-    coalesce(to_timestamp(asked.deadline_ms / 1000), v_now + asked.deadline_in_ms * interval '1 ms')
+    -- A time is counted from the start, which may be later.
+    coalesce(
+      to_timestamp(asked.deadline_ms / 1000),
+      greatest(v_now, to_timestamp(asked.start_ms / 1000)) + asked.deadline_in_ms * interval '1 ms'
+    )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
     deadline_ms float8, deadline_in_ms float8

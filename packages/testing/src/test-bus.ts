@@ -11,6 +11,7 @@ import type {
 import { assemble, type Database, moveClock, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import type { Faults } from './faults.js'
+import { type TestProcesses, testProcesses } from './test-processes.js'
 import { testDatabase } from './test-server.js'
 
 export interface TestBusOptions {
@@ -23,7 +24,7 @@ export interface TestBusOptions {
 }
 
 /** An installation of a test's own, with what a test wants to see and do besides the API. */
-export interface TestBus {
+export interface TestBus extends TestProcesses {
   readonly hf: Holdfast
   readonly db: Database
   readonly connectionString: string
@@ -54,11 +55,13 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
   const hf = assemble(db, { ...(codec ? { codec } : {}), ...(metrics ? { metrics } : {}) })
   const pool = new pg.Pool({ connectionString, max: 4 })
+  const sql = async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows
   return {
+    ...testProcesses(hf, sql),
     hf,
     db,
     connectionString,
-    sql: async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows,
+    sql,
     moveClock: (milliseconds) => moveClock(db, milliseconds),
     work(command, handler, workerOptions) {
       hf.handle(command, handler)

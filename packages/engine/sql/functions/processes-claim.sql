@@ -193,6 +193,8 @@ begin
       select json_agg(json_build_array(number, name, data, notes) order by number)
       from holdfast.process_response
       where process_id = it.id
+        -- Not what an earlier generation has done with.
+        and (number > detail.state_responses or detail.state_unmet @> to_jsonb(number))
     ) end
   ))
   into v_items

@@ -64,7 +64,10 @@ begin
     update holdfast.process
     set responses = process.responses + counted.count,
         due_at = case
-          when status = 'WAITING_FOR_ASYNC' and leased_at is null and queued_at is null then least(due_at, v_now)
+          when leased_at is not null or queued_at is not null then due_at
+          when status = 'WAITING_FOR_ASYNC' then least(due_at, v_now)
+          -- What it waits for before it undoes.
+          when status = 'COMPENSATING' and due_at is null then v_now
           else due_at
         end
     from (select process_id, count(*)::int as count from recorded group by process_id) as counted
@@ -87,11 +90,14 @@ begin
         when process.type <> asked.type then json_build_array('other type', process.type)
         when recorded.number is not null then json_build_array('done', recorded.number)
         when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
-          'late', process.responses, detail.projection, detail.projection_notes, detail.projection_responses,
+          'late', process.responses,
+          -- One that ended without having rested before has shown nothing but what it began with.
+          case when detail.projection_responses is null then detail.state else detail.projection end,
+          case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
           (
             select json_agg(json_build_array(number, name, data, notes) order by number)
             from holdfast.process_response
-            where process_id = asked.id and number > detail.projection_responses
+            where process_id = asked.id and number > coalesce(detail.projection_responses, detail.state_responses)
           )
         )
         else json_build_array('held')

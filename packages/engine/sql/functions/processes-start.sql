@@ -71,7 +71,11 @@ begin
     asked.worker,
     case when asked.lease_ms is not null then v_now end,
     asked.token,
-    coalesce(to_timestamp(asked.deadline_ms / 1000), v_now + asked.deadline_in_ms * interval '1 ms')
+    -- A time is counted from the start, which may be later.
+    coalesce(
+      to_timestamp(asked.deadline_ms / 1000),
+      greatest(v_now, to_timestamp(asked.start_ms / 1000)) + asked.deadline_in_ms * interval '1 ms'
+    )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
     deadline_ms float8, deadline_in_ms float8

@@ -208,6 +208,11 @@ export const errorRegistry = {
     (d) => `a definition of ${d.process} is registered already`,
     'Register each definition once; a changed one raises its `version`.',
   ),
+  HF_DUPLICATE_KEY: entry<{ process: string; key: string }>(
+    409,
+    ({ process, key }) => `a ${process} with the key ${key} is there already, and is not this process's child`,
+    'Give each child a key of its own, or none: its id is derived from its parent.',
+  ),
   HF_UNKNOWN_RESPONSE: entry<{ process: string; response: string }>(
     404,
     (d) => `${d.process} has no response \`${d.response}\``,

@@ -1,16 +1,16 @@
-import { classifyFailure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { isLostLease } from './execution/attempt.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
 import { drive, type Standstill, throwIfLost } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
-import { Mismatch } from './execution/mismatch.js'
+import { following, Mismatch, Unfollowable } from './execution/mismatch.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { replay } from './execution/replay.js'
 import {
   checkState,
   failureOf,
+  restBeforeUndoing,
   restCompensating,
   restContinuing,
   restEnded,
@@ -21,7 +21,8 @@ import {
 } from './execution/rest.js'
 import { beginUnwinding, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
-import { remoteId } from './execution/waiting.js'
+import { meetRemotes } from './execution/waiting.js'
+import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import type { Rest } from './queries/write-processes.js'
@@ -56,18 +57,18 @@ export async function runProcess(
 
 async function toRest(execution: Execution): Promise<Rest> {
   const crashed = crashLoop(execution)
-  if (crashed) return rest(execution, async () => restInTrouble(execution, crashed.error))
+  if (crashed) return giveUp(execution, crashed)
   try {
     await execution.begin(contextFor(execution))
-    await replay(execution)
+    await following(() => replay(execution))
+    for (;;) {
+      const rested = await attemptRest(execution, await drive(execution))
+      if (rested) return rested
+    }
   } catch (error) {
-    if (!(error instanceof Mismatch)) throw error
-    return mismatched(execution, error)
-  }
-  for (;;) {
-    const standstill = await drive(execution)
-    const news = await attemptRest(execution, standstill)
-    if (news) return news
+    if (error instanceof Mismatch) return mismatched(execution, error)
+    if (error instanceof Unfollowable) return giveUp(execution, permanent(execution, error.cause))
+    throw error
   }
 }
 
@@ -118,17 +119,17 @@ async function attemptVerdict(execution: Execution, verdict: Verdict): Promise<R
 async function undo(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIND' }>): Promise<Rest | undefined> {
   if (!execution.unwinding) {
     beginUnwinding(execution, verdict)
-    await callOffChildren(execution, true)
+    await execution.journal.flush()
   }
+  // Each time: killed between the record and this, they would go on for ever.
+  await callOffChildren(execution, true)
+  const open = await following(() => meetRemotes(execution))
+  if (open.length > 0) return write(execution, restBeforeUndoing(execution, open))
   const unwound = await unwind(execution)
-  throwIfLost(execution)
-  if ('dueAt' in unwound) return writeWhatever(execution, restCompensating(execution, unwound.dueAt))
-  if ('failed' in unwound) {
-    if (unwound.failed.to !== 'TSQ') throw new Error('a failed compensation needs a person')
-    return writeWhatever(execution, restInTrouble(execution, unwound.failed.error))
-  }
+  if ('dueAt' in unwound) return write(execution, restCompensating(execution, unwound.dueAt))
+  if ('failed' in unwound) return write(execution, restInTrouble(execution, unwound.failed))
   await runHook(execution, verdict.end === 'CANCELLED' ? 'cancelled' : 'failed', errorOf(verdict))
-  return writeWhatever(execution, restEnded(execution, verdict.end, { error: verdict.error }))
+  return write(execution, restEnded(execution, verdict.end, { error: verdict.error }))
 }
 
 async function write(execution: Execution, wanted: Rest): Promise<Rest | undefined> {
@@ -139,55 +140,60 @@ async function write(execution: Execution, wanted: Rest): Promise<Rest | undefin
   return undefined
 }
 
-/** While undoing, and in troubleshooting by our own doing, news changes nothing: it is heard and the rest repeated. */
-async function writeWhatever(execution: Execution, wanted: Rest): Promise<Rest> {
-  let heard = wanted
-  for (;;) {
-    const news = await execution.journal.rest(heard)
-    if (!news) return heard
-    execution.hear(news)
-    heard = { ...heard, heard: execution.state.heard, heardCancel: heard.heardCancel || news.cancel !== null }
-  }
-}
-
-async function rest(execution: Execution, make: () => Promise<Rest>): Promise<Rest> {
-  return writeWhatever(execution, await make())
-}
-
-async function mismatched(execution: Execution, mismatch: Mismatch): Promise<Rest> {
+/** Left for other workers, whose code may fit, for a grace time (P-18). */
+async function mismatched(execution: Execution, { message }: Mismatch): Promise<Rest> {
   const { item, parts } = execution
-  const error = new PermanentError(`the code of ${item.type} does not fit its history: ${mismatch.message}`, {
-    code: 'NON_DETERMINISM',
-  })
-  const recorded = toRecorded(classifyFailure(error, { unknown: 'permanent' }))
+  const error = permanent(
+    execution,
+    new PermanentError(`the code of ${item.type} does not fit its history: ${message}`, { code: 'NON_DETERMINISM' }),
+  )
   const grace = parts.definition.mismatchGraceMs
   const since = item.mismatchSince ?? execution.now()
-  if (execution.now() - since >= grace) {
-    return rest(execution, async () => ({ ...restInTrouble(execution, recorded), state: undefined }))
-  }
-  parts.logger.warn({ id: item.id, type: item.type, problem: mismatch.message }, 'given back: another version may fit')
-  return rest(execution, async () => restMismatched(execution, recorded, Math.min(grace, LONGEST_GIVE_BACK)))
+  if (execution.now() - since >= grace) return giveUp(execution, error)
+  parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'given back: another version may fit')
+  return insist(execution, async () => restMismatched(execution, error, Math.min(grace, LONGEST_GIVE_BACK)))
 }
 
-function crashLoop({ item }: Execution): Extract<Verdict, { to: 'TSQ' }> | undefined {
+/**
+ * Into troubleshooting without having followed the record: the state here is not to be trusted. Whoever cancelled it
+ * without compensation needs no record to be followed.
+ */
+async function giveUp(execution: Execution, error: RecordedFailure): Promise<Rest> {
+  return insist(execution, async () => {
+    const ends = execution.cancel === 'PLAIN'
+    if (ends) await execution.parts.remotes.cancelChildren(execution.item.id, false)
+    const rest = ends ? restEnded(execution, 'CANCELLED', {}) : restInTrouble(execution, error)
+    return { ...rest, state: undefined }
+  })
+}
+
+/** Rests whatever comes: what has come is heard, and the rest made again. */
+async function insist(execution: Execution, make: () => Promise<Rest>): Promise<Rest> {
+  for (;;) {
+    const rested = await write(execution, await make())
+    if (rested) return rested
+  }
+}
+
+function permanent(execution: Execution, error: unknown): RecordedFailure {
+  const recorded = toRecorded(execution.classify(error))
+  return trouble(error instanceof PermanentError ? error.code : 'PERMANENT_FAILURE', recorded).error
+}
+
+function crashLoop(execution: Execution): RecordedFailure | undefined {
+  const { item } = execution
   const lastRecord = item.history.at(-1)?.epoch ?? 0
   const fruitless = item.epoch - 1 - Math.max(item.restedEpoch, lastRecord)
   if (fruitless < CRASHES) return undefined
-  const error = new PermanentError(
-    `it was claimed ${fruitless} times in a row and recorded nothing: it ends its workers`,
-    {
-      code: 'CRASH_LOOP',
-    },
-  )
-  const verdict = trouble('CRASH_LOOP', toRecorded(classifyFailure(error, { unknown: 'permanent' })))
-  return verdict.to === 'TSQ' ? verdict : undefined
+  const problem = `it was claimed ${fruitless} times in a row and recorded nothing: it ends its workers`
+  return permanent(execution, new PermanentError(problem, { code: 'CRASH_LOOP' }))
 }
 
 /** Cancelling a parent cancels its children (P-05). */
 async function callOffChildren(execution: Execution, compensate: boolean): Promise<void> {
-  for (const call of execution.calls.with('waiting')) {
-    if ('callOff' in call.spec) await call.spec.callOff?.(remoteId(execution, call), compensate)
-  }
+  if (![...execution.calls.open()].some(({ spec }) => spec.kind === 'CHILD')) return
+  throwIfLost(execution)
+  await execution.parts.remotes.cancelChildren(execution.item.id, compensate)
 }
 
 const errorOf = ({ error }: Extract<Verdict, { to: 'UNWIND' | 'END' }>) =>
@@ -199,7 +205,9 @@ async function runHook(
   end: { readonly result?: unknown; readonly error?: { readonly code: string; readonly message: string } },
 ): Promise<void> {
   const hook = execution.parts.definition.hooks[which]
-  if (!hook) return
+  // News may keep the process from resting, and it comes by once more.
+  if (!hook || execution.told.has(which)) return
+  execution.told.add(which)
   const { id, key } = execution.item
   try {
     await hook(execution.state.shown, { id, key, ...end })

@@ -1,6 +1,8 @@
-import type { Codec } from '../kernel/codec/codec.js'
+import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import type { Executor } from '../kernel/database/executor.js'
+import type { Logger } from '../kernel/logger.js'
 import type { ProcessDefinition } from './define.js'
+import type { RecordedResponse } from './history.js'
 import { applyLateResponse } from './queries/apply-late-response.js'
 import type { ResponseAnswer, ResponseWrite } from './queries/respond-processes.js'
 
@@ -10,15 +12,29 @@ import type { ResponseAnswer, ResponseWrite } from './queries/respond-processes.
  */
 export async function applyLate(
   db: Executor,
-  codec: Codec,
+  { codec, logger }: { readonly codec: Codec; readonly logger: Logger },
   definition: ProcessDefinition | undefined,
   write: ResponseWrite,
   late: Extract<ResponseAnswer, { kind: 'late' }>,
 ): Promise<boolean> {
-  const state = codec.decode({ json: late.projection, notes: late.projectionNotes })
-  const coming = { name: write.name, data: JSON.parse(write.json) as unknown, notes: write.notes }
-  for (const { name, data, notes } of [...late.missed, coming]) {
-    definition?.responses.get(name)?.apply?.(state, codec.decode({ json: data, notes }))
+  const coming: RecordedResponse = { number: late.after + 1, ...write, data: JSON.parse(write.json) }
+  const before = { json: late.projection, notes: late.projectionNotes }
+  return applyLateResponse(db, write, late.after, patched([...late.missed, coming]))
+
+  function patched(responses: readonly RecordedResponse[]): Encoded {
+    try {
+      const state = codec.decode(before)
+      for (const { name, data, notes } of responses) {
+        definition?.responses.get(name)?.apply?.(state, codec.decode({ json: data, notes }))
+      }
+      return codec.encode(state, { at: 'state' })
+    } catch (error) {
+      // It is on record all the same; what readers see stays as it was.
+      logger.warn(
+        { err: error, id: write.id, response: write.name },
+        'a late response could not be applied to the state',
+      )
+      return { json: JSON.stringify(before.json), notes: before.notes }
+    }
   }
-  return applyLateResponse(db, write, late.after, codec.encode(state, { at: 'state' }))
 }

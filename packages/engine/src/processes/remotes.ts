@@ -1,6 +1,7 @@
 import type { CommandClient } from '../commands/index.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
 import type { Remotes } from './execution/remotes.js'
 import { startProcesses } from './queries/start-processes.js'
 import { sealStart } from './seal-start.js'
@@ -27,10 +28,12 @@ export function createRemotes(
         { id, ...(key === undefined ? {} : { key }) },
         { codec, where, parent },
       )
-      await startProcesses(db, [sealed])
+      const [answer] = await startProcesses(db, [sealed])
+      // Its end would be told to somebody else: nobody may wait for it here.
+      if (answer?.id !== id) throw new HoldfastError('HF_DUPLICATE_KEY', { process: process.name, key: key ?? id })
     },
-    async cancelChild(id, parentId, compensate) {
-      await db.run(cancelStatement, [id, compensate ? 'COMPENSATE' : 'PLAIN', `process ${parentId}`])
+    async cancelChildren(parentId, compensate) {
+      await db.run(cancelStatement, [parentId, compensate ? 'COMPENSATE' : 'PLAIN', `process ${parentId}`])
     },
   }
 }
@@ -39,6 +42,13 @@ export function createRemotes(
 export const replyQueue = (domain: string): string => `${domain}__process_replies`
 
 const cancelStatement = {
-  name: 'processes.cancel-child',
-  text: `select holdfast.cancel_process($1, $2, $3, 'its parent was cancelled or undone')`,
+  name: 'processes.cancel-children',
+  text: `
+    select holdfast.cancel_process(child.id, $2, $3, 'its parent was cancelled or undone')
+    from (
+      select detail.id
+      from holdfast.process_detail as detail
+      where detail.parent_id = $1 and detail.ended_at is null
+      order by detail.id
+    ) as child`,
 }

@@ -69,7 +69,7 @@ export function createRespond(
     }
     if (answer.kind !== 'late') return answer
     // Applied again from the start when another one came between.
-    return (await applyLate(db, codec, full, write, answer)) ? answer : record({ name }, write, full)
+    return (await applyLate(db, { codec, logger }, full, write, answer)) ? answer : record({ name }, write, full)
   }
 
   return {

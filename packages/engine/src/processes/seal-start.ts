@@ -16,7 +16,7 @@ export interface StartDetails {
   readonly key?: string
   /** Not before this moment; then a worker starts it. */
   readonly startAt?: Date | string
-  /** When it must have ended: a moment, or a time from now. The definition's unless given. */
+  /** When it must have ended: a moment, or a time from its start. The definition's unless given. */
   readonly deadline?: Date | Duration
   /** What to find it by: a flat object of texts, numbers and booleans. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>>

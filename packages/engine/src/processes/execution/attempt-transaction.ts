@@ -1,11 +1,9 @@
 import type { Database } from '../../kernel/database/database.js'
 import type { Queryable } from '../../kernel/database/executor.js'
-import { isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import { TransientError } from '../../kernel/failure/failure-errors.js'
 import type { JournalEvent } from '../queries/write-processes.js'
 import { writeProcesses } from '../queries/write-processes.js'
-import { isLostLease, seal } from './attempt.js'
+import { databaseTrouble, isLostLease, seal } from './attempt.js'
 import type { Attempted, Sealed } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
@@ -18,42 +16,74 @@ import type { Execution } from './execution.js'
  */
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
   const startedAt = execution.now()
-  let written: { readonly event: JournalEvent; readonly sealed: Sealed } | undefined
-  let committed: (() => void) | undefined
+  let written: { readonly event: JournalEvent; readonly sealed: Sealed; readonly committed: () => void } | undefined
+  let letGo: (() => void) | undefined
   const { db } = execution.parts
+  const queries = new UserQueries()
   try {
-    const { event, sealed } = await execution.journal.exclusively(() =>
+    const done = await execution.journal.exclusively(() =>
       db.transaction(async (tx) => {
         const { id, epoch } = execution.item
         const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
         const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
         if (!held?.held) throw lost()
-        const sealed = seal(execution, call, await spec.work(onlyQueries(tx)))
+        const sealed = seal(execution, call, await queries.run(spec.work, tx))
         execution.journal.committing = new Promise<void>((resolve) => {
-          committed = resolve
+          letGo = resolve
         })
         const event = recordOf(execution, call, sealed, startedAt)
-        written = { event, sealed }
-        const [answer] = await writeProcesses(tx, [execution.journal.write([event])])
+        const { write, committed } = execution.journal.upTo(event)
+        written = { event, sealed, committed }
+        const [answer] = await writeProcesses(tx, [write])
         if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
         return written
       }),
     )
-    return { recorded: { seq: event.seq, sealed } }
+    return recorded(done)
   } catch (error) {
     if (isLostLease(error)) throw error
-    if (written && (await wasCommitted(db, execution, written.event, error))) {
-      return { recorded: { seq: written.event.seq, sealed: written.sealed } }
-    }
-    return { failed: execution.classify(isTransient(error) ? transientOf(error) : error), startedAt }
+    if (written && (await wasCommitted(db, execution, written.event, error))) return recorded(written)
+    const trouble = queries.foreign === error ? undefined : databaseTrouble(execution, error)
+    return trouble ?? { failed: execution.classify(error), startedAt }
   } finally {
     execution.journal.committing = undefined
-    committed?.()
+    letGo?.()
   }
 }
 
-/** The user's code gets no more of the transaction than what it needs. */
-const onlyQueries = (tx: Queryable): Queryable => ({ query: (text, params) => tx.query(text, params) })
+function recorded(done: {
+  readonly event: JournalEvent
+  readonly sealed: Sealed
+  readonly committed: () => void
+}): Attempted {
+  done.committed()
+  return { recorded: { seq: done.event.seq, sealed: done.sealed } }
+}
+
+/** The user's code gets no more of the transaction than what it needs; and we know which errors are not the database's. */
+class UserQueries {
+  /** What the code threw by itself. */
+  foreign: unknown
+  #ofDatabase = new WeakSet<object>()
+
+  async run(work: TransactionSpec['work'], tx: Queryable): Promise<unknown> {
+    try {
+      return await work({ query: (text, params) => this.#query(tx, text, params) })
+    } catch (error) {
+      if (!(error instanceof Error && this.#ofDatabase.has(error))) this.foreign = error
+      throw error
+    }
+  }
+
+  async #query(tx: Queryable, text: string, params?: unknown[]): Promise<{ rows: unknown[] }> {
+    try {
+      return await tx.query(text, params)
+    } catch (error) {
+      if (error instanceof Error) this.#ofDatabase.add(error)
+      throw error
+    }
+  }
+}
 
 function recordOf(execution: Execution, call: Call, { encoded }: Sealed, startedAt: number): JournalEvent {
   return execution.journal.number({
@@ -72,13 +102,6 @@ async function wasCommitted(db: Database, { item }: Execution, event: JournalEve
   if (!(error instanceof HoldfastError && error.code === 'HF_OUTCOME_UNKNOWN')) return false
   const rows = await db.run(findStatement, [item.id, item.generation, event.seq, item.epoch])
   return rows.length > 0
-}
-
-function transientOf(error: unknown): TransientError {
-  return new TransientError(error instanceof Error ? error.message : String(error), {
-    code: 'DATABASE_TROUBLE',
-    cause: error,
-  })
 }
 
 const holdStatement = { name: 'processes.hold', text: 'select holdfast.hold_process($1, $2) as held' }

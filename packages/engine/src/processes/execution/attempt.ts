@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isTransient } from '../../kernel/database/transient.js'
 import { formatDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
@@ -8,6 +9,9 @@ import type { Attempted, Sealed } from './attempted.js'
 import type { StepSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
+import { callLimited, type LazySignal } from './limited.js'
+
+const TROUBLE_DELAY = 1_000
 
 /** Calls a step's own code: its rate limit, its time limit, and what is unknown of an earlier call. */
 export async function attemptStep(execution: Execution, call: Call, spec: StepSpec): Promise<Attempted> {
@@ -21,7 +25,10 @@ export async function attemptStep(execution: Execution, call: Call, spec: StepSp
       await beginOnce(execution, call)
       startedAt = execution.now()
     }
-    return { done: seal(execution, call, await runLimited(execution, call, spec)), startedAt }
+    const value = await callLimited(spec.timeoutMs, signalsOf(execution), (over) =>
+      spec.run(stepCall(execution, call, spec.maxAttempts, over)),
+    )
+    return { done: seal(execution, call, value), startedAt }
   } catch (error) {
     if (error instanceof OutcomeUnknown) return { failed: error.failure, startedAt, unknown: true }
     if (isLostLease(error)) throw error
@@ -74,7 +81,10 @@ async function inquire(
 ): Promise<'notDone' | { readonly done: unknown }> {
   if (!spec.inquire) throw new OutcomeUnknown('it was called, its outcome is not on record, and it has no `inquire`')
   try {
-    const answer = await spec.inquire({ idempotencyKey: execution.keyOf(call), signal: execution.cancelSignal })
+    const idempotencyKey = execution.keyOf(call)
+    const answer = await callLimited(spec.timeoutMs, signalsOf(execution), (over) =>
+      spec.inquire?.({ idempotencyKey, signal: over.signal }),
+    )
     if (answer === 'notDone') return answer
     if (typeof answer === 'object' && answer !== null && 'done' in answer) return answer
   } catch (error) {
@@ -100,23 +110,7 @@ async function afterTimeout(
   }
 }
 
-function runLimited(execution: Execution, call: Call, spec: StepSpec): Promise<unknown> {
-  const over = new LazySignal(() => [execution.cancelSignal, execution.lease.signal])
-  const limit = spec.timeoutMs
-  return new Promise((resolve, reject) => {
-    const timer =
-      limit === undefined
-        ? undefined
-        : setTimeout(() => {
-            const error = new TransientError(`it took longer than ${formatDuration(limit)}`, { code: 'TIMEOUT' })
-            // First: code that ends upon its signal must not overtake the verdict.
-            reject(error)
-            over.abort(error)
-          }, limit)
-    const running = (async () => spec.run(stepCall(execution, call, spec.maxAttempts, over)))()
-    running.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
-}
+const signalsOf = (execution: Execution) => () => [execution.cancelSignal, execution.lease.signal]
 
 export function stepCall(execution: Execution, call: Call, maxAttempts: number, over: LazySignal): StepCall {
   return {
@@ -130,31 +124,6 @@ export function stepCall(execution: Execution, call: Call, maxAttempts: number, 
   }
 }
 
-/** Made on first use: most steps never look at it, and a controller costs more than the rest of the call. */
-export class LazySignal {
-  #around: () => readonly AbortSignal[]
-  #controller: AbortController | undefined
-  #reason: Error | undefined
-
-  /** Fires when one of those around it does. */
-  constructor(around: () => readonly AbortSignal[]) {
-    this.#around = around
-  }
-
-  get signal(): AbortSignal {
-    if (!this.#controller) {
-      this.#controller = new AbortController()
-      if (this.#reason) this.#controller.abort(this.#reason)
-    }
-    return AbortSignal.any([this.#controller.signal, ...this.#around()])
-  }
-
-  abort(reason: Error): void {
-    this.#reason = reason
-    this.#controller?.abort(reason)
-  }
-}
-
 export function seal(execution: Execution, call: Call, value: unknown): Sealed {
   if (value === undefined) return { encoded: undefined, value }
   const { codec } = execution.parts
@@ -165,6 +134,14 @@ export function seal(execution: Execution, call: Call, value: unknown): Sealed {
     const code = error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE'
     throw new PermanentError(error instanceof Error ? error.message : String(error), { code, cause: error })
   }
+}
+
+/** Our own database gave up on it (K-11): nothing took place, it is tried again, and no attempt is used up. */
+export function databaseTrouble(execution: Execution, error: unknown): Attempted | undefined {
+  if (!isTransient(error)) return undefined
+  const message = error instanceof Error ? error.message : String(error)
+  const trouble = new TransientError(message, { code: 'DATABASE_TROUBLE', cause: error })
+  return { refused: execution.classify(trouble), retryAfterMs: TROUBLE_DELAY }
 }
 
 export function isLostLease(error: unknown): boolean {

@@ -57,7 +57,6 @@ export interface RemoteSpec extends Waiting, Undoing {
   readonly kind: 'COMMAND' | 'CHILD'
   /** Starts it under this id; harmless when repeated. */
   readonly begin: (id: string) => Promise<void>
-  readonly callOff: ((id: string, compensate: boolean) => Promise<void>) | undefined
 }
 
 export type CallSpec = StepSpec | TransactionSpec | WaitSpec | EventSpec | SleepSpec | RemoteSpec

@@ -43,7 +43,7 @@ export function verdictOn(error: RecordedFailure): Verdict {
 }
 
 /** Into troubleshooting under one of our own codes; what went wrong stays in the message and in the group. */
-export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Verdict {
+export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Extract<Verdict, { to: 'TSQ' }> {
   const message = error.code === code ? error.message : `${error.code}: ${error.message}`
   return { to: 'TSQ', error: { kind: 'PERMANENT', code, message, fingerprint: error.fingerprint } }
 }

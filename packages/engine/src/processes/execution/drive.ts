@@ -1,5 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
-import { attemptStep } from './attempt.js'
+import { attemptStep, databaseTrouble } from './attempt.js'
 import { attemptTransaction } from './attempt-transaction.js'
 import type { Arrival, Attempted } from './attempted.js'
 import type { Call } from './calls.js'
@@ -7,6 +7,9 @@ import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from '
 import type { Execution } from './execution.js'
 import { Mismatch } from './mismatch.js'
 import { lookAtWaits, remoteId } from './waiting.js'
+
+/** Timers hold no more than 2^31 milliseconds. */
+const LONGEST_TIMER = 2 ** 31 - 1
 
 /** What the execution has come to when nothing of it runs any more. */
 export type Standstill =
@@ -35,7 +38,9 @@ export async function drive(execution: Execution): Promise<Standstill> {
       continue
     }
     judge(execution)
-    if (!execution.verdict && !execution.ending && (await guarded(execution, () => lookAtWaits(execution)))) continue
+    if (!isDecided(execution) && (await guarded(execution, () => lookAtWaits(execution)))) continue
+    // Something may have ended while it looked.
+    if (arrivals.length > 0) continue
     const found = startable(execution)
     if (found.length > 0 && !stopsHere(execution)) {
       if (journal.dirty) {
@@ -45,22 +50,31 @@ export async function drive(execution: Execution): Promise<Standstill> {
       for (const call of found) start(execution, call)
       continue
     }
-    if (execution.running > 0) {
+    if (execution.running > 0 || isForeignWait(execution)) {
       if (journal.dirty) await journal.flush()
-      else if (arrivals.length === 0) await execution.stirred.wait()
-      continue
-    }
-    if (isForeignWait(execution)) {
-      await execution.stirred.wait()
+      else if (arrivals.length === 0) await execution.stirred.wait(untilNext(execution))
       continue
     }
     return standstill(execution, found.length > 0)
   }
 }
 
+/** Where it goes is known: nothing that comes from outside changes the way of user code any more. */
+const isDecided = ({ ending, verdict, continuation }: Execution): boolean =>
+  ending !== undefined || verdict !== undefined || continuation !== undefined
+
 /** User code awaits something that is no call of ours: there is nothing to do but to keep the lease (P-16 cancels it). */
-function isForeignWait({ ending, verdict, continuation, calls }: Execution): boolean {
-  return !ending && !verdict && !continuation && calls.open().size === 0
+const isForeignWait = (execution: Execution): boolean => !isDecided(execution) && execution.calls.open().size === 0
+
+/** Milliseconds until a wait times out or an attempt is due beside what is running; undefined when nothing will. */
+function untilNext(execution: Execution): number | undefined {
+  if (isDecided(execution)) return undefined
+  const { calls, item, running } = execution
+  const due = [...calls.with('waiting'), ...(stopsHere(execution) ? [] : calls.with('retrying'))]
+  const times = due.flatMap(({ nextAt }) => nextAt ?? [])
+  // A running call is never interrupted.
+  if (item.deadline !== null && running === 0) times.push(item.deadline)
+  return times.length === 0 ? undefined : Math.min(Math.max(0, Math.min(...times) - execution.now()), LONGEST_TIMER)
 }
 
 function standstill(execution: Execution, stopping: boolean): Standstill {
@@ -152,7 +166,7 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
         await spec.begin(id)
         return { begun: id }
       } catch (error) {
-        return { failed: execution.classify(error), startedAt }
+        return databaseTrouble(execution, error) ?? { failed: execution.classify(error), startedAt }
       }
     }
     default:
@@ -187,9 +201,7 @@ async function absorb(execution: Execution, { call, attempted }: Arrival): Promi
 
 async function complete(execution: Execution, call: Call, seq: number, value: unknown): Promise<void> {
   call.lastSeq = seq
-  call.completed = true
-  call.result = value
-  await execution.settle(call, { value })
+  await execution.complete(call, value)
 }
 
 /** No slot in time: tried again later, and no attempt is used up (P-13). */

@@ -1,3 +1,4 @@
+import { roundTrip } from '../../kernel/codec/codec.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import type { Lease } from '../../kernel/work/leases.js'
@@ -39,6 +40,8 @@ export class Execution {
     { attempts: number; nextAt: number | undefined; progress: 'retrying' | 'done' | 'failed' }
   >()
   #cancelling: AbortController | undefined
+  /** Hooks that have run. */
+  readonly told = new Set<string>()
   ending: Ending | undefined
   verdict: Verdict | undefined
   /** The turn to undoing is on record. */
@@ -50,7 +53,6 @@ export class Execution {
   running = 0
   /** Why the execution must be dropped: the lease is lost, or the database refuses its writes. */
   lost: Error | undefined
-  replaying = true
 
   constructor(item: ClaimedProcess, lease: Lease<ClaimedProcess>, parts: ExecutionParts) {
     this.item = item
@@ -102,6 +104,13 @@ export class Execution {
     else call.resolve(outcome.value)
     await drain()
     this.state.guard.open = false
+  }
+
+  /** It ended well. What its compensation will get is a copy: user code may do with its own what it likes (P-14). */
+  async complete(call: Call, value: unknown): Promise<void> {
+    call.completed = true
+    if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
+    await this.settle(call, { value })
   }
 
   hear({ cancel, responses }: News): void {

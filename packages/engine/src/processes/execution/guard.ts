@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import { guardBuiltIn } from './guard-built-ins.js'
 
 /**
  * The state as user code sees it. It may be written only while `execute` itself runs, which is between two records: what
@@ -10,8 +11,10 @@ export class StateGuard {
   open = false
   /** Made for the first nested object: the garbage collector pays for weak maps, and many states are flat. */
   #nested: { readonly proxies: WeakMap<object, object>; readonly targets: WeakMap<object, object> } | undefined
+  #handler = handlerFor(this)
   #root: { readonly target: object; readonly proxy: object } | undefined
 
+  wrap<Value>(value: Value): Value
   wrap(value: unknown): unknown {
     if (typeof value !== 'object' || value === null) return value
     if (!this.#root) return this.#wrapRoot(value)
@@ -42,8 +45,8 @@ export class StateGuard {
   }
 
   #proxyOf(target: object): object {
-    const handler = handlerFor(target, this)
-    return handler ? new Proxy(target, handler) : target
+    if (guardBuiltIn(target, this) || !isPlain(target)) return target
+    return new Proxy(target, this.#handler)
   }
 
   check(property: PropertyKey): void {
@@ -51,18 +54,20 @@ export class StateGuard {
   }
 }
 
-const mutators = /^(set|add|delete|clear$)/
-
-function handlerFor(value: object, guard: StateGuard): ProxyHandler<object> | undefined {
-  if (value instanceof Map || value instanceof Set || value instanceof Date) return methodsOf(guard)
+/** Objects of a class may have private fields, which a proxy cannot reach: they are left as they are. */
+function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value)
-  // Objects of a class may have private fields, which a proxy cannot reach: they are left as they are.
-  return Array.isArray(value) || prototype === Object.prototype || prototype === null ? propertiesOf(guard) : undefined
+  return Array.isArray(value) || prototype === Object.prototype || prototype === null
 }
 
-function propertiesOf(guard: StateGuard): ProxyHandler<object> {
+function handlerFor(guard: StateGuard): ProxyHandler<object> {
   return {
-    get: (target, property, receiver) => guard.wrap(Reflect.get(target, property, receiver)),
+    get(target, property, receiver) {
+      const value: unknown = Reflect.get(target, property, receiver)
+      const wrapped = guard.wrap(value)
+      // What is frozen has to be shown as it is: the language insists.
+      return wrapped !== value && isFixed(target, property) ? value : wrapped
+    },
     set(target, property, value) {
       guard.check(property)
       return Reflect.set(target, property, guard.unwrap(value))
@@ -78,15 +83,7 @@ function propertiesOf(guard: StateGuard): ProxyHandler<object> {
   }
 }
 
-function methodsOf(guard: StateGuard): ProxyHandler<object> {
-  return {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target)
-      if (typeof value !== 'function') return value
-      return (...args: unknown[]): unknown => {
-        if (typeof property === 'string' && mutators.test(property)) guard.check(property)
-        return guard.wrap(Reflect.apply(value, target, args))
-      }
-    },
-  }
+function isFixed(target: object, property: PropertyKey): boolean {
+  const own = Reflect.getOwnPropertyDescriptor(target, property)
+  return own?.configurable === false && own.writable === false
 }

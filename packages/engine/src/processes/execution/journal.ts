@@ -35,6 +35,8 @@ export class Journal {
   #options: JournalOptions
   #unwritten: JournalEvent[] = []
   #inFlight: Promise<unknown> | undefined
+  /** Why a write failed: whoever waited for it must not go on as if it had been committed. */
+  #broken: Error | undefined
 
   constructor(options: JournalOptions, at: number) {
     this.#options = options
@@ -65,10 +67,16 @@ export class Journal {
   /** Resolves when everything appended so far is committed. */
   async flush(): Promise<void> {
     while (this.#inFlight) await this.#inFlight
+    if (this.#broken) throw this.#broken
     if (this.#unwritten.length === 0) return
     const events = this.#unwritten
     this.#unwritten = []
-    await this.#fly(this.#options.writes.write(this.write(events)))
+    await this.#fly(
+      this.#options.writes.write(this.write(events)).catch((error: Error) => {
+        this.#broken = error
+        throw error
+      }),
+    )
   }
 
   /** Ends the execution, unless there is news that it has to hear first. */
@@ -79,6 +87,15 @@ export class Journal {
     return news
   }
 
+  /** Everything unwritten and this event: for a transaction that commits them together, so that no record is left out. */
+  upTo(event: JournalEvent): { readonly write: ProcessWrite; readonly committed: () => void } {
+    const before = this.#unwritten.length
+    return {
+      write: this.write([...this.#unwritten, event]),
+      committed: () => void this.#unwritten.splice(0, before),
+    }
+  }
+
   /** Keeps everybody else from writing while a transaction of the user's holds the row. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     await this.flush()
@@ -86,7 +103,7 @@ export class Journal {
     return this.#fly(work())
   }
 
-  write(events: readonly JournalEvent[]): ProcessWrite {
+  private write(events: readonly JournalEvent[]): ProcessWrite {
     const { id, epoch, generation } = this.#options
     return { id, epoch, generation, token: newId(), events }
   }

@@ -43,7 +43,7 @@ export class ProcessState {
     this.#raw = initial
     this.shown = this.guard.wrap(initial)
     this.seen = seen
-    this.heard = responses.at(-1)?.number ?? seen
+    this.heard = Math.max(seen, responses.at(-1)?.number ?? 0)
     for (const response of responses) if (unmet.includes(response.number)) this.#meet(response)
     this.#ahead = responses.filter(({ number }) => number > seen)
   }

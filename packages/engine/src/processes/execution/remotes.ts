@@ -17,7 +17,8 @@ export interface Remotes {
     state: unknown,
     options: { readonly id: string; readonly key?: string },
   ): Promise<void>
-  cancelChild(id: string, parentId: string, compensate: boolean): Promise<void>
+  /** Those that have not ended. */
+  cancelChildren(parentId: string, compensate: boolean): Promise<void>
 }
 
 /** The final reply of a command, as a response to the process that sent it. */

@@ -21,7 +21,6 @@ export async function replay(execution: Execution): Promise<void> {
     journal.seq = record.seq
     journal.at = Math.max(journal.at, record.at)
   }
-  execution.replaying = false
 }
 
 async function absorb(execution: Execution, record: HistoryRecord): Promise<void> {
@@ -51,6 +50,7 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
     case 'STARTED':
       if (isWaitingSpec(spec)) {
         call.armed = true
+        call.everAttempted = true
         call.progress = 'waiting'
       } else {
         call.begun = true
@@ -64,10 +64,10 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
       return
     case 'FAILED':
       return absorbFailure(execution, call, record)
-    case 'COMPLETED':
-      call.completed = record.detail?.timedOut !== true
-      call.result = recordedValue(execution, call, record)
-      await execution.settle(call, { value: call.result })
+    case 'COMPLETED': {
+      const value = recordedValue(execution, call, record)
+      return record.detail?.timedOut ? execution.settle(call, { value }) : execution.complete(call, value)
+    }
   }
 }
 
@@ -102,6 +102,9 @@ function recordedValue(execution: Execution, call: Call, record: HistoryRecord):
 
 /** An operator's retry: what failed begins anew, its attempts at nought; a wait that timed out is armed anew. */
 function retryFailed(execution: Execution): void {
+  for (const [id, undoing] of execution.undone) if (undoing.progress !== 'done') execution.undone.delete(id)
+  // Once undoing has begun, nothing else is ever called again.
+  if (execution.unwinding) return
   execution.verdict = undefined
   for (const call of execution.calls.with('failed')) {
     call.progress = isWaitingSpec(call.spec) && !('begin' in call.spec) ? 'waiting' : 'new'
@@ -111,7 +114,6 @@ function retryFailed(execution: Execution): void {
     // Whoever retries a call of unknown outcome without a way to inquire vouches for it.
     call.begun = call.begun && 'inquire' in call.spec && call.spec.inquire !== undefined
   }
-  for (const [id, undoing] of execution.undone) if (undoing.progress !== 'done') execution.undone.delete(id)
 }
 
 function turn(execution: Execution, { detail }: HistoryRecord): void {

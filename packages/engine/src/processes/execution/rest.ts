@@ -4,6 +4,7 @@ import { parseWith } from '../../kernel/validation/schema.js'
 import type { RecordedFailure } from '../history.js'
 import type { Rest } from '../queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from '../states.js'
+import type { Call } from './calls.js'
 import { toRecorded, trouble, verdictOn } from './decisions.js'
 import type { Execution } from './execution.js'
 
@@ -53,6 +54,12 @@ export function restStopping(execution: Execution): Rest {
 export function restCompensating(execution: Execution, dueAt: number): Rest {
   const error = execution.unwinding?.error
   return restAs(execution, { status: 'COMPENSATING', dueAt, nextRetryAt: dueAt, error })
+}
+
+/** Not due: the end of one of these calls comes as a response. */
+export function restBeforeUndoing(execution: Execution, open: readonly Call[]): Rest {
+  const waitingFor = open.map(({ id }) => id).join(', ')
+  return restAs(execution, { status: 'COMPENSATING', waitingFor, error: execution.unwinding?.error })
 }
 
 export function restInTrouble(execution: Execution, error: RecordedFailure): Rest {

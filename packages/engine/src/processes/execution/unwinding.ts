@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { formatDuration } from '../../kernel/duration/duration.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
-import { TransientError } from '../../kernel/failure/failure-errors.js'
-import { LazySignal, stepCall } from './attempt.js'
+import type { RecordedFailure } from '../history.js'
+import { stepCall } from './attempt.js'
 import type { Undoing } from './call-spec.js'
 import type { Call } from './calls.js'
 import { retryDelay, toRecorded, type Verdict } from './decisions.js'
 import type { Execution } from './execution.js'
+import { callLimited } from './limited.js'
 
 const MAX_ATTEMPTS = 3
 const RETRY_DELAY = 1_000
@@ -18,7 +17,7 @@ interface Undoable {
 }
 
 /** How the undoing stands: done, some given up, or to go on at a time. */
-export type Unwound = { readonly done: true } | { readonly failed: Verdict } | { readonly dueAt: number }
+export type Unwound = { readonly done: true } | { readonly failed: RecordedFailure } | { readonly dueAt: number }
 
 /** From here on nothing but compensations: on record, so that whoever goes on knows it too (P-14). */
 export function beginUnwinding(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIND' }>): void {
@@ -46,12 +45,14 @@ export async function unwind(execution: Execution): Promise<Unwound> {
     }
     if (standing?.nextAt !== undefined && standing.nextAt > execution.now()) return { dueAt: standing.nextAt }
     await execution.journal.flush()
+    // Whoever goes on finds on record how far it came.
+    if (execution.parts.stopping()) return { dueAt: execution.now() }
     const outcome = await undo(execution, undoable, standing?.attempts ?? 0)
     if ('dueAt' in outcome) return outcome
     if ('failed' in outcome) failed ??= gaveUp(call)
   }
   if (!failed) return { done: true }
-  return { failed: { to: 'TSQ', error: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } } }
+  return { failed: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } }
 }
 
 const gaveUp = (call: Call): Failure =>
@@ -107,24 +108,13 @@ async function undo(
 
 async function callCompensation(execution: Execution, call: Call, undoing: Undoing, attempt: number): Promise<void> {
   // Not the signal of a cancellation: that is what made it begin.
-  const over = new LazySignal(() => [execution.lease.signal])
-  const clear = new AbortController()
-  const compensating = (async () =>
+  const around = () => [execution.lease.signal]
+  await callLimited(TIMEOUT, around, (over) =>
     undoing.compensate?.(call.completed ? call.result : undefined, {
       ...stepCall(execution, call, MAX_ATTEMPTS, over),
       idempotencyKey: `${execution.keyOf(call)}/compensate`,
       attempt,
       signal: over.signal,
-    }))()
-  const timeUp = sleep(TIMEOUT, undefined, { signal: clear.signal }).then(() => {
-    const error = new TransientError(`it took longer than ${formatDuration(TIMEOUT)}`, { code: 'TIMEOUT' })
-    over.abort(error)
-    throw error
-  })
-  timeUp.catch(() => undefined)
-  try {
-    await Promise.race([compensating, timeUp])
-  } finally {
-    clear.abort()
-  }
+    }),
+  )
 }

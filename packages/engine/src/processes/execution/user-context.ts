@@ -1,4 +1,5 @@
 import type { CommandDefinition } from '../../commands/index.js'
+import { createCodec } from '../../kernel/codec/codec.js'
 import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkKey } from '../../kernel/ids/key.js'
@@ -19,6 +20,7 @@ import type { Execution } from './execution.js'
 
 /** Timers hold no more than 2^31 milliseconds. */
 const LONGEST_TIMER = '24d'
+const requests = createCodec()
 const NEVER = new Promise<never>(() => undefined)
 
 /** What `execute` calls: every method makes a call known to the execution and answers its promise. */
@@ -108,7 +110,7 @@ function stepSpec(where: string, options: unknown): StepSpec {
     rateLimit: rateLimitOption(where, given.rateLimit),
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
     inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire),
-    request: given.request,
+    request: toRequest(where, given.request),
     ...attempting(where, given),
   }
 }
@@ -176,7 +178,6 @@ function commandSpec(
   return {
     kind: 'COMMAND',
     begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...maxAttempts }),
-    callOff: undefined,
     ...remote(where, given),
   }
 }
@@ -201,9 +202,13 @@ function childSpec(
   return {
     kind: 'CHILD',
     begin: (id) => parts.remotes.startChild(parent, process, state, { id, ...key }),
-    callOff: (id, compensate) => parts.remotes.cancelChild(id, item.id, compensate),
     ...remote(where, given),
   }
+}
+
+/** Plain JSON for whoever looks at the record; what cannot be stored is refused here, not when it is written. */
+function toRequest(where: string, request: unknown): unknown {
+  return request === undefined ? undefined : JSON.parse(requests.encode(request, { at: `${where}: request` }).json)
 }
 
 function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {

@@ -22,28 +22,47 @@ const isWaiting = (call: Call): call is WaitingCall =>
   'condition' in call.spec || call.spec.kind === 'EVENT' || call.spec.kind === 'SLEEP' || 'begin' in call.spec
 
 /**
- * Looks whether something that the process waits for has come (P-03, P-09). Responses enter the state one at a time, and
- * after each every open wait is asked in the order of the calls, so that no condition misses a state between two
- * responses. True when user code has gone on, or the process has come to a verdict.
+ * Looks whether something that the process waits for has come (P-03, P-09). True when user code has gone on, or the
+ * process has come to a verdict.
  */
 export async function lookAtWaits(execution: Execution): Promise<boolean> {
   const open = execution.calls.with('waiting').filter(isWaiting)
   if (open.length === 0) return false
-  for (;;) {
-    for (const call of open) {
-      const met = meet(execution, call)
-      if (met) {
-        await record(execution, call, met)
-        return true
-      }
-    }
-    if (!execution.state.applyNext()) break
-  }
+  if (await meetFirst(execution, open)) return true
   for (const call of open) if (!call.armed) arm(execution, call)
   const late = open.find((call) => call.nextAt !== undefined && call.nextAt <= execution.now())
   if (!late) return false
   await timeOut(execution, late)
   return true
+}
+
+/**
+ * What is under way elsewhere and would have to be undone has to end before the undoing begins (P-07): called off or not,
+ * it may end well. Answers those that have not ended.
+ */
+export async function meetRemotes(execution: Execution): Promise<readonly Call[]> {
+  for (;;) {
+    const open = execution.calls.with('waiting').filter(isWaiting).filter(isUndoable)
+    if (open.length === 0 || !(await meetFirst(execution, open))) return open
+  }
+}
+
+const isUndoable = ({ spec }: WaitingCall): boolean => 'compensate' in spec && spec.compensate !== undefined
+
+/**
+ * Lets the first of these calls end that has met what it waits for. Responses enter the state one at a time, and after
+ * each all are asked in the order of the calls, so that no condition misses a state between two responses.
+ */
+async function meetFirst(execution: Execution, open: readonly WaitingCall[]): Promise<boolean> {
+  for (;;) {
+    for (const call of open) {
+      const met = meet(execution, call)
+      if (!met) continue
+      await record(execution, call, met)
+      return true
+    }
+    if (!execution.state.applyNext()) return false
+  }
 }
 
 function meet(execution: Execution, call: WaitingCall): Met | undefined {
@@ -66,7 +85,9 @@ function meet(execution: Execution, call: WaitingCall): Met | undefined {
       return commandEnd(execution, call, response.data as CommandReply, response.number)
     }
     case 'CHILD': {
-      const response = state.find('@child', (data) => (data as ChildEnd).call === call.id)
+      // Not by the name of the call: an earlier generation may have used it too.
+      const id = remoteId(execution, call)
+      const response = state.find('@child', (data) => (data as ChildEnd).id === id)
       if (!response) return undefined
       state.take('@child', response.number)
       return childEnd(execution, call, response.data as ChildEnd, response.number)
@@ -120,9 +141,7 @@ async function record(execution: Execution, call: WaitingCall, met: Met): Promis
   })
   call.lastSeq = event.seq
   if ('value' in met) {
-    call.completed = true
-    call.result = met.value.value
-    await execution.settle(call, { value: met.value.value })
+    await execution.complete(call, met.value.value)
   } else if (thrown) {
     await execution.settle(call, { failed: met.failed })
   } else {

@@ -30,7 +30,7 @@ type Row =
   | readonly ['done', number]
   | readonly ['held' | 'unknown']
   | readonly ['other type', string]
-  | readonly ['late', number, unknown, Notes | null, number | null, ResponseRow[] | null]
+  | readonly ['late', number, unknown, Notes | null, ResponseRow[] | null]
 
 export async function respondProcesses(
   executor: Executor,
@@ -47,7 +47,7 @@ function toAnswer(row: Row): ResponseAnswer {
     case 'other type':
       return { kind: 'other type', actual: row[1] }
     case 'late': {
-      const [, after, projection, projectionNotes, , missed] = row
+      const [, after, projection, projectionNotes, missed] = row
       return { kind: 'late', after, projection, projectionNotes, missed: (missed ?? []).map(toResponse) }
     }
     default:

@@ -1,0 +1,145 @@
+import { holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { TransientError } from '../kernel/failure/failure-errors.js'
+import type { Inquiry, StepOptions } from './context.js'
+import { defineProcess } from './define.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const domain = numbered('at-most-once')
+
+/** A payment whose first call never comes back, and what was asked of the bank. */
+function payment(options: Partial<StepOptions<string>> = {}) {
+  const calls: string[] = []
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) =>
+      ctx.step('pay', {
+        atMostOnce: true,
+        run: ({ idempotencyKey }) => {
+          calls.push(idempotencyKey)
+          return calls.length === 1 ? new Promise<string>(() => undefined) : 'paid the second time'
+        },
+        ...options,
+      }),
+  })
+  return { Pay, calls }
+}
+
+/** Its worker dies in the middle of the call, and another one goes on. */
+async function crashWhilePaying({ Pay, calls }: ReturnType<typeof payment>): Promise<string> {
+  const first = await bus.runProcesses(Pay)
+  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  await waitFor('it is paying', () => calls.length === 1)
+  expect(await bus.history(id)).toEqual(['STEP pay STARTED'])
+  first.stopNow()
+  await bus.endLease(id)
+  await bus.runProcesses(Pay)
+  return id
+}
+
+const answers: [string, Inquiry<string>, string, unknown, number][] = [
+  ['done', { done: 'found at the bank' }, 'COMPLETED', 'found at the bank', 1],
+  ['not done', 'notDone', 'COMPLETED', 'paid the second time', 2],
+  ['unknown', 'unknown', 'WAITING_FOR_TSQ', null, 1],
+]
+
+test.each(answers)('P-17 after a crash the bank is asked: %s', async (_, answer, status, result, calls) => {
+  const asked: string[] = []
+  const pay = payment({
+    inquire: ({ idempotencyKey }) => {
+      asked.push(idempotencyKey)
+      return answer
+    },
+  })
+  const id = await crashWhilePaying(pay)
+  expect((await bus.rests(id, status)).result).toEqual(result)
+  expect(pay.calls).toEqual(Array(calls).fill(`${id}/pay`))
+  expect(asked).toEqual([`${id}/pay`])
+})
+
+test.each(answers)('P-17 after a timeout the bank is asked: %s', async (_, answer, status, result, calls) => {
+  const pay = payment({ timeout: '20ms', maxAttempts: 2, retryDelay: 1, inquire: () => answer })
+  await bus.runProcesses(pay.Pay)
+  const { id } = await bus.hf.start(pay.Pay, {})
+  expect((await bus.rests(id, status)).result).toEqual(result)
+  expect(pay.calls).toHaveLength(calls)
+})
+
+test('P-17 without a way to ask, a person has to, after a crash and after a timeout', async () => {
+  const crashed = await crashWhilePaying(payment())
+  expect((await bus.rests(crashed, 'WAITING_FOR_TSQ')).error_code).toBe('OUTCOME_UNKNOWN')
+  const { Pay, calls } = payment({ timeout: '20ms', maxAttempts: 3 })
+  const { id, status } = await bus.hf.start(Pay, {})
+  expect([status, calls.length]).toEqual(['WAITING_FOR_TSQ', 1])
+  expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
+})
+
+test('P-17 whoever retries a call of unknown outcome vouches for it', async () => {
+  const { Pay, calls } = payment({ timeout: '20ms' })
+  const { id } = await bus.hf.start(Pay, {})
+  await bus.runProcesses(Pay)
+  await bus.retry(id)
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe('paid the second time')
+  expect(calls).toHaveLength(2)
+})
+
+test('P-17 an inquiry that fails, hangs or answers nonsense leaves the outcome unknown', async () => {
+  const inquiries: StepOptions<string>['inquire'][] = [
+    () => {
+      throw new Error('the bank is closed')
+    },
+    () => new Promise(() => undefined),
+    () => JSON.parse('{"nonsense": true}'),
+  ]
+  for (const inquire of inquiries) {
+    const { Pay, calls } = payment({ timeout: '20ms', ...(inquire ? { inquire } : {}) })
+    const { id, status } = await bus.hf.start(Pay, {})
+    expect([status, calls.length]).toEqual(['WAITING_FOR_TSQ', 1])
+    expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
+  }
+})
+
+test('P-17 an answer that says no is no unknown outcome: it is tried again', async () => {
+  let calls = 0
+  const { Pay } = payment({
+    maxAttempts: 2,
+    retryDelay: 1,
+    run: () => {
+      calls += 1
+      if (calls === 1) throw new TransientError('busy: nothing was booked')
+      return 'paid'
+    },
+  })
+  await bus.runProcesses(Pay)
+  const { id } = await bus.hf.start(Pay, {})
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe('paid')
+  expect(await bus.history(id)).toEqual([
+    'STEP pay STARTED',
+    'STEP pay WAITING_RETRY',
+    'STEP pay STARTED',
+    'STEP pay COMPLETED',
+  ])
+})
+
+test('P-17 a call whose beginning could not be recorded is not made', async () => {
+  const held = holdAt('before processes.write')
+  const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
+  let paid = 0
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) => ctx.step('pay', { atMostOnce: true, run: () => (paid += 1) }),
+  })
+  const starting = slow.hf.start(Pay, {})
+  await held.reached
+  await bus.sql('update holdfast.process set lease_epoch = lease_epoch + 1 where type = $1', [Pay.name])
+  held.release()
+  expect((await starting).status).toBe('EXECUTING')
+  expect(paid).toBe(0)
+  await slow.close()
+})

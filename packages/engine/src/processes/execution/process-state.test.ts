@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { createCodec } from '../../kernel/codec/codec.js'
+import { defineProcess, type ProcessDefinition } from '../define.js'
+import type { RecordedResponse } from '../history.js'
+import { Mismatch } from './mismatch.js'
+import { ProcessState } from './process-state.js'
+
+const definition = defineProcess('d', 'P', {
+  state: z.object({ log: z.array(z.number()) }),
+  responses: {
+    told: { data: z.number(), apply: (state, n) => void state.log.push(n) },
+    silent: { data: z.number() },
+    broken: {
+      data: z.number(),
+      apply: () => {
+        throw new Error('broken reducer')
+      },
+    },
+  },
+  execute: async () => undefined,
+}) as unknown as ProcessDefinition
+
+const response = (number: number, name = 'told'): RecordedResponse => ({ number, name, data: number * 10, notes: null })
+const stateWith = (responses: RecordedResponse[], more: { seen?: number; unmet?: number[] } = {}) =>
+  new ProcessState({ definition, codec: createCodec(), initial: { log: [] }, seen: 0, unmet: [], responses, ...more })
+
+describe('the state of a process', () => {
+  it('P-09 meets responses one at a time, in their order', () => {
+    const state = stateWith([response(1), response(2)])
+    expect([state.seen, state.heard, state.shown]).toEqual([0, 2, { log: [] }])
+    expect(state.applyNext()).toBe(true)
+    expect([state.seen, state.shown]).toEqual([1, { log: [10] }])
+    state.applyUpTo(2)
+    expect(state.shown).toEqual({ log: [10, 20] })
+    expect(state.applyNext()).toBe(false)
+  })
+
+  it('P-11 hears of each response once', () => {
+    const state = stateWith([response(1)])
+    state.hear([response(1), response(2)])
+    state.hear([response(2), response(3)])
+    state.applyUpTo(3)
+    expect(state.shown).toEqual({ log: [10, 20, 30] })
+  })
+
+  it('P-18 a record of a response that is not there does not fit', () => {
+    expect(() => stateWith([response(1)]).applyUpTo(2)).toThrow(Mismatch)
+    expect(() => stateWith([response(1, 'removed')]).applyNext()).toThrow(/recorded the response `removed`/)
+  })
+
+  it('P-03 events take responses by name, each once, oldest first', () => {
+    const state = stateWith([response(1), response(2, 'silent'), response(3)])
+    expect(state.find('told')).toBeUndefined()
+    state.applyUpTo(3)
+    expect(state.find('told')?.number).toBe(1)
+    expect(state.take('told', 1)).toBe(10)
+    expect(state.take('told', 1)).toBeUndefined()
+    expect(state.find('told')?.number).toBe(3)
+    expect(state.unmet().toSorted((a, b) => a - b)).toEqual([2, 3])
+  })
+
+  it('P-24 begins with what an earlier generation left unmet', () => {
+    const state = stateWith([response(2, 'silent'), response(6)], { seen: 5, unmet: [2] })
+    expect([state.seen, state.heard]).toEqual([5, 6])
+    expect(state.take('silent', 2)).toBe(20)
+    state.applyUpTo(6)
+    expect(state.shown).toEqual({ log: [60] })
+  })
+
+  it('P-24 with nothing but unmet ones it has heard of all that it has seen', () => {
+    expect(stateWith([response(2, 'silent')], { seen: 5, unmet: [2] }).heard).toBe(5)
+  })
+
+  it('a reducer that throws leaves the guard closed, and its response seen', () => {
+    const state = stateWith([response(1, 'broken')])
+    expect(() => state.applyNext()).toThrow('broken reducer')
+    expect([state.guard.open, state.seen]).toEqual([false, 1])
+  })
+})
