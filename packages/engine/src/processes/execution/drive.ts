@@ -45,6 +45,8 @@ export async function drive(execution: Execution): Promise<Standstill> {
       for (const call of found) start(execution, call)
       continue
     }
+    // What ended while the waits were being looked at is not running any more, and has not taken effect either.
+    if (arrivals.length > 0) continue
     if (execution.running > 0) {
       if (journal.dirty) await journal.flush()
       else if (arrivals.length === 0) await execution.stirred.wait()
