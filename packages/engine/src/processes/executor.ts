@@ -156,6 +156,10 @@ async function rest(execution: Execution, make: () => Promise<Rest>): Promise<Re
 
 async function mismatched(execution: Execution, mismatch: Mismatch): Promise<Rest> {
   const { item, parts } = execution
+  // Nothing is to be undone, so nothing has to be known of what was done.
+  if (item.cancel === 'PLAIN') {
+    return rest(execution, async () => ({ ...restEnded(execution, 'CANCELLED', {}), state: undefined }))
+  }
   const error = new PermanentError(`the code of ${item.type} does not fit its history: ${mismatch.message}`, {
     code: 'NON_DETERMINISM',
   })
