@@ -28,9 +28,11 @@ import { booleanOption, checkOptions } from './kernel/validation/options.js'
 import {
   createProcessClient,
   createProcessEngine,
+  createProcesses,
   createStarterExecutions,
   type ProcessClient,
   type ProcessDefinition,
+  type Processes,
   type ResponseSchemas,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
@@ -62,6 +64,8 @@ export interface Holdfast
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
   readonly batches: Batches
+  /** Looking at processes, awaiting results, and what operators do with them. */
+  readonly processes: Processes
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
   /** PGMQ's queues, for replies and for your own messages. */
@@ -162,6 +166,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       processClient.respond(definition, id, response, data, respondOptions),
     commands: createCommands(db, codec),
     batches: createBatches(db, client, queues, codec),
+    processes: createProcesses(db, engine, { logger }),
     troubleshooting: createTroubleshooting(db, codec),
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),

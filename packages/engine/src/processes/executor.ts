@@ -1,6 +1,7 @@
 import { classifyFailure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import type { Lease } from '../kernel/work/leases.js'
+import { checkEntry } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
 import { drive, type Standstill, throwIfLost } from './execution/drive.js'
@@ -40,14 +41,26 @@ export async function runProcess(
   parts: ExecutionParts,
   live: LiveExecutions,
 ): Promise<Rest | undefined> {
-  const execution = new Execution(item, lease, parts)
-  const leave = live.join(execution)
   try {
-    return await toRest(execution)
+    const entry = await checkEntry(item, parts)
+    return 'rest' in entry ? entry.rest : await execute(entry.item, lease, parts, live)
   } catch (error) {
     if (!isLostLease(error)) throw error
     parts.logger.warn({ id: item.id, type: item.type, epoch: item.epoch }, 'lease lost: the execution changes nothing')
     return undefined
+  }
+}
+
+async function execute(
+  item: ClaimedProcess,
+  lease: Lease<ClaimedProcess>,
+  parts: ExecutionParts,
+  live: LiveExecutions,
+): Promise<Rest> {
+  const execution = new Execution(item, lease, parts)
+  const leave = live.join(execution)
+  try {
+    return await toRest(execution)
   } finally {
     execution.released = true
     leave()
