@@ -2,7 +2,7 @@ import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import type { Holdfast, WorkerOptions } from 'holdfast'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { defineProcess, type ProcessDefinition } from './define.js'
+import { defineProcess } from './define.js'
 
 let bus: TestBus
 beforeAll(async () => {
@@ -41,7 +41,7 @@ function counting(domain: string, concurrency: number | undefined) {
   return { Busy, inside, seen, letGo }
 }
 
-const startMany = async (definition: ProcessDefinition<object, never, unknown>, count: number) =>
+const startMany = async (definition: ReturnType<typeof counting>['Busy'], count: number) =>
   (
     await bus.hf.startMany(
       definition,

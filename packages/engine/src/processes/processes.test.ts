@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
 import { defineProcess } from './define.js'
+import type { ProcessOf } from './reference.js'
 import { type ProcessStatus, processStatuses } from './states.js'
 
 let bus: TestBus
@@ -239,7 +240,11 @@ test('P-21 what is not there, or of another type, is refused by get and result',
   const B = defineProcess('missing', 'B', { state: empty, execute: async () => 'b' })
   const { id } = await bus.hf.start(A, {})
   const unknown = randomUUID()
-  for (const look of [processes().get, processes().result]) {
+  const looks = [
+    (process: ProcessOf<never>, id: string): Promise<unknown> => processes().get({ ...process }, id),
+    (process: ProcessOf<never>, id: string): Promise<unknown> => processes().result({ ...process }, id),
+  ]
+  for (const look of looks) {
     await expect(look(A, unknown)).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS', details: { id: unknown } })
     await expect(look(A, 'NO-KEY')).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS' })
     await expect(look(B, id)).rejects.toMatchObject({
@@ -247,7 +252,7 @@ test('P-21 what is not there, or of another type, is refused by get and result',
       details: { actual: 'missing/A' },
     })
     await expect(look(A, '')).rejects.toMatchObject({ code: 'HF_INVALID_KEY' })
-    await expect(look(undefined as never, id)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+    await expect(look({ domain: 'missing', type: '' }, id)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   }
   expect((await processes().get(A, id.toUpperCase())).id).toBe(id)
   expect((await processes().get({ domain: 'missing', type: 'A' }, id)).result).toBe('a')
