@@ -69,9 +69,31 @@ begin
 end
 $$;
 
--- Which processes a filter may mean. What is asked for decides by which index: ids, key, batch, parent or attributes;
--- else what rests with a status, what is leased, or what was created last, each of them per type, so that no more is
--- read than is told. Only the completed of a type that hardly ever completes have to be looked for.
+-- Whether a process fits what a filter says besides its type and its time. Whether one that is leased is executing or
+-- being undone is left to whoever asks.
+create or replace function holdfast.process_fits(
+  filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamptz
+)
+returns boolean
+language sql
+stable
+as $$
+  select (not filter ? 'key' or key = filter ->> 'key')
+    and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
+    and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
+    and (not filter ? 'attributes' or attributes @> (filter -> 'attributes'))
+    and (not filter ? 'longer_than_ms'
+      or leased_at <= holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms')
+    and case filter ->> 'status'
+      when 'EXECUTING' then leased_at is not null
+      when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
+      else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
+    end
+$$;
+
+-- Which processes a filter may mean, the newest. What is asked for decides by which index: ids, key, batch, parent or
+-- attributes; else what rests with a status, what is leased, or what was created last, each of them per type, so that no
+-- more is read than is told. Only the completed of a type that hardly ever completes have to be looked for.
 create or replace function holdfast.process_candidates(
   filter jsonb, types text[], since timestamptz, until timestamptz, most int
 )
@@ -81,21 +103,35 @@ stable
 set plan_cache_mode = force_custom_plan
 set jit = off
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   v_status text := filter ->> 'status';
+  v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
+  -- Of those that are leased, which are few, the caller takes what it means.
+  v_most int := case when not v_leased then most end;
 begin
   if filter ? 'ids' then
     return query select id::uuid from jsonb_array_elements_text(filter -> 'ids') as id;
   elsif filter ? 'key' then
     return query select id from holdfast.process_detail where type = any (types) and key = filter ->> 'key';
   elsif filter ? 'batch_id' then
-    return query select id from holdfast.process_detail where batch_id = (filter ->> 'batch_id')::uuid;
+    return query
+    select detail.id
+    from holdfast.process_detail as detail
+    join holdfast.process on process.id = detail.id
+    where detail.batch_id = (filter ->> 'batch_id')::uuid
+      and detail.type = any (types)
+      and detail.created_at >= since
+      and detail.created_at < until
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+    order by detail.created_at desc
+    limit v_most;
   elsif filter ? 'parent_id' then
     return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
-  elsif filter ? 'attributes' then
-    return query select id from holdfast.process_detail where attributes @> (filter -> 'attributes') and type = any (types);
-  elsif v_status is null or v_status = 'COMPLETED' then
+  elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
+    -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
     return query
     select newest.id
     from unnest(types) as known (type)
@@ -106,9 +142,11 @@ begin
       where detail.type = known.type
         and detail.created_at >= since
         and detail.created_at < until
-        and (v_status is null or process.status = v_status)
+        and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
+        and (v_status is distinct from 'COMPLETED' or process.status = 'COMPLETED')
+        and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
       order by detail.created_at desc
-      limit most
+      limit v_most
     ) as newest;
   else
     return query
@@ -126,7 +164,7 @@ begin
       order by process.created_at desc
       limit most
     ) as newest;
-    if v_status in ('EXECUTING', 'COMPENSATING') then
+    if v_leased then
       return query select leased.id from holdfast.leased_processes(types) as leased (id);
     end if;
   end if;
@@ -148,7 +186,6 @@ declare
   v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
   v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
   v_until timestamptz := coalesce((filter ->> 'until')::timestamptz, 'infinity');
-  v_leased_before timestamptz := holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms';
   v_most int := (filter ->> 'limit')::int;
 begin
   return query
@@ -168,11 +205,7 @@ begin
     where (detail.type = any (v_types) or filter ? 'ids')
       and detail.created_at >= v_since
       and detail.created_at < v_until
-      and (not filter ? 'key' or detail.key = filter ->> 'key')
-      and (not filter ? 'batch_id' or detail.batch_id = (filter ->> 'batch_id')::uuid)
-      and (not filter ? 'parent_id' or detail.parent_id = (filter ->> 'parent_id')::uuid)
-      and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
-      and (v_leased_before is null or process.leased_at <= v_leased_before)
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
   ),
   -- Apart from the states, which may be large: they are fetched for what is told only.
   picked as (
