@@ -2781,9 +2781,6 @@ begin
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
-  if (select model from holdfast.process_detail where id = p_id) = 'STEP_BASED' then
-    return 'STEP_BASED';
-  end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
   v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
   v_deadline := coalesce(

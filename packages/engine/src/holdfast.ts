@@ -70,7 +70,7 @@ export interface Holdfast
   readonly troubleshooting: Troubleshooting
   /** PGMQ's queues, for replies and for your own messages. */
   readonly queues: QueueClient
-  /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
+  /** WhichProcesses PGMQ is in use: the server's extension or its SQL, and which version. */
   queueInfo(): Promise<QueueInfo>
   /** A worker of one domain, which you start yourself. */
   worker(domain: string, options?: Omit<WorkerOptions, 'domains'>): DomainWorker

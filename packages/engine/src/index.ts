@@ -73,7 +73,7 @@ export {
   type TransactionOptions,
   type TroubledProcess,
   type WaitOptions,
-  type Which,
+  type WhichProcesses,
 } from './processes/index.js'
 export type {
   PollOptions as QueuePollOptions,

@@ -57,7 +57,8 @@ function stateAfter(
   const after = codec.decode({ json: state, notes })
   try {
     for (const { name, data, notes: dataNotes } of missed) {
-      code?.responses.get(name)?.apply?.(after, codec.decode({ json: data, notes: dataNotes }))
+      const apply = code?.responses.get(name)?.apply
+      if (apply) apply(after, codec.decode({ json: data, notes: dataNotes }))
     }
   } catch (error) {
     // Somebody wants it to be over; a response that nobody waits for does not keep them from it.

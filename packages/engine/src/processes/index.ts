@@ -29,7 +29,7 @@ export type {
   Correction,
   ProcessOperations,
   RetryOptions,
-  Which,
+  WhichProcesses,
 } from './operations.js'
 export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'

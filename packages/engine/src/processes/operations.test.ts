@@ -580,3 +580,53 @@ test('P-16 an error that says it is permanent is in the list of troubles with it
   expect(await processes().troubles.count({ fingerprint: found?.fingerprint ?? '' })).toBe(1)
   await expect(processes().troubles.list({ limit: 0 })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })
+
+test('P-12, P-16 of operators who act at once one wins, the others are told, and the end stays what it is', async () => {
+  const { Payment, failing } = repairable('race')
+  failing.add('AAAA')
+  await work('race')
+  const { id } = await bus.hf.start(Payment, { iban: 'AAAA' })
+  const outcomes = await Promise.allSettled([
+    ...Array.from({ length: 5 }, () => processes().complete(Payment, id, by)),
+    ...Array.from({ length: 5 }, () => processes().cancel(Payment, id, by, { compensate: false })),
+    ...Array.from({ length: 5 }, () => processes().retry(Payment, id, by)),
+  ])
+  for (const outcome of outcomes) {
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'HF_WRONG_STATUS' })
+  }
+  const done = outcomes.slice(0, 5).filter(({ status }) => status === 'fulfilled').length
+  expect(done).toBeLessThanOrEqual(1)
+  const ended = await waitFor('it is over', async () => {
+    // A retry that won leads back to troubleshooting: then nobody has ended it yet.
+    const { status } = await get(Payment, id)
+    if (status === 'WAITING_FOR_TSQ') await processes().complete(Payment, id, by)
+    return status === 'COMPLETED' || status === 'CANCELLED' ? status : undefined
+  })
+  for (const act of [
+    () => processes().complete(Payment, id, by),
+    () => processes().cancel(Payment, id, by, { compensate: true }),
+    () => processes().retry(Payment, id, by),
+    () => processes().resume(Payment, id, by),
+  ]) {
+    await expect(act()).rejects.toMatchObject({ code: 'HF_WRONG_STATUS', details: { status: ended } })
+  }
+  await bus.hf.respond(Payment, id, 'corrected', { iban: 'ZZZZ' })
+  expect((await get(Payment, id)).status).toBe(ended)
+})
+
+test('P-16 corrections and results are typed by the definition', async () => {
+  const { Payment } = repairable('typed')
+  const { id } = await bus.hf.start(Payment, { iban: 'AAAA' }, { deferred: true })
+  const wrong = [
+    // @ts-expect-error There is no such response.
+    processes().retry(Payment, id, by, { response: { name: 'corected', data: { iban: 'BBBB' } } }),
+    // @ts-expect-error Its data is something else.
+    processes().retry(Payment, id, by, { response: { name: 'corrected', data: { iban: 5 } } }),
+  ]
+  for (const refused of wrong) await expect(refused).rejects.toThrow()
+  // @ts-expect-error The process returns a text.
+  await processes().complete(Payment, id, by, { result: 5 })
+  await processes()
+    .complete(Payment, id, by, { result: 'by hand' })
+    .catch(() => undefined)
+})

@@ -40,8 +40,8 @@ export interface CancelOptions {
   readonly compensate: boolean
 }
 
-/** Which ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
-export type Which = readonly string[] | { readonly fingerprint: string } | 'all'
+/** WhichProcesses ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
+export type WhichProcesses = readonly string[] | { readonly fingerprint: string } | 'all'
 
 /** What became of one of many. */
 export type BulkOperationAnswer =
@@ -79,14 +79,19 @@ export interface ProcessOperations {
   /** Many at once, each with its own answer. */
   retryMany<Responses extends ResponseSchemas>(
     process: ProcessOf<Responses>,
-    which: Which,
+    which: WhichProcesses,
     by: Actor,
     options?: RetryOptions<NoInfer<Responses>>,
   ): Promise<BulkOperationAnswer[]>
-  cancelMany(process: ProcessOf<never>, which: Which, by: Actor, options: CancelOptions): Promise<BulkOperationAnswer[]>
+  cancelMany(
+    process: ProcessOf<never>,
+    which: WhichProcesses,
+    by: Actor,
+    options: CancelOptions,
+  ): Promise<BulkOperationAnswer[]>
   completeMany<Responses extends ResponseSchemas, Result>(
     process: ProcessOf<Responses, Result>,
-    which: Which,
+    which: WhichProcesses,
     by: Actor,
     options?: CompleteOptions<NoInfer<Result>>,
   ): Promise<BulkOperationAnswer[]>
@@ -174,7 +179,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
     if (refusal) throw refusal
   }
 
-  async function many({ operation, name, operate }: Prepared, which: Which): Promise<BulkOperationAnswer[]> {
+  async function many({ operation, name, operate }: Prepared, which: WhichProcesses): Promise<BulkOperationAnswer[]> {
     const answers = await operate(await namedBy(`${operation.toLowerCase()}Many ${name}`, name, which))
     return answers.map((answer) => {
       const refusal = refusalOf(operation, name, answer)
@@ -183,7 +188,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
     })
   }
 
-  async function namedBy(where: string, name: string, which: Which): Promise<readonly string[]> {
+  async function namedBy(where: string, name: string, which: WhichProcesses): Promise<readonly string[]> {
     if (which === 'all') return findTroubledIds(db, name, null)
     if (isList(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
     const { fingerprint } = checkOptions(where, which, ['fingerprint'])
@@ -203,7 +208,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
   }
 }
 
-const isList = (which: Which): which is readonly string[] => Array.isArray(which)
+const isList = (which: WhichProcesses): which is readonly string[] => Array.isArray(which)
 
 async function inParallel<Item, Answer>(
   items: readonly Item[],

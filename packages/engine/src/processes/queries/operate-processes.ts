@@ -9,7 +9,7 @@ export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE'
 export interface OperationAnswer {
   /** The id or key it was named by. */
   readonly reference: string
-  readonly outcome: 'done' | 'unknown' | 'other type' | 'deadline' | 'changed' | 'STEP_BASED' | ProcessStatus
+  readonly outcome: 'done' | 'unknown' | 'other type' | 'deadline' | 'changed' | ProcessStatus
   readonly actual: string | null
 }
 
@@ -42,10 +42,13 @@ export function refusalOf(
       return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
     case 'deadline':
       return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
-    default: {
-      const status = outcome === 'STEP_BASED' ? 'waiting for its command, which can be' : outcome
-      return new HoldfastError('HF_WRONG_STATUS', { what: 'process', id, status, operation: did[operation] })
-    }
+    default:
+      return new HoldfastError('HF_WRONG_STATUS', {
+        what: 'process',
+        id,
+        status: outcome,
+        operation: did[operation],
+      })
   }
 }
 
