@@ -147,6 +147,7 @@ create table holdfast.process (
   leased_by text,
   leased_at timestamp with time zone,
   last_write uuid,
+  created_at timestamp with time zone not null,
   rested_epoch integer default 0 not null,
   generation integer default 1 not null,
   responses integer default 0 not null,
@@ -155,6 +156,13 @@ create table holdfast.process (
   mismatch_since timestamp with time zone,
   queued_at timestamp with time zone
 ) with (fillfactor=50);
+
+create table holdfast.process_definition (
+  type text not null,
+  version integer not null,
+  lease_ms integer not null,
+  seen_at timestamp with time zone not null
+);
 
 create table holdfast.process_detail (
   id uuid not null,
@@ -172,6 +180,7 @@ create table holdfast.process_detail (
   state jsonb,
   state_notes jsonb,
   state_responses integer default 0 not null,
+  state_checked boolean default true not null,
   state_unmet jsonb,
   projection jsonb,
   projection_notes jsonb,
@@ -364,6 +373,8 @@ alter table holdfast.process add constraint process_pkey PRIMARY KEY (id);
 
 alter table holdfast.process add constraint process_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'WAITING_FOR_ASYNC'::text, 'WAITING_FOR_RETRY'::text, 'WAITING_FOR_REPLY'::text, 'WAITING_FOR_TSQ'::text, 'COMPENSATING'::text, 'COMPENSATED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'FAILED'::text])));
 
+alter table holdfast.process_definition add constraint process_definition_pkey PRIMARY KEY (type, version);
+
 alter table holdfast.process_detail add constraint process_detail_model_check CHECK ((model = ANY (ARRAY['PROCESS_STEP'::text, 'STEP_BASED'::text])));
 
 alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
@@ -434,7 +445,7 @@ CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING bt
 
 CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
 
-CREATE INDEX process_by_status ON holdfast.process USING btree (status, type, id) WHERE (status <> ALL (ARRAY['PENDING'::text, 'COMPLETED'::text]));
+CREATE INDEX process_by_status ON holdfast.process USING btree (status, type, created_at) WHERE ((leased_at IS NULL) AND (status <> 'COMPLETED'::text));
 
 CREATE INDEX process_due ON holdfast.process USING btree (type, version, due_at) WHERE (due_at IS NOT NULL);
 
@@ -442,13 +453,13 @@ CREATE INDEX process_queued ON holdfast.process USING btree (type, queued_at) WH
 
 CREATE INDEX process_by_attributes ON holdfast.process_detail USING gin (attributes jsonb_path_ops) WHERE (attributes IS NOT NULL);
 
-CREATE INDEX process_by_batch ON holdfast.process_detail USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX process_by_batch ON holdfast.process_detail USING btree (batch_id, created_at) WHERE (batch_id IS NOT NULL);
 
 CREATE UNIQUE INDEX process_by_key ON holdfast.process_detail USING btree (type, key) WHERE (key IS NOT NULL);
 
 CREATE INDEX process_by_parent ON holdfast.process_detail USING btree (parent_id) WHERE (parent_id IS NOT NULL);
 
-CREATE INDEX process_by_time ON holdfast.process_detail USING btree (created_at, type);
+CREATE INDEX process_by_time ON holdfast.process_detail USING btree (type, created_at);
 
 CREATE INDEX process_inbox_due ON holdfast.process_inbox USING btree (type, due_at) WHERE (due_at IS NOT NULL);
 
@@ -607,6 +618,7 @@ AS $function$
 declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.id is null then
@@ -618,11 +630,20 @@ begin
   update holdfast.process
   set cancel = p_mode,
       due_at = case when leased_at is null then v_now else due_at end,
-      queued_at = null
+      queued_at = null,
+      -- It no longer waits for a person: nobody is to retry it while it is being cancelled.
+      status = case
+        when status <> 'WAITING_FOR_TSQ' then status
+        when holdfast.process_is_unwinding(p_id, generation) then 'COMPENSATING'
+        else 'PENDING'
+      end
   where id = p_id;
+  if v_row.status = 'WAITING_FOR_TSQ' then
+    perform holdfast.process_goes_on(p_id, v_now);
+  end if;
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
-  values (v_now, 'processes', 'TSQ_CANCEL', p_id, p_actor, p_reason, jsonb_build_object('status', v_row.status),
-    jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
+  values (v_now, 'processes', case when v_row.status = 'WAITING_FOR_TSQ' then 'TSQ_CANCEL' else 'CANCEL_REQUESTED' end,
+    p_id, p_actor, p_reason, v_before, jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
   perform holdfast.wake('processes:' || v_row.type);
   if v_row.leased_at is not null then
     perform holdfast.wake('processes:live');
@@ -755,15 +776,21 @@ CREATE OR REPLACE FUNCTION holdfast.claim_limited_processes(p_type text, p_versi
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_limit int;
   v_free int;
-  v_ids uuid[];
+  v_crashed uuid[];
+  v_new uuid[] := '{}';
   v_due uuid[];
 begin
-  if not pg_try_advisory_xact_lock(hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)) then
+  if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then
     return null;
   end if;
-  -- Crashed ones first: they hold a slot already.
-  v_ids := array(
+  -- Read under the lock: the limit may have gone since the caller looked.
+  v_limit := coalesce((select concurrency from holdfast.process_setting where type = p_type), p_limit);
+  if v_limit is null then
+    return null;
+  end if;
+  v_crashed := array(
     select process.id
     from holdfast.process
     join holdfast.process_slot on process_slot.process_id = process.id
@@ -772,13 +799,24 @@ begin
     limit p_most
     for no key update of process skip locked
   );
-  v_free := least(p_limit - (select count(*) from holdfast.process_slot where type = p_type), p_most - cardinality(v_ids));
-  if v_free > 0 then
-    v_ids := v_ids || array(
+  v_free := v_limit - holdfast.count_slots(p_type, v_limit);
+  v_free := least(v_free, p_most - cardinality(v_crashed));
+  if v_free > 0 and not spare_leased then
+    v_new := array(
+      select id from holdfast.process
+      where type = p_type and version = p_version and due_at <= v_now and leased_at is not null
+        and not exists (select from holdfast.process_slot where process_id = process.id)
+      order by due_at
+      limit v_free
+      for no key update skip locked
+    );
+  end if;
+  if v_free > cardinality(v_new) then
+    v_new := v_new || array(
       select id from holdfast.process
       where type = p_type and queued_at is not null and version = p_version
       order by queued_at
-      limit v_free
+      limit v_free - cardinality(v_new)
       for no key update skip locked
     );
   end if;
@@ -789,16 +827,16 @@ begin
     limit greatest(p_most, 1000)
     for no key update skip locked
   );
-  v_free := v_free - (cardinality(v_ids) - (select count(*) from holdfast.process_slot where process_id = any (v_ids)))::int;
+  v_free := v_free - cardinality(v_new);
   if v_free > 0 then
-    v_ids := v_ids || v_due[1:v_free];
+    v_new := v_new || v_due[1:v_free];
     v_due := v_due[v_free + 1:];
   end if;
   update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
   insert into holdfast.process_slot (process_id, type)
-  select id, p_type from unnest(v_ids) as id
+  select id, p_type from unnest(v_new) as id
   on conflict do nothing;
-  return nullif(v_ids, '{}');
+  return nullif(v_crashed || v_new, '{}');
 end
 $function$
 ;
@@ -835,7 +873,7 @@ begin
     v_limit := coalesce((select concurrency from holdfast.process_setting where type = v_type), lane_limits[v_lane]);
     if v_limit is not null then
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
-      v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], v_limit, v_left, spare_leased);
+      v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
     else
       select array_agg(due.id), max(due.due_at)
       into v_lane_ids, v_last
@@ -988,6 +1026,110 @@ begin
   return array(select (message ->> 'command_id')::uuid from unnest(messages) as message);
 exception when invalid_text_representation then
   return array(select holdfast.uuid_or_null(message ->> 'command_id') from unnest(messages) as message);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then
+    return v_row.status;
+  end if;
+  if v_row.leased_at is not null and v_row.due_at > v_now then
+    return 'EXECUTING';
+  end if;
+  if v_row.lease_epoch <> p_epoch or v_row.responses <> p_responses then
+    return 'changed';
+  end if;
+  update holdfast.process
+  set status = 'COMPLETED', due_at = null, queued_at = null, leased_by = null, leased_at = null, cancel = null,
+      lease_epoch = lease_epoch + 1, rested_epoch = lease_epoch + 1, last_write = null, mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  update holdfast.process_detail as detail
+  set ended_at = v_now,
+      projection = case when complete_process.projection ? 'state' then complete_process.projection -> 'state' else detail.projection end,
+      projection_notes = case
+        when complete_process.projection ? 'state' then nullif(complete_process.projection -> 'notes', 'null')
+        else detail.projection_notes
+      end,
+      projection_responses = case when complete_process.projection ? 'state' then p_responses else detail.projection_responses end,
+      result = nullif(complete_process.projection -> 'result', 'null'),
+      result_notes = nullif(complete_process.projection -> 'resultNotes', 'null')
+  where id = p_id;
+  delete from holdfast.process_slot where process_id = p_id;
+  perform holdfast.processes_ended(array[p_id]);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
+  values (v_now, 'processes', 'TSQ_COMPLETE_OVERRIDE', p_id, p_actor, p_reason, v_before,
+    jsonb_build_object('status', 'COMPLETED') || p_overrides);
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_before holdfast.process_setting;
+  v_after holdfast.process_setting;
+begin
+  -- Claims of a limited definition hold it: none is under way that knows another limit.
+  perform pg_advisory_xact_lock(holdfast.slots_lock(p_type));
+  insert into holdfast.process_setting (type, updated_at) values (p_type, v_now) on conflict (type) do nothing;
+  select * into v_before from holdfast.process_setting where type = p_type for update;
+  v_after := jsonb_populate_record(v_before, changes || jsonb_build_object('updated_at', v_now));
+  update holdfast.process_setting
+  set wait_timeout_ms = v_after.wait_timeout_ms, deadline_action = v_after.deadline_action,
+      concurrency = v_after.concurrency, lease_ms = v_after.lease_ms, poll_ms = v_after.poll_ms, updated_at = v_now
+  where type = p_type;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  values (v_now, 'processes', 'CONFIGURED', p_type, p_actor, p_reason,
+    jsonb_strip_nulls(to_jsonb(v_before) - 'type' - 'updated_at'), jsonb_strip_nulls(to_jsonb(v_after) - 'type' - 'updated_at'));
+  if v_before.concurrency is null and v_after.concurrency is not null then
+    -- What executes already counts.
+    insert into holdfast.process_slot (process_id, type)
+    select id, p_type from holdfast.process
+    where type = p_type and due_at is not null and leased_at is not null
+    on conflict do nothing;
+  elsif v_after.concurrency is null and v_before.concurrency is not null then
+    perform holdfast.free_queued_processes(p_type, v_now);
+  end if;
+  perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.count_slots(p_type text, p_limit integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_taken int := (select count(*) from holdfast.process_slot where type = p_type);
+begin
+  if v_taken >= p_limit then
+    delete from holdfast.process_slot
+    where process_id = any (array(
+      select slot.process_id
+      from holdfast.process_slot as slot
+      join holdfast.process on process.id = slot.process_id
+      where slot.type = p_type and process.leased_at is null
+      for update of slot skip locked
+    ));
+    v_taken := (select count(*) from holdfast.process_slot where type = p_type);
+  end if;
+  return v_taken;
 end
 $function$
 ;
@@ -1181,6 +1323,70 @@ begin
     limit ($1 ->> 'limit')::int
     $query$, v_branches
   ) using filter, holdfast.now();
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.find_processes(filter jsonb)
+ RETURNS SETOF jsonb
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
+  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := coalesce((filter ->> 'until')::timestamptz, 'infinity');
+  v_most int := (filter ->> 'limit')::int;
+begin
+  return query
+  with fitting as (
+    select
+      candidate.id,
+      detail.created_at,
+      case
+        when process.leased_at is null then process.status
+        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
+          then 'COMPENSATING'
+        else 'EXECUTING'
+      end as status
+    from holdfast.process_candidates(filter, v_types, v_since, v_until, v_most) as candidate (id)
+    join holdfast.process_detail as detail on detail.id = candidate.id
+    join holdfast.process on process.id = candidate.id
+    where (detail.type = any (v_types) or filter ? 'ids')
+      and detail.created_at >= v_since
+      and detail.created_at < v_until
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+  ),
+  -- Apart from the states, which may be large: they are fetched for what is told only.
+  picked as (
+    select * from fitting
+    where not filter ? 'status' or fitting.status = filter ->> 'status'
+    order by fitting.created_at desc, fitting.id desc
+    limit v_most
+  )
+  select jsonb_build_object(
+    'id', detail.id, 'type', detail.type, 'version', process.version, 'model', detail.model, 'key', detail.key,
+    'status', picked.status,
+    'parent_id', detail.parent_id, 'batch_id', detail.batch_id, 'attributes', detail.attributes,
+    'created_at', detail.created_at, 'updated_at', detail.updated_at, 'ended_at', detail.ended_at,
+    'waiting_for', detail.waiting_for, 'wait_timeout_at', detail.wait_timeout_at, 'next_retry_at', detail.next_retry_at,
+    'deadline_at', process.deadline_at, 'due_at', process.due_at, 'queued_at', process.queued_at,
+    'leased_by', process.leased_by, 'leased_at', process.leased_at, 'cancel', process.cancel,
+    'error_kind', detail.error_kind, 'error_code', detail.error_code, 'error_message', detail.error_message,
+    'state', case when detail.projection is null then detail.state else detail.projection end,
+    'state_notes', case when detail.projection is null then detail.state_notes else detail.projection_notes end,
+    'result', detail.result, 'result_notes', detail.result_notes,
+    'paused', holdfast.is_paused(array['domain:' || split_part(detail.type, '/', 1), 'definition:' || detail.type])
+  )
+  from picked
+  join holdfast.process_detail as detail on detail.id = picked.id
+  join holdfast.process on process.id = picked.id
+  order by picked.created_at desc, picked.id desc;
 end
 $function$
 ;
@@ -1382,6 +1588,24 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update holdfast.process
+  set due_at = p_now, queued_at = null
+  where id = any (array(
+    select id from holdfast.process
+    where type = p_type and queued_at is not null
+    order by id
+    for no key update skip locked
+  ));
+  perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1476,6 +1700,7 @@ begin
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
+    'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
     'history', case when it.lease_epoch > 1 or it.generation > 1 then (
       select json_agg(json_build_array(
@@ -1497,6 +1722,42 @@ begin
   from claimed as it
   join holdfast.process_detail as detail on detail.id = it.id;
   return coalesce(v_items, '[]');
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.leased_processes(types text[])
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+begin
+  return query
+  select process.id
+  from unnest(types) as known (type)
+  cross join lateral (
+    select
+      greatest(
+        coalesce(max(definition.version), 1),
+        (
+          select version from holdfast.process
+          where process.type = known.type and due_at is not null
+          order by version desc
+          limit 1
+        )
+      ) as newest,
+      -- Starters lease for 30 s.
+      greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
+    from holdfast.process_definition as definition
+    where definition.type = known.type
+  ) as bounds
+  cross join lateral generate_series(1, bounds.newest) as version
+  join holdfast.process on process.type = known.type
+    and process.version = version.version
+    and process.due_at <= holdfast.now() + bounds.lease_ms * interval '1 ms'
+    and process.leased_at is not null;
 end
 $function$
 ;
@@ -1702,6 +1963,49 @@ begin
       $body$, 'q_' || p_queue
     )
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select max(version)
+  from holdfast.process_definition
+  where type = p_type
+    and seen_at > (
+      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
+    ) - interval '1 hour'
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+begin
+  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
+  select noted.type, noted.version, noted.lease_ms, v_now
+  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
+  order by noted.type
+  on conflict (type, version) do update
+  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
+  for v_type in
+    select noted.type
+    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
+    left join holdfast.process_setting as setting on setting.type = noted.type
+    where noted.limit is null
+      and setting.concurrency is null
+      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
+    order by noted.type
+  loop
+    perform holdfast.free_queued_processes(v_type, v_now);
+  end loop;
 end
 $function$
 ;
@@ -1915,6 +2219,32 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.operate_processes(p_action text, p_type text, refs text[], p_actor text, p_reason text, options jsonb)
+ RETURNS TABLE(ref text, process_id uuid, outcome text, actual text)
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+begin
+  for ref, process_id, actual in
+    select asked.ref, detail.id, detail.type
+    from unnest(refs) as asked (ref)
+    left join holdfast.process_detail as detail on detail.id = holdfast.process_id_of(p_type, asked.ref)
+    -- In one order, so that two operators never wait for each other in a circle.
+    order by detail.id
+  loop
+    outcome := case
+      when process_id is null then 'unknown'
+      when actual <> p_type then 'other type'
+      when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
+      when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
+      when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
+    end;
+    return next;
+  end loop;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.own_schema()
  RETURNS text
  LANGUAGE sql
@@ -1945,6 +2275,154 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.process_before(p_id uuid)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'status', process.status, 'waitingFor', detail.waiting_for, 'errorCode', detail.error_code,
+    'errorMessage', detail.error_message
+  ))
+  from holdfast.process
+  join holdfast.process_detail as detail on detail.id = process.id
+  where process.id = p_id
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_candidates(filter jsonb, types text[], since timestamp with time zone, until timestamp with time zone, most integer)
+ RETURNS SETOF uuid
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_status text := filter ->> 'status';
+  v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
+  -- Of those that are leased, which are few, the caller takes what it means.
+  v_most int := case when not v_leased then most end;
+begin
+  if filter ? 'ids' then
+    return query select id::uuid from jsonb_array_elements_text(filter -> 'ids') as id;
+  elsif filter ? 'key' then
+    return query select id from holdfast.process_detail where type = any (types) and key = filter ->> 'key';
+  elsif filter ? 'batch_id' then
+    return query
+    select detail.id
+    from holdfast.process_detail as detail
+    join holdfast.process on process.id = detail.id
+    where detail.batch_id = (filter ->> 'batch_id')::uuid
+      and detail.type = any (types)
+      and detail.created_at >= since
+      and detail.created_at < until
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+    order by detail.created_at desc
+    limit v_most;
+  elsif filter ? 'parent_id' then
+    return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
+  elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
+    -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join lateral (
+      select detail.id
+      from holdfast.process_detail as detail
+      join holdfast.process on process.id = detail.id
+      where detail.type = known.type
+        and detail.created_at >= since
+        and detail.created_at < until
+        and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
+        and (v_status is distinct from 'COMPLETED' or process.status = 'COMPLETED')
+        and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+      order by detail.created_at desc
+      limit v_most
+    ) as newest;
+  else
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join lateral (
+      select process.id
+      from holdfast.process
+      where process.status = v_status
+        and process.status <> 'COMPLETED'
+        and process.type = known.type
+        and leased_at is null
+        and process.created_at >= since
+        and process.created_at < until
+      order by process.created_at desc
+      limit most
+    ) as newest;
+    if v_leased then
+      return query select leased.id from holdfast.leased_processes(types) as leased (id);
+    end if;
+  end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_fits(filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select (not filter ? 'key' or key = filter ->> 'key')
+    and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
+    and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
+    and (not filter ? 'attributes' or attributes @> (filter -> 'attributes'))
+    and (not filter ? 'longer_than_ms'
+      or leased_at <= holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms')
+    and case filter ->> 'status'
+      when 'EXECUTING' then leased_at is not null
+      when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
+      else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
+    end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_goes_on(p_id uuid, p_now timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from holdfast.process_trouble where id = p_id;
+  update holdfast.process_detail
+  set updated_at = p_now, waiting_for = null, wait_timeout_at = null, next_retry_at = null,
+      error_kind = null, error_code = null, error_message = null
+  where id = p_id;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_id_of(p_type text, p_ref text)
+ RETURNS uuid
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case
+    when p_ref ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_ref::uuid
+    else (select id from holdfast.process_detail where type = p_type and key = p_ref)
+  end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_is_unwinding(p_id uuid, p_generation integer)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select exists (
+    select from holdfast.process_history
+    where process_id = p_id and generation = p_generation and kind = 'UNWIND'
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.process_news(ids uuid[], heard integer[])
  RETURNS json
  LANGUAGE sql
@@ -1958,6 +2436,35 @@ AS $function$
   from unnest(ids, heard) as asked (id, heard)
   join holdfast.process on process.id = asked.id
   where process.responses > asked.heard or process.cancel is not null
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.process_types(p_domain text, p_type text)
+ RETURNS text[]
+ LANGUAGE plpgsql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+begin
+  if p_domain is not null and p_type is not null then
+    return array[p_domain || '/' || p_type];
+  end if;
+  return array(
+    with recursive types as (
+      (select type from holdfast.process_detail order by type limit 1)
+      union all
+      select (select next.type from holdfast.process_detail as next where next.type > types.type order by next.type limit 1)
+      from types
+      where types.type is not null
+    )
+    select type from types
+    where type is not null
+      and (p_domain is null or split_part(type, '/', 1) = p_domain)
+      and (p_type is null or split_part(type, '/', 2) = p_type)
+  );
+end
 $function$
 ;
 
@@ -2024,7 +2531,7 @@ begin
 
   if exists (select from holdfast.process_detail where id = any (ids) and batch_id is not null) then
     with ended as (
-      select detail.id, detail.batch_id, process.status, split_part(detail.type, '/', 1) as domain
+      select detail.id, detail.batch_id, process.status, detail.type
       from holdfast.process_detail as detail
       join holdfast.process on process.id = detail.id
       where detail.id = any (ids) and detail.batch_id is not null
@@ -2032,7 +2539,7 @@ begin
     left_batch as (
       delete from holdfast.batch_open
       using ended
-      where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.id and batch_open.domain = ended.domain
+      where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.id and batch_open.domain = ended.type
     )
     insert into holdfast.batch_tally (batch_id, completed, failed, cancelled, due_at)
     select batch_id, count(*) filter (where status = 'COMPLETED'), count(*) filter (where status in ('FAILED', 'COMPENSATED')),
@@ -2129,6 +2636,19 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+AS $function$
+  insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, seen)
+  select p_id, p_generation, coalesce(max(seq), 0) + 1, p_epoch, date_trunc('milliseconds', p_now), p_kind, p_kind, 1,
+    'COMPLETED', p_seen
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation
+  returning seq
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2165,22 +2685,35 @@ $function$
 
 CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[])
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
 AS $function$
-  with free as (
-    select process.id
-    from holdfast.process
-    join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
-    where leased_at is not null
-    order by process.id
-    for no key update of process skip locked
-  ),
-  freed as (
-    delete from holdfast.process_slot where process_id in (select id from free)
-  )
-  update holdfast.process
-  set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
-  where id in (select id from free)
+declare
+  v_type text;
+begin
+  for v_type in
+    with free as (
+      select process.id
+      from holdfast.process
+      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
+      where leased_at is not null
+      order by process.id
+      for no key update of process skip locked
+    ),
+    freed as (
+      delete from holdfast.process_slot where process_id in (select id from free)
+    ),
+    released as (
+      update holdfast.process
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+      where id in (select id from free)
+      returning type
+    )
+    select distinct type from released
+  loop
+    -- Due before anybody would look again, and its slot may be what others wait for.
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+end
 $function$
 ;
 
@@ -2372,7 +2905,10 @@ begin
     update holdfast.process
     set responses = process.responses + counted.count,
         due_at = case
-          when status = 'WAITING_FOR_ASYNC' and leased_at is null and queued_at is null then least(due_at, v_now)
+          when leased_at is not null or queued_at is not null then due_at
+          when status = 'WAITING_FOR_ASYNC' then least(due_at, v_now)
+          -- What it waits for before it undoes.
+          when status = 'COMPENSATING' and due_at is null then v_now
           else due_at
         end
     from (select process_id, count(*)::int as count from recorded group by process_id) as counted
@@ -2496,6 +3032,13 @@ begin
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
         error_message = excluded.error_message, fingerprint = excluded.fingerprint;
   end if;
+  if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
+    -- The history has no record of it; a turn to undoing is one.
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'processes', 'DEADLINE_EXCEEDED', asked.id, jsonb_build_object('status', asked.to_status)
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    where asked.error ->> 'code' = 'DEADLINE_EXCEEDED' and asked.to_status in ('WAITING_FOR_TSQ', 'FAILED');
+  end if;
   if v_parents or v_batches then
     perform holdfast.processes_ended(array(
       select asked.id
@@ -2518,6 +3061,101 @@ begin
   loop
     perform holdfast.wake('processes:' || v_type);
   end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.leased_at is not null then
+    return 'EXECUTING';
+  end if;
+  if v_row.status not in ('PENDING', 'WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'COMPENSATING') then
+    return v_row.status;
+  end if;
+  if v_row.status in ('WAITING_FOR_RETRY', 'COMPENSATING') then
+    v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RESUME', null, v_now);
+  end if;
+  update holdfast.process
+  set due_at = case when queued_at is null then v_now end,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = lease_epoch + 1
+  where id = p_id;
+  -- One that was to start later starts now, and its own clock with it.
+  update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
+  values (v_now, 'processes', 'OPERATOR_RESUME', p_id, p_actor, p_reason, v_before,
+    case when v_seq is not null then jsonb_build_object('generation', v_row.generation, 'seq', v_seq) end);
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_unwinding boolean;
+  v_deadline timestamptz;
+  v_response jsonb := options -> 'response';
+  v_number int;
+  v_seq int;
+  v_status text;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status <> 'WAITING_FOR_TSQ' then
+    return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
+  v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now and not v_unwinding then
+    return 'deadline';
+  end if;
+  if v_response is not null then
+    v_number := v_row.responses + 1;
+    insert into holdfast.process_response (process_id, number, name, response_id, at, data, notes)
+    values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
+      nullif(v_response -> 'notes', 'null'));
+  end if;
+  v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RETRY', v_number, v_now);
+  update holdfast.process
+  set status = v_status,
+      due_at = v_now,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = lease_epoch + 1,
+      responses = coalesce(v_number, responses),
+      deadline_at = v_deadline,
+      mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RETRY', p_id, p_actor, p_reason, v_before,
+    jsonb_strip_nulls(jsonb_build_object(
+      'status', v_status, 'response', v_response ->> 'name',
+      'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
+    )),
+    jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
 end
 $function$
 ;
@@ -2727,6 +3365,54 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_process(domain text, type text, state jsonb, id uuid DEFAULT gen_random_uuid(), key text DEFAULT NULL::text, start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, attributes jsonb DEFAULT NULL::jsonb, batch_id uuid DEFAULT NULL::uuid)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_name text := domain || '/' || type;
+  v_version int := holdfast.newest_definition(v_name);
+  v_answer json;
+begin
+  if v_version is null then
+    raise exception 'unknown process %: no worker has registered it yet', coalesce(v_name, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if state is null then
+    raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
+  end if;
+  if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
+  end if;
+  -- A flat object only, like ours: anything nested could not be shown or asked for.
+  if jsonb_typeof(attributes) <> 'object' or attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")' then
+    raise exception 'attributes must be an object of texts, numbers and booleans' using errcode = 'invalid_parameter_value';
+  end if;
+  v_answer := holdfast.start_processes(jsonb_build_array(jsonb_build_object(
+    'id', coalesce(id, gen_random_uuid()), 'type', v_name, 'model', 'PROCESS_STEP', 'version', v_version, 'key', key,
+    'token', gen_random_uuid(), 'batch_id', batch_id, 'attributes', attributes, 'state', state, 'unchecked', true,
+    'start_ms', extract(epoch from start_at) * 1000, 'deadline_ms', extract(epoch from deadline) * 1000
+  ))) -> 0;
+  if v_answer ->> 2 = 'batch closed' then
+    raise exception 'the batch % does not exist or takes no more processes', batch_id using errcode = 'invalid_parameter_value';
+  end if;
+  if v_answer ->> 2 = 'other type' then
+    raise exception 'the process % is of another type than %', id, v_name using errcode = 'invalid_parameter_value';
+  end if;
+  return (v_answer ->> 0)::uuid;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.start_processes(starts jsonb)
  RETURNS json
  LANGUAGE plpgsql
@@ -2758,22 +3444,24 @@ begin
   with created as (
     insert into holdfast.process_detail (
       id, type, model, key, parent_id, parent_call, batch_id, attributes, created_at, start_at, updated_at, state,
-      state_notes
+      state_notes, state_checked
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
-      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes
+      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
+      asked.unchecked is not true
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8
+      state jsonb, notes jsonb, start_ms float8, unchecked boolean
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing
     returning id, batch_id, type
   ),
   members as (
+    -- Under the whole name: a command of the same id may be in the same batch.
     insert into holdfast.batch_open (batch_id, command_id, domain)
-    select batch_id, id, split_part(type, '/', 1) from created where batch_id is not null
+    select batch_id, id, type from created where batch_id is not null
   ),
   tallies as (
     insert into holdfast.batch_tally (batch_id, added)
@@ -2782,7 +3470,7 @@ begin
   select array_agg(id) into v_created from created;
 
   -- Those with a lease are executed by their starter, from the first moment; the others become due.
-  insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, deadline_at)
+  insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, created_at, deadline_at)
   select
     asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
     case
@@ -2793,6 +3481,7 @@ begin
     asked.worker,
     case when asked.lease_ms is not null then v_now end,
     asked.token,
+    v_now,
     -- A time is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
@@ -2830,6 +3519,30 @@ begin
     left join holdfast.process_detail as existing
       on process.id is null and existing.type = asked.type and existing.key = asked.key
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision)
+ RETURNS TABLE(deadline_ms double precision)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_deadline timestamptz;
+begin
+  update holdfast.process
+  set deadline_at = coalesce(
+    deadline_at, to_timestamp(p_deadline_ms / 1000), holdfast.now() + p_deadline_in_ms * interval '1 ms'
+  )
+  where id = p_id and lease_epoch = p_epoch
+  returning deadline_at into v_deadline;
+  if not found then
+    return;
+  end if;
+  update holdfast.process_detail
+  set state = p_state, state_notes = p_notes, state_checked = true
+  where id = p_id;
+  return query select floor(extract(epoch from v_deadline) * 1000)::float8;
 end
 $function$
 ;

@@ -29,9 +29,11 @@ import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from 
 import {
   createProcessClient,
   createProcessEngine,
+  createProcesses,
   createStarterExecutions,
   type ProcessClient,
   type ProcessDefinition,
+  type Processes,
   type ResponseSchemas,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
@@ -63,13 +65,15 @@ export interface Holdfast
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
   readonly batches: Batches
+  /** Looking at processes, awaiting results, and what operators do with them. */
+  readonly processes: Processes
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
   /** How often something may be done, across all workers and machines. */
   readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
   readonly queues: QueueClient
-  /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
+  /** WhichProcesses PGMQ is in use: the server's extension or its SQL, and which version. */
   queueInfo(): Promise<QueueInfo>
   /** A worker of one domain, which you start yourself. */
   worker(domain: string, options?: Omit<WorkerOptions, 'domains'>): DomainWorker
@@ -166,6 +170,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       processClient.respond(definition, id, response, data, respondOptions),
     commands: createCommands(db, codec),
     batches: createBatches(db, client, queues, codec),
+    processes: createProcesses(db, engine, { logger }),
     troubleshooting: createTroubleshooting(db, codec),
     limits,
     queues: createQueueClient(db),

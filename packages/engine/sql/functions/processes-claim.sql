@@ -39,7 +39,7 @@ begin
     v_limit := coalesce((select concurrency from holdfast.process_setting where type = v_type), lane_limits[v_lane]);
     if v_limit is not null then
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
-      v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], v_limit, v_left, spare_leased);
+      v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
     else
       select array_agg(due.id), max(due.due_at)
       into v_lane_ids, v_last
@@ -85,8 +85,9 @@ end
 $$;
 
 -- What of a limited definition may execute now (P-20). One claimer at a time per definition, and nobody waits for it:
--- the lock is the transaction's. What is due beyond the limit loses its due_at and queues; it is taken, oldest first,
--- before anything that has become due since. A crashed process keeps its slot and is not counted twice.
+-- the lock is the transaction's, and whoever changes the limit takes it too. A crashed process keeps its slot. Then come
+-- those that crashed before there was a limit, those that queue, oldest first, and what has become due since. What is due
+-- beyond the limit loses its due_at and queues.
 create or replace function holdfast.claim_limited_processes(
   p_type text, p_version int, p_limit int, p_most int, spare_leased boolean
 )
@@ -98,15 +99,21 @@ set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
+  v_limit int;
   v_free int;
-  v_ids uuid[];
+  v_crashed uuid[];
+  v_new uuid[] := '{}';
   v_due uuid[];
 begin
-  if not pg_try_advisory_xact_lock(hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)) then
+  if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then
     return null;
   end if;
-  -- Crashed ones first: they hold a slot already.
-  v_ids := array(
+  -- Read under the lock: the limit may have gone since the caller looked.
+  v_limit := coalesce((select concurrency from holdfast.process_setting where type = p_type), p_limit);
+  if v_limit is null then
+    return null;
+  end if;
+  v_crashed := array(
     select process.id
     from holdfast.process
     join holdfast.process_slot on process_slot.process_id = process.id
@@ -115,13 +122,24 @@ begin
     limit p_most
     for no key update of process skip locked
   );
-  v_free := least(p_limit - (select count(*) from holdfast.process_slot where type = p_type), p_most - cardinality(v_ids));
-  if v_free > 0 then
-    v_ids := v_ids || array(
+  v_free := v_limit - holdfast.count_slots(p_type, v_limit);
+  v_free := least(v_free, p_most - cardinality(v_crashed));
+  if v_free > 0 and not spare_leased then
+    v_new := array(
+      select id from holdfast.process
+      where type = p_type and version = p_version and due_at <= v_now and leased_at is not null
+        and not exists (select from holdfast.process_slot where process_id = process.id)
+      order by due_at
+      limit v_free
+      for no key update skip locked
+    );
+  end if;
+  if v_free > cardinality(v_new) then
+    v_new := v_new || array(
       select id from holdfast.process
       where type = p_type and queued_at is not null and version = p_version
       order by queued_at
-      limit v_free
+      limit v_free - cardinality(v_new)
       for no key update skip locked
     );
   end if;
@@ -132,16 +150,48 @@ begin
     limit greatest(p_most, 1000)
     for no key update skip locked
   );
-  v_free := v_free - (cardinality(v_ids) - (select count(*) from holdfast.process_slot where process_id = any (v_ids)))::int;
+  v_free := v_free - cardinality(v_new);
   if v_free > 0 then
-    v_ids := v_ids || v_due[1:v_free];
+    v_new := v_new || v_due[1:v_free];
     v_due := v_due[v_free + 1:];
   end if;
   update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
   insert into holdfast.process_slot (process_id, type)
-  select id, p_type from unnest(v_ids) as id
+  select id, p_type from unnest(v_new) as id
   on conflict do nothing;
-  return nullif(v_ids, '{}');
+  return nullif(v_crashed || v_new, '{}');
+end
+$$;
+
+create or replace function holdfast.slots_lock(p_type text)
+returns bigint
+language sql
+stable
+as $$
+  select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$$;
+
+-- How many slots are taken. When all are, those of processes that no longer execute are given up first: a limit that an
+-- operator sets counts what executes already, and such an execution does not know that it has a slot to give back.
+create or replace function holdfast.count_slots(p_type text, p_limit int)
+returns int
+language plpgsql
+as $$
+declare
+  v_taken int := (select count(*) from holdfast.process_slot where type = p_type);
+begin
+  if v_taken >= p_limit then
+    delete from holdfast.process_slot
+    where process_id = any (array(
+      select slot.process_id
+      from holdfast.process_slot as slot
+      join holdfast.process on process.id = slot.process_id
+      where slot.type = p_type and process.leased_at is null
+      for update of slot skip locked
+    ));
+    v_taken := (select count(*) from holdfast.process_slot where type = p_type);
+  end if;
+  return v_taken;
 end
 $$;
 
@@ -180,6 +230,7 @@ begin
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
+    'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
     'history', case when it.lease_epoch > 1 or it.generation > 1 then (
       select json_agg(json_build_array(
@@ -254,20 +305,33 @@ $$;
 -- Gives back what was claimed and never begun; it does not count as a crash.
 create or replace function holdfast.release_processes(ids uuid[], epochs int[])
 returns void
-language sql
+language plpgsql
 as $$
-  with free as (
-    select process.id
-    from holdfast.process
-    join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
-    where leased_at is not null
-    order by process.id
-    for no key update of process skip locked
-  ),
-  freed as (
-    delete from holdfast.process_slot where process_id in (select id from free)
-  )
-  update holdfast.process
-  set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
-  where id in (select id from free)
+declare
+  v_type text;
+begin
+  for v_type in
+    with free as (
+      select process.id
+      from holdfast.process
+      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
+      where leased_at is not null
+      order by process.id
+      for no key update of process skip locked
+    ),
+    freed as (
+      delete from holdfast.process_slot where process_id in (select id from free)
+    ),
+    released as (
+      update holdfast.process
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+      where id in (select id from free)
+      returning type
+    )
+    select distinct type from released
+  loop
+    -- Due before anybody would look again, and its slot may be what others wait for.
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+end
 $$;

@@ -1,7 +1,164 @@
 -- revision: 1
--- after: processes-write
+-- after: processes-write, processes-claim, processes-start
 --
--- What operators do with processes.
+-- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
+-- raises the epoch of what it changes, so that the epoch alone is the fence.
+
+-- Which process an id or key of a definition is; null where a key is not there.
+create or replace function holdfast.process_id_of(p_type text, p_ref text)
+returns uuid
+language sql
+stable
+as $$
+  select case
+    when p_ref ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_ref::uuid
+    else (select id from holdfast.process_detail where type = p_type and key = p_ref)
+  end
+$$;
+
+-- Retries, cancels or resumes processes, each named by its id or key. Answers for each: 'done', 'unknown', 'other type',
+-- or why not.
+create or replace function holdfast.operate_processes(
+  p_action text, p_type text, refs text[], p_actor text, p_reason text, options jsonb
+)
+returns table (ref text, process_id uuid, outcome text, actual text)
+language plpgsql
+set jit = off
+as $$
+begin
+  for ref, process_id, actual in
+    select asked.ref, detail.id, detail.type
+    from unnest(refs) as asked (ref)
+    left join holdfast.process_detail as detail on detail.id = holdfast.process_id_of(p_type, asked.ref)
+    -- In one order, so that two operators never wait for each other in a circle.
+    order by detail.id
+  loop
+    outcome := case
+      when process_id is null then 'unknown'
+      when actual <> p_type then 'other type'
+      when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
+      when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
+      when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
+    end;
+    return next;
+  end loop;
+end
+$$;
+
+-- What the audit says of a process before somebody changes it.
+create or replace function holdfast.process_before(p_id uuid)
+returns jsonb
+language sql
+stable
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'status', process.status, 'waitingFor', detail.waiting_for, 'errorCode', detail.error_code,
+    'errorMessage', detail.error_message
+  ))
+  from holdfast.process
+  join holdfast.process_detail as detail on detail.id = process.id
+  where process.id = p_id
+$$;
+
+-- It waits for nothing and has no error any more: it is about to go on.
+create or replace function holdfast.process_goes_on(p_id uuid, p_now timestamptz)
+returns void
+language plpgsql
+as $$
+begin
+  delete from holdfast.process_trouble where id = p_id;
+  update holdfast.process_detail
+  set updated_at = p_now, waiting_for = null, wait_timeout_at = null, next_retry_at = null,
+      error_kind = null, error_code = null, error_message = null
+  where id = p_id;
+end
+$$;
+
+create or replace function holdfast.process_is_unwinding(p_id uuid, p_generation int)
+returns boolean
+language sql
+stable
+as $$
+  select exists (
+    select from holdfast.process_history
+    where process_id = p_id and generation = p_generation and kind = 'UNWIND'
+  )
+$$;
+
+-- What an operator did goes into the history too, where a replay meets it. Answers its place.
+create or replace function holdfast.record_operation(
+  p_id uuid, p_generation int, p_epoch int, p_kind text, p_seen int, p_now timestamptz
+)
+returns int
+language sql
+as $$
+  insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, seen)
+  select p_id, p_generation, coalesce(max(seq), 0) + 1, p_epoch, date_trunc('milliseconds', p_now), p_kind, p_kind, 1,
+    'COMPLETED', p_seen
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation
+  returning seq
+$$;
+
+-- Lets a process in troubleshooting go on (P-16): what failed begins anew. A correction is a response: recorded with its
+-- number, and in the state from the retry on. Answers 'done', 'deadline' (passed, and no new one given), or its status.
+create or replace function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
+returns text
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_unwinding boolean;
+  v_deadline timestamptz;
+  v_response jsonb := options -> 'response';
+  v_number int;
+  v_seq int;
+  v_status text;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status <> 'WAITING_FOR_TSQ' then
+    return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
+  v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now and not v_unwinding then
+    return 'deadline';
+  end if;
+  if v_response is not null then
+    v_number := v_row.responses + 1;
+    insert into holdfast.process_response (process_id, number, name, response_id, at, data, notes)
+    values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
+      nullif(v_response -> 'notes', 'null'));
+  end if;
+  v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RETRY', v_number, v_now);
+  update holdfast.process
+  set status = v_status,
+      due_at = v_now,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = lease_epoch + 1,
+      responses = coalesce(v_number, responses),
+      deadline_at = v_deadline,
+      mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RETRY', p_id, p_actor, p_reason, v_before,
+    jsonb_strip_nulls(jsonb_build_object(
+      'status', v_status, 'response', v_response ->> 'name',
+      'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
+    )),
+    jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$$;
 
 -- Asks a process to end (P-16): a running one hears of it at its next call, one that rests becomes due. Answers 'done',
 -- 'unknown', or the status of a process that has ended.
@@ -12,6 +169,7 @@ as $$
 declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.id is null then
@@ -23,15 +181,145 @@ begin
   update holdfast.process
   set cancel = p_mode,
       due_at = case when leased_at is null then v_now else due_at end,
-      queued_at = null
+      queued_at = null,
+      -- It no longer waits for a person: nobody is to retry it while it is being cancelled.
+      status = case
+        when status <> 'WAITING_FOR_TSQ' then status
+        when holdfast.process_is_unwinding(p_id, generation) then 'COMPENSATING'
+        else 'PENDING'
+      end
   where id = p_id;
+  if v_row.status = 'WAITING_FOR_TSQ' then
+    perform holdfast.process_goes_on(p_id, v_now);
+  end if;
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
-  values (v_now, 'processes', 'TSQ_CANCEL', p_id, p_actor, p_reason, jsonb_build_object('status', v_row.status),
-    jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
+  values (v_now, 'processes', case when v_row.status = 'WAITING_FOR_TSQ' then 'TSQ_CANCEL' else 'CANCEL_REQUESTED' end,
+    p_id, p_actor, p_reason, v_before, jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
   perform holdfast.wake('processes:' || v_row.type);
   if v_row.leased_at is not null then
     perform holdfast.wake('processes:live');
   end if;
   return 'done';
+end
+$$;
+
+-- Makes a process that waits look again now (P-16): its conditions, its next attempt, its start. Timeouts and deadline
+-- stay as they are. Answers 'done', or its status where there is nothing to wait for.
+create or replace function holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
+returns text
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.leased_at is not null then
+    return 'EXECUTING';
+  end if;
+  if v_row.status not in ('PENDING', 'WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'COMPENSATING') then
+    return v_row.status;
+  end if;
+  if v_row.status in ('WAITING_FOR_RETRY', 'COMPENSATING') then
+    v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RESUME', null, v_now);
+  end if;
+  update holdfast.process
+  set due_at = case when queued_at is null then v_now end,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = lease_epoch + 1
+  where id = p_id;
+  -- One that was to start later starts now, and its own clock with it.
+  update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
+  values (v_now, 'processes', 'OPERATOR_RESUME', p_id, p_actor, p_reason, v_before,
+    case when v_seq is not null then jsonb_build_object('generation', v_row.generation, 'seq', v_seq) end);
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$$;
+
+-- Ends a process as completed, whatever it waits for (P-16). The projection was made from what the process was at this
+-- epoch and number of responses: 'changed' where it is something else by now. A dead worker's lease does not protect it.
+create or replace function holdfast.complete_process(
+  p_id uuid, p_epoch int, p_responses int, projection jsonb, p_actor text, p_reason text, p_overrides jsonb
+)
+returns text
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then
+    return v_row.status;
+  end if;
+  if v_row.leased_at is not null and v_row.due_at > v_now then
+    return 'EXECUTING';
+  end if;
+  if v_row.lease_epoch <> p_epoch or v_row.responses <> p_responses then
+    return 'changed';
+  end if;
+  update holdfast.process
+  set status = 'COMPLETED', due_at = null, queued_at = null, leased_by = null, leased_at = null, cancel = null,
+      lease_epoch = lease_epoch + 1, rested_epoch = lease_epoch + 1, last_write = null, mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  update holdfast.process_detail as detail
+  set ended_at = v_now,
+      projection = case when complete_process.projection ? 'state' then complete_process.projection -> 'state' else detail.projection end,
+      projection_notes = case
+        when complete_process.projection ? 'state' then nullif(complete_process.projection -> 'notes', 'null')
+        else detail.projection_notes
+      end,
+      projection_responses = case when complete_process.projection ? 'state' then p_responses else detail.projection_responses end,
+      result = nullif(complete_process.projection -> 'result', 'null'),
+      result_notes = nullif(complete_process.projection -> 'resultNotes', 'null')
+  where id = p_id;
+  delete from holdfast.process_slot where process_id = p_id;
+  perform holdfast.processes_ended(array[p_id]);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
+  values (v_now, 'processes', 'TSQ_COMPLETE_OVERRIDE', p_id, p_actor, p_reason, v_before,
+    jsonb_build_object('status', 'COMPLETED') || p_overrides);
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$$;
+
+-- Sets what a definition's own code leaves to operators (P-23); null: as the code says; what is not named stays.
+create or replace function holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text)
+returns void
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_before holdfast.process_setting;
+  v_after holdfast.process_setting;
+begin
+  -- Claims of a limited definition hold it: none is under way that knows another limit.
+  perform pg_advisory_xact_lock(holdfast.slots_lock(p_type));
+  insert into holdfast.process_setting (type, updated_at) values (p_type, v_now) on conflict (type) do nothing;
+  select * into v_before from holdfast.process_setting where type = p_type for update;
+  v_after := jsonb_populate_record(v_before, changes || jsonb_build_object('updated_at', v_now));
+  update holdfast.process_setting
+  set wait_timeout_ms = v_after.wait_timeout_ms, deadline_action = v_after.deadline_action,
+      concurrency = v_after.concurrency, lease_ms = v_after.lease_ms, poll_ms = v_after.poll_ms, updated_at = v_now
+  where type = p_type;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  values (v_now, 'processes', 'CONFIGURED', p_type, p_actor, p_reason,
+    jsonb_strip_nulls(to_jsonb(v_before) - 'type' - 'updated_at'), jsonb_strip_nulls(to_jsonb(v_after) - 'type' - 'updated_at'));
+  if v_before.concurrency is null and v_after.concurrency is not null then
+    -- What executes already counts.
+    insert into holdfast.process_slot (process_id, type)
+    select id, p_type from holdfast.process
+    where type = p_type and due_at is not null and leased_at is not null
+    on conflict do nothing;
+  elsif v_after.concurrency is null and v_before.concurrency is not null then
+    perform holdfast.free_queued_processes(p_type, v_now);
+  end if;
+  perform holdfast.wake('processes:' || p_type);
 end
 $$;

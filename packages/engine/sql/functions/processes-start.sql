@@ -36,22 +36,24 @@ begin
   with created as (
     insert into holdfast.process_detail (
       id, type, model, key, parent_id, parent_call, batch_id, attributes, created_at, start_at, updated_at, state,
-      state_notes
+      state_notes, state_checked
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
-      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes
+      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
+      asked.unchecked is not true
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8
+      state jsonb, notes jsonb, start_ms float8, unchecked boolean
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing
     returning id, batch_id, type
   ),
   members as (
+    -- Under the whole name: a command of the same id may be in the same batch.
     insert into holdfast.batch_open (batch_id, command_id, domain)
-    select batch_id, id, split_part(type, '/', 1) from created where batch_id is not null
+    select batch_id, id, type from created where batch_id is not null
   ),
   tallies as (
     insert into holdfast.batch_tally (batch_id, added)
@@ -60,7 +62,7 @@ begin
   select array_agg(id) into v_created from created;
 
   -- Those with a lease are executed by their starter, from the first moment; the others become due.
-  insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, deadline_at)
+  insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, created_at, deadline_at)
   select
     asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
     case
@@ -71,6 +73,7 @@ begin
     asked.worker,
     case when asked.lease_ms is not null then v_now end,
     asked.token,
+    v_now,
     -- A time is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
@@ -119,4 +122,146 @@ language sql
 set lock_timeout = '100ms'
 as $$
   select holdfast.start_processes(starts)
+$$;
+
+-- Starts one process from any language, in the caller's transaction; answers its id, which is that of the process that
+-- has this id or key already. A worker runs it after the commit: the state is checked then, by the schema of its
+-- definition, and one that does not fit goes to troubleshooting.
+create or replace function holdfast.start_process(
+  domain text,
+  type text,
+  state jsonb,
+  id uuid default gen_random_uuid(),
+  key text default null,
+  start_at timestamptz default null,
+  deadline timestamptz default null,
+  attributes jsonb default null,
+  batch_id uuid default null
+)
+returns uuid
+language plpgsql
+as $$
+declare
+  v_name text := domain || '/' || type;
+  v_version int := holdfast.newest_definition(v_name);
+  v_answer json;
+begin
+  if v_version is null then
+    raise exception 'unknown process %: no worker has registered it yet', coalesce(v_name, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if state is null then
+    raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
+  end if;
+  if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
+  end if;
+  -- A flat object only, like ours: anything nested could not be shown or asked for.
+  if jsonb_typeof(attributes) <> 'object' or attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")' then
+    raise exception 'attributes must be an object of texts, numbers and booleans' using errcode = 'invalid_parameter_value';
+  end if;
+  v_answer := holdfast.start_processes(jsonb_build_array(jsonb_build_object(
+    'id', coalesce(id, gen_random_uuid()), 'type', v_name, 'model', 'PROCESS_STEP', 'version', v_version, 'key', key,
+    'token', gen_random_uuid(), 'batch_id', batch_id, 'attributes', attributes, 'state', state, 'unchecked', true,
+    'start_ms', extract(epoch from start_at) * 1000, 'deadline_ms', extract(epoch from deadline) * 1000
+  ))) -> 0;
+  if v_answer ->> 2 = 'batch closed' then
+    raise exception 'the batch % does not exist or takes no more processes', batch_id using errcode = 'invalid_parameter_value';
+  end if;
+  if v_answer ->> 2 = 'other type' then
+    raise exception 'the process % is of another type than %', id, v_name using errcode = 'invalid_parameter_value';
+  end if;
+  return (v_answer ->> 0)::uuid;
+end
+$$;
+
+-- The version that starts through SQL take: the newest of those that workers have lately had. Not the newest ever: a
+-- release that was rolled back must not leave processes that nobody claims.
+create or replace function holdfast.newest_definition(p_type text)
+returns int
+language sql
+stable
+as $$
+  select max(version)
+  from holdfast.process_definition
+  where type = p_type
+    and seen_at > (
+      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
+    ) - interval '1 hour'
+$$;
+
+-- Workers say, when they start and every minute, which definitions they have: their version, the lease they are claimed
+-- with, and whether they have a limit. What queues for a limit that is no more becomes due.
+create or replace function holdfast.note_definitions(definitions jsonb)
+returns void
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+begin
+  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
+  select noted.type, noted.version, noted.lease_ms, v_now
+  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
+  order by noted.type
+  on conflict (type, version) do update
+  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
+  for v_type in
+    select noted.type
+    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
+    left join holdfast.process_setting as setting on setting.type = noted.type
+    where noted.limit is null
+      and setting.concurrency is null
+      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
+    order by noted.type
+  loop
+    perform holdfast.free_queued_processes(v_type, v_now);
+  end loop;
+end
+$$;
+
+-- There is no limit any more: what queued becomes due. Due now, not when it was: claims have looked past that.
+create or replace function holdfast.free_queued_processes(p_type text, p_now timestamptz)
+returns void
+language plpgsql
+as $$
+begin
+  update holdfast.process
+  set due_at = p_now, queued_at = null
+  where id = any (array(
+    select id from holdfast.process
+    where type = p_type and queued_at is not null
+    order by id
+    for no key update skip locked
+  ));
+  perform holdfast.wake('processes:' || p_type);
+end
+$$;
+
+-- The state of a process that was started through SQL, parsed by its definition: kept behind the fence, before any code
+-- of the definition sees it. The deadline is what the definition says, unless the starter said one. Answers the
+-- deadline; no row where the lease is lost.
+create or replace function holdfast.store_checked_state(
+  p_id uuid, p_epoch int, p_state jsonb, p_notes jsonb, p_deadline_ms float8, p_deadline_in_ms float8
+)
+returns table (deadline_ms float8)
+language plpgsql
+as $$
+declare
+  v_deadline timestamptz;
+begin
+  update holdfast.process
+  set deadline_at = coalesce(
+    deadline_at, to_timestamp(p_deadline_ms / 1000), holdfast.now() + p_deadline_in_ms * interval '1 ms'
+  )
+  where id = p_id and lease_epoch = p_epoch
+  returning deadline_at into v_deadline;
+  if not found then
+    return;
+  end if;
+  update holdfast.process_detail
+  set state = p_state, state_notes = p_notes, state_checked = true
+  where id = p_id;
+  return query select floor(extract(epoch from v_deadline) * 1000)::float8;
+end
 $$;

@@ -165,6 +165,13 @@ begin
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
         error_message = excluded.error_message, fingerprint = excluded.fingerprint;
   end if;
+  if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
+    -- The history has no record of it; a turn to undoing is one.
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'processes', 'DEADLINE_EXCEEDED', asked.id, jsonb_build_object('status', asked.to_status)
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    where asked.error ->> 'code' = 'DEADLINE_EXCEEDED' and asked.to_status in ('WAITING_FOR_TSQ', 'FAILED');
+  end if;
   if v_parents or v_batches then
     perform holdfast.processes_ended(array(
       select asked.id
@@ -229,7 +236,7 @@ begin
 
   if exists (select from holdfast.process_detail where id = any (ids) and batch_id is not null) then
     with ended as (
-      select detail.id, detail.batch_id, process.status, split_part(detail.type, '/', 1) as domain
+      select detail.id, detail.batch_id, process.status, detail.type
       from holdfast.process_detail as detail
       join holdfast.process on process.id = detail.id
       where detail.id = any (ids) and detail.batch_id is not null
@@ -237,7 +244,7 @@ begin
     left_batch as (
       delete from holdfast.batch_open
       using ended
-      where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.id and batch_open.domain = ended.domain
+      where batch_open.batch_id = ended.batch_id and batch_open.command_id = ended.id and batch_open.domain = ended.type
     )
     insert into holdfast.batch_tally (batch_id, completed, failed, cancelled, due_at)
     select batch_id, count(*) filter (where status = 'COMPLETED'), count(*) filter (where status in ('FAILED', 'COMPENSATED')),

@@ -16,6 +16,8 @@ create table holdfast.process (
   leased_by text,
   leased_at timestamptz,
   last_write uuid,
+  -- Here too, so that what rests is listed newest first without a look at anything else.
+  created_at timestamptz not null,
   -- The epoch of the last rest: claims since then that recorded nothing are crashes.
   rested_epoch int not null default 0,
   generation int not null default 1,
@@ -33,8 +35,8 @@ create table holdfast.process (
 ) with (fillfactor = 50);
 create index process_due on holdfast.process (type, version, due_at) where due_at is not null;
 create index process_queued on holdfast.process (type, queued_at) where queued_at is not null;
--- What is waiting or ended badly. The many that begin and complete are never in it.
-create index process_by_status on holdfast.process (status, type, id) where status not in ('PENDING', 'COMPLETED');
+-- What rests, but for the many that have completed: a process that is started, executed and done at once is never in it.
+create index process_by_status on holdfast.process (status, type, created_at) where leased_at is null and status <> 'COMPLETED';
 
 -- What readers want to know; written when a process starts, rests and ends.
 create table holdfast.process_detail (
@@ -55,6 +57,8 @@ create table holdfast.process_detail (
   state jsonb,
   state_notes jsonb,
   state_responses int not null default 0,
+  -- False: it came through SQL, and the first execution parses it before any code sees it.
+  state_checked boolean not null default true,
   -- Responses in that state which no event has taken yet.
   state_unmet jsonb,
   -- The state as it was at the last rest, and the last response that is in it; null until then.
@@ -71,9 +75,10 @@ create table holdfast.process_detail (
   error_message text
 ) with (fillfactor = 60);
 create unique index process_by_key on holdfast.process_detail (type, key) where key is not null;
-create index process_by_time on holdfast.process_detail (created_at, type);
+-- By type first: a list of one type reads nothing else, and a list of all goes through the few types there are.
+create index process_by_time on holdfast.process_detail (type, created_at);
 create index process_by_parent on holdfast.process_detail (parent_id) where parent_id is not null;
-create index process_by_batch on holdfast.process_detail (batch_id) where batch_id is not null;
+create index process_by_batch on holdfast.process_detail (batch_id, created_at) where batch_id is not null;
 create index process_by_attributes on holdfast.process_detail using gin (attributes jsonb_path_ops) where attributes is not null;
 
 -- What happened, in the order in which the process met it. Unique by sequence, and each row names the epoch that wrote it.
@@ -164,4 +169,14 @@ create table holdfast.process_setting (
   lease_ms int check (lease_ms >= 100),
   poll_ms int check (poll_ms >= 10),
   updated_at timestamptz not null
+);
+
+-- Which definitions have lately had a worker. Starts through SQL take the newest version; the longest lease bounds the
+-- look for what is executing.
+create table holdfast.process_definition (
+  type text not null,
+  version int not null,
+  lease_ms int not null,
+  seen_at timestamptz not null,
+  primary key (type, version)
 );

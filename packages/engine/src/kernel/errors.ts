@@ -165,8 +165,8 @@ export const errorRegistry = {
   ),
   HF_BATCH_CLOSED: entry<{ batchId: string; commandId: string }>(
     409,
-    (d) => `batch ${d.batchId} does not exist or takes no more commands, so ${d.commandId} was not sent`,
-    'Send it before the batch is sealed, or into another batch.',
+    (d) => `batch ${d.batchId} does not exist or takes no more items, so ${d.commandId} is not in it`,
+    'Nothing was written. Add it before the batch is sealed, or to another batch.',
   ),
   HF_UNKNOWN_BATCH: entry<{ batchId: string }>(
     404,

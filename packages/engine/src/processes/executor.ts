@@ -1,5 +1,6 @@
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import type { Lease } from '../kernel/work/leases.js'
+import { checkEntry } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
 import { drive, type Standstill, throwIfLost } from './execution/drive.js'
@@ -41,14 +42,26 @@ export async function runProcess(
   parts: ExecutionParts,
   live: LiveExecutions,
 ): Promise<Rest | undefined> {
-  const execution = new Execution(item, lease, parts)
-  const leave = live.join(execution)
   try {
-    return await toRest(execution)
+    const entry = await checkEntry(item, parts)
+    return 'rest' in entry ? entry.rest : await execute(entry.item, lease, parts, live)
   } catch (error) {
     if (!isLostLease(error)) throw error
     parts.logger.warn({ id: item.id, type: item.type, epoch: item.epoch }, 'lease lost: the execution changes nothing')
     return undefined
+  }
+}
+
+async function execute(
+  item: ClaimedProcess,
+  lease: Lease<ClaimedProcess>,
+  parts: ExecutionParts,
+  live: LiveExecutions,
+): Promise<Rest> {
+  const execution = new Execution(item, lease, parts)
+  const leave = live.join(execution)
+  try {
+    return await toRest(execution)
   } finally {
     execution.released = true
     leave()
@@ -149,7 +162,7 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
   )
   const grace = parts.definition.mismatchGraceMs
   const since = item.mismatchSince ?? execution.now()
-  if (execution.now() - since >= grace) return giveUp(execution, error)
+  if (item.cancel === 'PLAIN' || execution.now() - since >= grace) return giveUp(execution, error)
   parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'given back: another version may fit')
   return insist(execution, async () => restMismatched(execution, error, Math.min(grace, LONGEST_GIVE_BACK)))
 }

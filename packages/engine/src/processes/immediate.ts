@@ -116,6 +116,7 @@ function firstClaim(
     stateNotes: state.notes as ClaimedProcess['stateNotes'],
     stateResponses: 0,
     stateUnmet: null,
+    stateChecked: true,
     history: [],
     responses: [],
   }

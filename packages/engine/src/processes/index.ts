@@ -5,6 +5,7 @@ export {
   type Started,
   type StartOptions,
 } from './client.js'
+export type { CompleteOptions } from './completing.js'
 export type {
   ChildOptions,
   CommandCallOptions,
@@ -22,8 +23,22 @@ export type {
 export { defineProcess, type ProcessDefinition, type ProcessEnd, type ProcessOptions } from './define.js'
 export { createProcessEngine, type ProcessEngine } from './engine.js'
 export { createStarterExecutions } from './immediate.js'
+export type {
+  BulkOperationAnswer,
+  CancelOptions,
+  Correction,
+  ProcessOperations,
+  RetryOptions,
+  WhichProcesses,
+} from './operations.js'
+export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
+export type { ProcessRecord } from './queries/find-processes.js'
+export type { TroubledProcess } from './queries/list-process-trouble.js'
+export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
 export type { StartDetails } from './seal-start.js'
+export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'
 export type { DeadlineAction, ProcessStatus } from './states.js'
 export { StepFailed } from './step-failed.js'
+export type { TimelineEntry, TimelineEvent, TimelineType } from './timeline.js'
 export { createProcessLoops } from './worker.js'

@@ -67,13 +67,13 @@ export async function sealStart(
   return { id, key, state, json: `${JSON.stringify(row).slice(0, -1)},"state":${state.json}}` }
 }
 
-function deadlineOf(where: string, deadline: unknown): { deadline_ms?: number; deadline_in_ms?: number } {
+export function deadlineOf(where: string, deadline: unknown): { deadline_ms?: number; deadline_in_ms?: number } {
   if (deadline === undefined) return {}
   if (deadline instanceof Date) return { deadline_ms: dateOption(where, 'deadline', deadline).getTime() }
   return { deadline_in_ms: parseDuration(deadline, `${where}: option \`deadline\``) }
 }
 
-function checkAttributes(where: string, attributes: unknown): object | undefined {
+export function checkAttributes(where: string, attributes: unknown): object | undefined {
   if (attributes === undefined) return undefined
   const problem = flatProblem(attributes)
   if (problem === undefined && typeof attributes === 'object' && attributes !== null) return attributes

@@ -1,4 +1,7 @@
+import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Executor } from '../kernel/database/executor.js'
+import type { Duration } from '../kernel/duration/duration.js'
+import { checkOptions, choiceOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { DeadlineAction } from './states.js'
 
 /** What operators have set for a definition without touching its code (P-23); what is not there is as the code says. */
@@ -38,6 +41,7 @@ export type SettingsCache = ReturnType<typeof createSettings>
 
 interface Row {
   type: string
+  updated_at: Date
   wait_timeout_ms: string | null
   deadline_action: DeadlineAction | null
   concurrency: number | null
@@ -45,8 +49,8 @@ interface Row {
   poll_ms: number | null
 }
 
-export async function readSettings(db: Executor): Promise<ReadonlyMap<string, ProcessSettings>> {
-  const rows = await db.run<Row>(statement)
+async function readSettings(db: Executor): Promise<ReadonlyMap<string, ProcessSettings>> {
+  const rows = await db.run<Row>(readStatement)
   return new Map(rows.map((row) => [row.type, toSettings(row)]))
 }
 
@@ -60,7 +64,83 @@ function toSettings(row: Row): ProcessSettings {
   }
 }
 
-const statement = {
+/** What an operator may set for a definition; null: as its code, or the worker, says. */
+export interface ProcessSettingsInput {
+  /** For waits that do not say it themselves. */
+  readonly waitTimeout?: Duration | null
+  readonly deadlineAction?: DeadlineAction | null
+  /** How many may execute at once, over all workers. Holds from the next claim on. */
+  readonly concurrency?: number | null
+  /** For workers that start from now on. */
+  readonly lease?: Duration | null
+  readonly poll?: Duration | null
+}
+
+/** What is set for a definition: durations in milliseconds, null where its code decides. */
+export interface ProcessSettingsRecord {
+  readonly domain: string
+  readonly type: string
+  readonly waitTimeout: number | null
+  readonly deadlineAction: DeadlineAction | null
+  readonly concurrency: number | null
+  readonly lease: number | null
+  readonly poll: number | null
+  readonly updatedAt: Date
+}
+
+export async function listSettings(db: Executor): Promise<ProcessSettingsRecord[]> {
+  const rows = await db.run<Row>(readStatement)
+  return rows.map((row) => {
+    const [domain = '', type = ''] = row.type.split('/')
+    const {
+      waitTimeoutMs = null,
+      deadlineAction = null,
+      concurrency = null,
+      leaseMs = null,
+      pollMs = null,
+    } = toSettings(row)
+    const set = { waitTimeout: waitTimeoutMs, deadlineAction, concurrency, lease: leaseMs, poll: pollMs }
+    return { domain, type, ...set, updatedAt: row.updated_at }
+  })
+}
+
+/** Sets them, audited with who and why (K-12). What is not named stays as it is. */
+export async function configure(db: Executor, name: string, input: ProcessSettingsInput, by: Actor): Promise<void> {
+  const { actor, reason } = checkActor('configure', by)
+  await db.run(configureStatement, [name, JSON.stringify(checkInput(`configure ${name}`, input)), actor, reason])
+}
+
+function checkInput(where: string, input: ProcessSettingsInput): object {
+  const given = checkOptions(where, input, ['waitTimeout', 'deadlineAction', 'concurrency', 'lease', 'poll'])
+  const unless = <Value>(value: unknown, check: (value: unknown) => Value) => (value === null ? null : check(value))
+  return {
+    wait_timeout_ms: unless(given.waitTimeout, (value) =>
+      durationOption(where, 'waitTimeout', value, { min: '1ms', default: undefined }),
+    ),
+    deadline_action: unless(given.deadlineAction, (value) =>
+      choiceOption(where, 'deadlineAction', value, ['TSQ', 'COMPENSATE', 'FAIL'], { default: undefined }),
+    ),
+    concurrency: unless(given.concurrency, (value) =>
+      integerOption(where, 'concurrency', value, { min: 1, max: 100_000, default: undefined }),
+    ),
+    lease_ms: unless(given.lease, (value) =>
+      durationOption(where, 'lease', value, { min: '100ms', max: '1d', default: undefined }),
+    ),
+    poll_ms: unless(given.poll, (value) =>
+      durationOption(where, 'poll', value, { min: '10ms', max: '1h', default: undefined }),
+    ),
+  }
+}
+
+const readStatement = {
   name: 'processes.read-settings',
-  text: 'select type, wait_timeout_ms, deadline_action, concurrency, lease_ms, poll_ms from holdfast.process_setting',
+  text: `
+    select type, wait_timeout_ms, deadline_action, concurrency, lease_ms, poll_ms, updated_at
+    from holdfast.process_setting
+    order by type`,
+}
+
+const configureStatement = {
+  name: 'processes.configure',
+  text: 'select holdfast.configure_process($1, $2::text::jsonb, $3, $4)',
 }

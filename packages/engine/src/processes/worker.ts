@@ -11,6 +11,7 @@ import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'
 import { handOver, inboxSource } from './inbox.js'
+import { noteDefinitions } from './queries/note-definitions.js'
 import { processSource } from './source.js'
 
 interface WorkerSettings {
@@ -102,10 +103,45 @@ export async function createProcessLoops(
     })
   }
 
+  const noted = () =>
+    groups.flatMap(({ leaseMs, members }) =>
+      members().map(({ name, version, concurrency = null }) => ({ type: name, version, leaseMs, limit: concurrency })),
+    )
+  await noteDefinitions(db, noted())
+
   return {
-    loops: [...executions, inbox],
+    loops: [...executions, noting(inbox, () => noteDefinitions(db, noted()), logger)],
     stopping() {
       stopping = true
+    },
+  }
+}
+
+const SEEN_EVERY = 60_000
+
+/** A loop that also says now and then which definitions have a worker. */
+function noting(loop: WorkLoop, note: () => Promise<void>, logger: Logger): WorkLoop {
+  let timer: NodeJS.Timeout | undefined
+  const noteAgain = () =>
+    note().catch((error: unknown) => logger.warn({ err: error }, 'could not note the definitions of this worker'))
+  return {
+    start() {
+      loop.start()
+      timer ??= setInterval(() => void noteAgain(), SEEN_EVERY).unref()
+    },
+    stop(timeout) {
+      clearInterval(timer)
+      return loop.stop(timeout)
+    },
+    stopNow() {
+      clearInterval(timer)
+      loop.stopNow()
+    },
+    get isRunning() {
+      return loop.isRunning
+    },
+    get inFlight() {
+      return loop.inFlight
     },
   }
 }

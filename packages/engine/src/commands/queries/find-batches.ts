@@ -1,7 +1,7 @@
 import type { Codec } from '../../kernel/codec/codec.js'
+import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { Batch, BatchStatus } from '../batch.js'
-import { decodeOrRaw } from './decode-or-raw.js'
 
 interface BatchFilter {
   readonly batchId?: string
@@ -39,6 +39,8 @@ const statement = {
       coalesce(batch.cancelled, counted.cancelled, 0)::int as cancelled,
       (
         select count(*)::int from holdfast.command_trouble as trouble where trouble.batch_id = batch.batch_id
+      ) + (
+        select count(*)::int from holdfast.process_trouble as trouble where trouble.batch_id = batch.batch_id
       ) as "inTroubleshooting"
     from holdfast.batch
     left join lateral (

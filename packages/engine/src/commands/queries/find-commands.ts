@@ -1,7 +1,7 @@
 import type { Codec } from '../../kernel/codec/codec.js'
+import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { CommandStatus } from '../states.js'
-import { decodeOrRaw } from './decode-or-raw.js'
 
 /** A command as it stands. */
 export interface CommandRecord {

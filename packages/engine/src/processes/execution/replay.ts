@@ -29,6 +29,7 @@ async function absorb(execution: Execution, record: HistoryRecord): Promise<void
       return retryFailed(execution)
     case 'RESUME':
       for (const call of execution.calls.with('retrying')) call.nextAt = record.at
+      for (const undoing of execution.undone.values()) undoing.nextAt = record.at
       return
     case 'UNWIND':
       return turn(execution, record)

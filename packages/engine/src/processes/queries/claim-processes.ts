@@ -31,6 +31,8 @@ export interface ClaimedProcess extends Claimed {
   readonly stateNotes: Notes | null
   readonly stateResponses: number
   readonly stateUnmet: readonly number[] | null
+  /** False until the first execution, where the process was started through SQL. */
+  readonly stateChecked: boolean
   readonly history: readonly HistoryRecord[]
   readonly responses: readonly RecordedResponse[]
 }

@@ -45,7 +45,7 @@ export function installQueue(db: Database, options: InstallOptions = {}): Promis
 }
 
 /**
- * Which PGMQ this database has; an error says what is missing if it has none that we can use.
+ * WhichProcesses PGMQ this database has; an error says what is missing if it has none that we can use.
  *
  * @example
  * const { source, version } = await queueInfo(db)   // { source: 'extension', version: '1.5.1' }

@@ -1,5 +1,5 @@
-import type { Codec } from '../../kernel/codec/codec.js'
-import type { Notes } from '../../kernel/codec/notes.js'
+import type { Codec } from './codec.js'
+import type { Notes } from './notes.js'
 
 /**
  * For showing: a value that this process cannot decode (another's registered type, a foreign client's notes) is shown as

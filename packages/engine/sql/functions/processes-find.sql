@@ -1,0 +1,236 @@
+-- revision: 1
+-- after: processes-operate
+--
+-- Looking at processes (P-21).
+
+-- The types that there are: one step through the index for each, however many processes they have.
+create or replace function holdfast.process_types(p_domain text, p_type text)
+returns text[]
+language plpgsql
+stable
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  if p_domain is not null and p_type is not null then
+    return array[p_domain || '/' || p_type];
+  end if;
+  return array(
+    with recursive types as (
+      (select type from holdfast.process_detail order by type limit 1)
+      union all
+      select (select next.type from holdfast.process_detail as next where next.type > types.type order by next.type limit 1)
+      from types
+      where types.type is not null
+    )
+    select type from types
+    where type is not null
+      and (p_domain is null or split_part(type, '/', 1) = p_domain)
+      and (p_type is null or split_part(type, '/', 2) = p_type)
+  );
+end
+$$;
+
+-- What is leased. Its due_at is the end of its lease, so nothing is looked at that is due later than the longest lease
+-- of the type; among a million that wait for hours, that is almost nothing but what executes.
+create or replace function holdfast.leased_processes(types text[])
+returns setof uuid
+language plpgsql
+stable
+set jit = off
+set enable_seqscan = off
+as $$
+begin
+  return query
+  select process.id
+  from unnest(types) as known (type)
+  cross join lateral (
+    select
+      greatest(
+        coalesce(max(definition.version), 1),
+        (
+          select version from holdfast.process
+          where process.type = known.type and due_at is not null
+          order by version desc
+          limit 1
+        )
+      ) as newest,
+      -- Starters lease for 30 s.
+      greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
+    from holdfast.process_definition as definition
+    where definition.type = known.type
+  ) as bounds
+  cross join lateral generate_series(1, bounds.newest) as version
+  join holdfast.process on process.type = known.type
+    and process.version = version.version
+    and process.due_at <= holdfast.now() + bounds.lease_ms * interval '1 ms'
+    and process.leased_at is not null;
+end
+$$;
+
+-- Whether a process fits what a filter says besides its type and its time. Whether one that is leased is executing or
+-- being undone is left to whoever asks.
+create or replace function holdfast.process_fits(
+  filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamptz
+)
+returns boolean
+language sql
+stable
+as $$
+  select (not filter ? 'key' or key = filter ->> 'key')
+    and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
+    and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
+    and (not filter ? 'attributes' or attributes @> (filter -> 'attributes'))
+    and (not filter ? 'longer_than_ms'
+      or leased_at <= holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms')
+    and case filter ->> 'status'
+      when 'EXECUTING' then leased_at is not null
+      when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
+      else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
+    end
+$$;
+
+-- Which processes a filter may mean, the newest. What is asked for decides by which index: ids, key, batch, parent or
+-- attributes; else what rests with a status, what is leased, or what was created last, each of them per type, so that no
+-- more is read than is told. Only the completed of a type that hardly ever completes have to be looked for.
+create or replace function holdfast.process_candidates(
+  filter jsonb, types text[], since timestamptz, until timestamptz, most int
+)
+returns setof uuid
+language plpgsql
+stable
+set plan_cache_mode = force_custom_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_status text := filter ->> 'status';
+  v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
+  -- Of those that are leased, which are few, the caller takes what it means.
+  v_most int := case when not v_leased then most end;
+begin
+  if filter ? 'ids' then
+    return query select id::uuid from jsonb_array_elements_text(filter -> 'ids') as id;
+  elsif filter ? 'key' then
+    return query select id from holdfast.process_detail where type = any (types) and key = filter ->> 'key';
+  elsif filter ? 'batch_id' then
+    return query
+    select detail.id
+    from holdfast.process_detail as detail
+    join holdfast.process on process.id = detail.id
+    where detail.batch_id = (filter ->> 'batch_id')::uuid
+      and detail.type = any (types)
+      and detail.created_at >= since
+      and detail.created_at < until
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+    order by detail.created_at desc
+    limit v_most;
+  elsif filter ? 'parent_id' then
+    return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
+  elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
+    -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join lateral (
+      select detail.id
+      from holdfast.process_detail as detail
+      join holdfast.process on process.id = detail.id
+      where detail.type = known.type
+        and detail.created_at >= since
+        and detail.created_at < until
+        and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
+        and (v_status is distinct from 'COMPLETED' or process.status = 'COMPLETED')
+        and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+      order by detail.created_at desc
+      limit v_most
+    ) as newest;
+  else
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join lateral (
+      select process.id
+      from holdfast.process
+      where process.status = v_status
+        and process.status <> 'COMPLETED'
+        and process.type = known.type
+        and leased_at is null
+        and process.created_at >= since
+        and process.created_at < until
+      order by process.created_at desc
+      limit most
+    ) as newest;
+    if v_leased then
+      return query select leased.id from holdfast.leased_processes(types) as leased (id);
+    end if;
+  end if;
+end
+$$;
+
+-- One process, or those that fit, the newest first.
+create or replace function holdfast.find_processes(filter jsonb)
+returns setof jsonb
+language plpgsql
+stable
+set plan_cache_mode = force_custom_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
+  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := coalesce((filter ->> 'until')::timestamptz, 'infinity');
+  v_most int := (filter ->> 'limit')::int;
+begin
+  return query
+  with fitting as (
+    select
+      candidate.id,
+      detail.created_at,
+      case
+        when process.leased_at is null then process.status
+        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
+          then 'COMPENSATING'
+        else 'EXECUTING'
+      end as status
+    from holdfast.process_candidates(filter, v_types, v_since, v_until, v_most) as candidate (id)
+    join holdfast.process_detail as detail on detail.id = candidate.id
+    join holdfast.process on process.id = candidate.id
+    where (detail.type = any (v_types) or filter ? 'ids')
+      and detail.created_at >= v_since
+      and detail.created_at < v_until
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+  ),
+  -- Apart from the states, which may be large: they are fetched for what is told only.
+  picked as (
+    select * from fitting
+    where not filter ? 'status' or fitting.status = filter ->> 'status'
+    order by fitting.created_at desc, fitting.id desc
+    limit v_most
+  )
+  select jsonb_build_object(
+    'id', detail.id, 'type', detail.type, 'version', process.version, 'model', detail.model, 'key', detail.key,
+    'status', picked.status,
+    'parent_id', detail.parent_id, 'batch_id', detail.batch_id, 'attributes', detail.attributes,
+    'created_at', detail.created_at, 'updated_at', detail.updated_at, 'ended_at', detail.ended_at,
+    'waiting_for', detail.waiting_for, 'wait_timeout_at', detail.wait_timeout_at, 'next_retry_at', detail.next_retry_at,
+    'deadline_at', process.deadline_at, 'due_at', process.due_at, 'queued_at', process.queued_at,
+    'leased_by', process.leased_by, 'leased_at', process.leased_at, 'cancel', process.cancel,
+    'error_kind', detail.error_kind, 'error_code', detail.error_code, 'error_message', detail.error_message,
+    'state', case when detail.projection is null then detail.state else detail.projection end,
+    'state_notes', case when detail.projection is null then detail.state_notes else detail.projection_notes end,
+    'result', detail.result, 'result_notes', detail.result_notes,
+    'paused', holdfast.is_paused(array['domain:' || split_part(detail.type, '/', 1), 'definition:' || detail.type])
+  )
+  from picked
+  join holdfast.process_detail as detail on detail.id = picked.id
+  join holdfast.process on process.id = picked.id
+  order by picked.created_at desc, picked.id desc;
+end
+$$;

@@ -1,0 +1,78 @@
+import type { Actor } from '../kernel/audit/audit.js'
+import type { Codec, Encoded } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import { describe } from '../kernel/validation/describe.js'
+import type { ProcessDefinition } from './define.js'
+import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
+import type { OperationAnswer } from './queries/operate-processes.js'
+
+interface CompletingParts {
+  readonly db: Database
+  readonly codec: Codec
+  readonly logger: Logger
+}
+
+/** How an operator ends a process as completed. */
+export interface CompleteOptions<Result = unknown> {
+  /** Put over the state that readers see, property by property. */
+  readonly state?: Readonly<Record<string, unknown>>
+  /** What whoever awaits the process gets. */
+  readonly result?: Result
+}
+
+/**
+ * Ends a process by hand. Its state is what readers saw last, with the responses that came since and the operator's
+ * overrides: made here, where codec and reducers are, and written only if the process is still as it was then.
+ */
+export async function complete(
+  parts: CompletingParts,
+  { name, code }: { readonly name: string; readonly code: ProcessDefinition | undefined },
+  reference: string,
+  by: Actor,
+  options: CompleteOptions,
+): Promise<OperationAnswer> {
+  const { db, codec } = parts
+  const overrides = checkOverrides(name, options.state)
+  const result = options.result === undefined ? undefined : codec.encode(options.result, { at: 'result' })
+  const said = overrides && codec.encode(overrides, { at: 'state' })
+  for (;;) {
+    const found = await findCompletable(db, name, reference)
+    if (!found) return { reference, outcome: 'unknown', actual: null }
+    if (found.type !== name) return { reference, outcome: 'other type', actual: found.type }
+    const state = overrides || found.missed.length > 0 ? stateAfter(parts, code, found, overrides) : undefined
+    const outcome = await completeProcess(db, found, by, { state, result, overrides: said })
+    // Somebody was faster: a response, a worker, another operator. Look again.
+    if (outcome !== 'changed') return { reference, outcome, actual: null }
+  }
+}
+
+function stateAfter(
+  { codec, logger }: CompletingParts,
+  code: ProcessDefinition | undefined,
+  { id, state, notes, missed }: Completable,
+  overrides: object | undefined,
+): Encoded {
+  const after = codec.decode({ json: state, notes })
+  try {
+    for (const { name, data, notes: dataNotes } of missed) {
+      const apply = code?.responses.get(name)?.apply
+      if (apply) apply(after, codec.decode({ json: data, notes: dataNotes }))
+    }
+  } catch (error) {
+    // Somebody wants it to be over; a response that nobody waits for does not keep them from it.
+    logger.warn({ err: error, id }, 'a response that nobody waits for could not be applied to the state')
+  }
+  return codec.encode(overrides ? { ...(isRecord(after) ? after : {}), ...overrides } : after, { at: 'state' })
+}
+
+function checkOverrides(name: string, overrides: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (overrides === undefined) return undefined
+  if (isRecord(overrides)) return overrides
+  const problem = `must be an object, not ${describe(overrides)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where: `complete ${name}`, option: 'state', problem })
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

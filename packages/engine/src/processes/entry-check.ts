@@ -1,0 +1,62 @@
+import { classifyFailure } from '../kernel/failure/classify.js'
+import { newId } from '../kernel/ids/id.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import { toRecorded } from './execution/decisions.js'
+import type { ExecutionParts } from './execution/parts.js'
+import type { ClaimedProcess } from './queries/claim-processes.js'
+import { storeCheckedState } from './queries/store-checked-state.js'
+import type { Rest } from './queries/write-processes.js'
+import { deadlineOf } from './seal-start.js'
+
+/**
+ * A process that was started through SQL comes with a state that nobody has checked. It is parsed here, once, and kept
+ * before any code of the definition sees it (K-10). One that does not fit stays as it came and rests in troubleshooting;
+ * cancelled already, it is over.
+ */
+export async function checkEntry(
+  item: ClaimedProcess,
+  parts: ExecutionParts,
+): Promise<{ readonly item: ClaimedProcess } | { readonly rest: Rest }> {
+  if (item.stateChecked) return { item }
+  const { db, codec, definition } = parts
+  const where = `start ${definition.name}`
+  let sealed: ReturnType<typeof codec.encode>
+  let deadline: ReturnType<typeof deadlineOf>
+  try {
+    const state = await parseWith(definition.stateSchema, item.state, where)
+    sealed = codec.encode(state, { at: 'state' })
+    deadline = deadlineOf(where, definition.deadline?.(state))
+  } catch (error) {
+    const failure = toRecorded(classifyFailure(error, { unknown: 'permanent' }))
+    return { rest: await restUnchecked(item, parts, { ...failure, kind: 'PERMANENT' }) }
+  }
+  const kept = await storeCheckedState(db, item, sealed, deadline)
+  const state = JSON.parse(sealed.json) as unknown
+  return { item: { ...item, state, stateNotes: sealed.notes, stateChecked: true, deadline: kept } }
+}
+
+/** Written as an execution would; responses and cancellations that come meanwhile are heard, and it is tried again. */
+async function restUnchecked(
+  item: ClaimedProcess,
+  { writes }: ExecutionParts,
+  error: NonNullable<Rest['error']>,
+): Promise<Rest> {
+  const { id, epoch, generation } = item
+  let heard = item.responses.at(-1)?.number ?? item.stateResponses
+  let { cancel } = item
+  for (;;) {
+    const rest: Rest = {
+      ...(cancel ? { status: 'CANCELLED', ended: true } : { status: 'WAITING_FOR_TSQ', ended: false, error }),
+      dueAt: null,
+      heard,
+      heardCancel: cancel !== null,
+      seen: item.stateResponses,
+      state: undefined,
+      ...(item.limited ? { limited: true } : {}),
+    }
+    const news = await writes.write({ id, epoch, generation, token: newId(), events: [], rest })
+    if (!news) return rest
+    heard = news.responses.at(-1)?.number ?? heard
+    cancel = news.cancel ?? cancel
+  }
+}

@@ -1,0 +1,225 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import { booleanOption, checkOptions } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import { type CompleteOptions, complete } from './completing.js'
+import type { ResponseSchemas } from './context.js'
+import type { ProcessDefinition } from './define.js'
+import { findTroubledIds } from './queries/list-process-trouble.js'
+import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
+import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
+import type { ProcessRegistry } from './registry.js'
+import { deadlineOf } from './seal-start.js'
+
+/** Data that corrects the state, given as one of the definition's responses: recorded like one, applied like one. */
+export type Correction<Responses extends ResponseSchemas> = {
+  readonly [Name in keyof Responses & string]: {
+    readonly name: Name
+    readonly data: StandardSchemaV1.InferInput<Responses[Name]>
+  }
+}[keyof Responses & string]
+
+export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchemas> {
+  readonly response?: Correction<Responses>
+  /** A process whose deadline has passed is retried only with a new one: a moment, or a time from now. */
+  readonly deadline?: Date | Duration
+}
+
+/** The same for whatever definition. */
+interface AnyRetry extends Pick<RetryOptions, 'deadline'> {
+  readonly response?: { readonly name: string; readonly data: unknown }
+}
+
+export interface CancelOptions {
+  /** Undo what was done, or end as it is. */
+  readonly compensate: boolean
+}
+
+/** WhichProcesses ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
+export type WhichProcesses = readonly string[] | { readonly fingerprint: string } | 'all'
+
+/** What became of one of many. */
+export type BulkOperationAnswer =
+  | { readonly process: string; readonly outcome: 'done' }
+  | { readonly process: string; readonly outcome: 'refused'; readonly code: string; readonly message: string }
+
+/**
+ * What operators do with processes (P-16). Everything takes who acts and why, is audited in the same transaction, and is
+ * refused in states where it makes no sense. A process is named by its id or key.
+ */
+export interface ProcessOperations {
+  /**
+   * Lets a process in troubleshooting go on: what failed begins anew, with all its attempts.
+   *
+   * @example
+   * await hf.processes.retry(Payment, 'PAY-123', by, { response: { name: 'ibanCorrected', data: { iban } } })
+   */
+  retry<Responses extends ResponseSchemas>(
+    process: ProcessOf<Responses>,
+    idOrKey: string,
+    by: Actor,
+    options?: RetryOptions<NoInfer<Responses>>,
+  ): Promise<void>
+  /** Ends a process, whatever it does: one that executes ends at its next call, and its `signal` fires. */
+  cancel(process: ProcessOf<never>, idOrKey: string, by: Actor, options: CancelOptions): Promise<void>
+  /** Ends a process that nobody has in hand as if it had returned this. Hooks are not called. */
+  complete<Responses extends ResponseSchemas, Result>(
+    process: ProcessOf<Responses, Result>,
+    idOrKey: string,
+    by: Actor,
+    options?: CompleteOptions<NoInfer<Result>>,
+  ): Promise<void>
+  /** Makes a process that waits look again now: its conditions, its next attempt, its start. */
+  resume(process: ProcessOf<never>, idOrKey: string, by: Actor): Promise<void>
+  /** Many at once, each with its own answer. */
+  retryMany<Responses extends ResponseSchemas>(
+    process: ProcessOf<Responses>,
+    which: WhichProcesses,
+    by: Actor,
+    options?: RetryOptions<NoInfer<Responses>>,
+  ): Promise<BulkOperationAnswer[]>
+  cancelMany(
+    process: ProcessOf<never>,
+    which: WhichProcesses,
+    by: Actor,
+    options: CancelOptions,
+  ): Promise<BulkOperationAnswer[]>
+  completeMany<Responses extends ResponseSchemas, Result>(
+    process: ProcessOf<Responses, Result>,
+    which: WhichProcesses,
+    by: Actor,
+    options?: CompleteOptions<NoInfer<Result>>,
+  ): Promise<BulkOperationAnswer[]>
+}
+
+interface Parts {
+  readonly codec: Codec
+  readonly registry: ProcessRegistry
+  readonly logger: Logger
+}
+
+/** Each transaction locks so many processes at most: a worker's write to one of them waits for no more than these. */
+const CHUNK = 200
+/** Completed side by side. */
+const AT_ONCE = 8
+
+type Operate = (references: readonly string[]) => Promise<OperationAnswer[]>
+
+interface Prepared {
+  readonly operation: Operation
+  readonly name: string
+  readonly operate: Operate
+}
+
+export function createProcessOperations(db: Database, { codec, registry, logger }: Parts): ProcessOperations {
+  async function retrying(process: ProcessOf<never>, by: Actor, options: AnyRetry = {}): Promise<Prepared> {
+    const name = nameOf('retry', process)
+    const where = `retry ${name}`
+    checkOptions(where, options, ['response', 'deadline'])
+    const response = options.response && (await sealCorrection(where, codeOf(process, registry), options.response))
+    return inChunks('RETRY', name, by, { response, ...deadlineOf(where, options.deadline) })
+  }
+
+  async function sealCorrection(
+    where: string,
+    code: ProcessDefinition | undefined,
+    correction: { readonly name: string; readonly data: unknown },
+  ) {
+    const { name, data } = correction
+    checkOptions(`${where}: response`, correction, ['name', 'data'])
+    const known = code?.responses.get(name)
+    if (!known)
+      throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: where.slice('retry '.length), response: name })
+    const { json, notes } = codec.encode(await parseWith(known.data, data, `${where}: ${name}`), { at: name })
+    return { name, data: JSON.parse(json) as unknown, notes }
+  }
+
+  async function cancelling(process: ProcessOf<never>, by: Actor, options: CancelOptions): Promise<Prepared> {
+    const name = nameOf('cancel', process)
+    const given = checkOptions(`cancel ${name}`, options, ['compensate'])
+    const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate)
+    return inChunks('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
+  }
+
+  async function completing(process: ProcessOf<never>, by: Actor, options: CompleteOptions = {}): Promise<Prepared> {
+    const name = nameOf('complete', process)
+    checkOptions(`complete ${name}`, options, ['state', 'result'])
+    const actor = checkActor('complete', by)
+    const code = codeOf(process, registry)
+    const one = (reference: string) => complete({ db, codec, logger }, { name, code }, reference, actor, options)
+    return { operation: 'COMPLETE', name, operate: (references) => inParallel(references, AT_ONCE, one) }
+  }
+
+  function inChunks(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: Actor, options: object): Prepared {
+    const actor = checkActor(operation.toLowerCase(), by)
+    return {
+      operation,
+      name,
+      async operate(references) {
+        const answers = new Map<string, OperationAnswer>()
+        for (let from = 0; from < references.length; from += CHUNK) {
+          const chunk = references.slice(from, from + CHUNK)
+          for (const answer of await operateProcesses(db, operation, name, chunk, actor, options)) {
+            answers.set(answer.reference, answer)
+          }
+        }
+        return references.map((reference) => answers.get(reference) ?? { reference, outcome: 'unknown', actual: null })
+      },
+    }
+  }
+
+  async function one({ operation, name, operate }: Prepared, idOrKey: string): Promise<void> {
+    const [answer] = await operate([checkReference(`${operation.toLowerCase()} ${name}`, idOrKey)])
+    const refusal = answer && refusalOf(operation, name, answer)
+    if (refusal) throw refusal
+  }
+
+  async function many({ operation, name, operate }: Prepared, which: WhichProcesses): Promise<BulkOperationAnswer[]> {
+    const answers = await operate(await namedBy(`${operation.toLowerCase()}Many ${name}`, name, which))
+    return answers.map((answer) => {
+      const refusal = refusalOf(operation, name, answer)
+      if (!refusal) return { process: answer.reference, outcome: 'done' }
+      return { process: answer.reference, outcome: 'refused', code: refusal.code, message: refusal.message }
+    })
+  }
+
+  async function namedBy(where: string, name: string, which: WhichProcesses): Promise<readonly string[]> {
+    if (which === 'all') return findTroubledIds(db, name, null)
+    if (isList(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
+    const { fingerprint } = checkOptions(where, which, ['fingerprint'])
+    if (typeof fingerprint === 'string' && fingerprint !== '') return findTroubledIds(db, name, fingerprint)
+    const problem = "must be a list of ids and keys, { fingerprint } or 'all'"
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+  }
+
+  return {
+    retry: async (process, idOrKey, by, options) => one(await retrying(process, by, options), idOrKey),
+    cancel: async (process, idOrKey, by, options) => one(await cancelling(process, by, options), idOrKey),
+    complete: async (process, idOrKey, by, options) => one(await completing(process, by, options), idOrKey),
+    resume: async (process, idOrKey, by) => one(inChunks('RESUME', nameOf('resume', process), by, {}), idOrKey),
+    retryMany: async (process, which, by, options) => many(await retrying(process, by, options), which),
+    cancelMany: async (process, which, by, options) => many(await cancelling(process, by, options), which),
+    completeMany: async (process, which, by, options) => many(await completing(process, by, options), which),
+  }
+}
+
+const isList = (which: WhichProcesses): which is readonly string[] => Array.isArray(which)
+
+async function inParallel<Item, Answer>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item) => Promise<Answer>,
+): Promise<Answer[]> {
+  const answers: Answer[] = []
+  let next = 0
+  const worker = async () => {
+    for (let place = next++; place < items.length; place = next++) answers[place] = await work(items[place] as Item)
+  }
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker))
+  return answers
+}

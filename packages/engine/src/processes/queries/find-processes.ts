@@ -1,0 +1,159 @@
+import type { Codec } from '../../kernel/codec/codec.js'
+import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import type { ProcessStatus } from '../states.js'
+
+/** A process as it stands. */
+export interface ProcessRecord<Result = unknown> {
+  readonly id: string
+  readonly key: string | null
+  readonly domain: string
+  readonly type: string
+  readonly version: number
+  /** Sequential code, or a step-based manager. */
+  readonly model: 'PROCESS_STEP' | 'STEP_BASED'
+  /** `EXECUTING`, or `COMPENSATING`, while somebody has it in hand. */
+  readonly status: ProcessStatus
+  /** As it was when the process last rested, and at first what it was started with. */
+  readonly state: unknown
+  /** What `execute` returned; null until then, and where it returned nothing. */
+  readonly result: Result | null
+  /** Why it is in troubleshooting, was undone or has failed. */
+  readonly error: { readonly kind: string; readonly code: string; readonly message: string } | null
+  /** The calls it waits for or will try again, by name. */
+  readonly waitingFor: string | null
+  readonly waitTimeoutAt: Date | null
+  readonly nextRetryAt: Date | null
+  readonly deadline: Date | null
+  /** When something is to be done next; while it executes, when the lease ends. */
+  readonly dueAt: Date | null
+  /** Since when it has been waiting for a free slot of its definition's limit. */
+  readonly queuedAt: Date | null
+  /** Who has it in hand, and since when. */
+  readonly leasedBy: string | null
+  readonly executingSince: Date | null
+  /** An operator has cancelled it, and it has not ended yet. */
+  readonly cancelling: boolean
+  /** Its domain or definition is paused: nobody takes it in hand. */
+  readonly paused: boolean
+  readonly attributes: Readonly<Record<string, string | number | boolean>>
+  readonly parentId: string | null
+  readonly batchId: string | null
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  readonly endedAt: Date | null
+}
+
+/** What a list may be narrowed to. */
+export interface ProcessFilter {
+  readonly ids?: readonly string[]
+  readonly domain?: string
+  readonly type?: string
+  readonly status?: ProcessStatus
+  readonly key?: string
+  /** Those that have all of these. */
+  readonly attributes?: Readonly<Record<string, string | number | boolean>>
+  readonly batchId?: string
+  readonly parentId?: string
+  /** Created at that moment or later. */
+  readonly since?: Date
+  /** Created before it. */
+  readonly until?: Date
+  /** In hand for longer than this, in milliseconds. */
+  readonly longerThanMs?: number
+  readonly limit: number
+}
+
+interface Row {
+  id: string
+  key: string | null
+  type: string
+  version: number
+  model: ProcessRecord['model']
+  status: ProcessStatus
+  state: unknown
+  state_notes: Notes | null
+  result: unknown
+  result_notes: Notes | null
+  error_kind: string | null
+  error_code: string | null
+  error_message: string | null
+  waiting_for: string | null
+  wait_timeout_at: string | null
+  next_retry_at: string | null
+  deadline_at: string | null
+  due_at: string | null
+  queued_at: string | null
+  leased_by: string | null
+  leased_at: string | null
+  cancel: string | null
+  paused: boolean
+  attributes: ProcessRecord['attributes'] | null
+  parent_id: string | null
+  batch_id: string | null
+  created_at: string
+  updated_at: string
+  ended_at: string | null
+}
+
+export async function findProcesses(executor: Executor, codec: Codec, filter: ProcessFilter): Promise<ProcessRecord[]> {
+  const request = {
+    ids: filter.ids,
+    domain: filter.domain,
+    type: filter.type,
+    status: filter.status,
+    key: filter.key,
+    attributes: filter.attributes,
+    batch_id: filter.batchId,
+    parent_id: filter.parentId,
+    since: filter.since,
+    until: filter.until,
+    longer_than_ms: filter.longerThanMs,
+    limit: filter.limit,
+  }
+  const rows = await executor.run<{ row: Row }>(statement, [JSON.stringify(request)])
+  return rows.map(({ row }) => toRecord(row, codec))
+}
+
+const toDate = (text: string | null): Date | null => (text === null ? null : new Date(text))
+
+function toRecord(row: Row, codec: Codec): ProcessRecord {
+  const [domain = '', type = ''] = row.type.split('/')
+  return {
+    id: row.id,
+    key: row.key,
+    domain,
+    type,
+    version: row.version,
+    model: row.model,
+    status: row.status,
+    state: decodeOrRaw(codec, row.state, row.state_notes),
+    result: decodeOrRaw(codec, row.result, row.result_notes),
+    error:
+      row.error_code === null
+        ? null
+        : { kind: row.error_kind ?? '', code: row.error_code, message: row.error_message ?? '' },
+    waitingFor: row.waiting_for,
+    waitTimeoutAt: toDate(row.wait_timeout_at),
+    nextRetryAt: toDate(row.next_retry_at),
+    deadline: toDate(row.deadline_at),
+    dueAt: toDate(row.due_at),
+    queuedAt: toDate(row.queued_at),
+    leasedBy: row.leased_by,
+    executingSince: toDate(row.leased_at),
+    cancelling: row.cancel !== null,
+    paused: row.paused,
+    attributes: row.attributes ?? {},
+    parentId: row.parent_id,
+    batchId: row.batch_id,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+    endedAt: toDate(row.ended_at),
+  }
+}
+
+const statement = {
+  name: 'processes.find',
+  text: 'select row from holdfast.find_processes($1::text::jsonb) as row',
+}

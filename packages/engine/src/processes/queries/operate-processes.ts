@@ -1,0 +1,60 @@
+import type { Actor } from '../../kernel/audit/audit.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import type { ProcessStatus } from '../states.js'
+
+export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE'
+
+/** What became of one process: done, or why not. */
+export interface OperationAnswer {
+  /** The id or key it was named by. */
+  readonly reference: string
+  readonly outcome: 'done' | 'unknown' | 'other type' | 'deadline' | 'changed' | ProcessStatus
+  readonly actual: string | null
+}
+
+/** Each by its id or key, each with its own answer, in one transaction; answers come in the order of ids. */
+export async function operateProcesses(
+  executor: Executor,
+  operation: Exclude<Operation, 'COMPLETE'>,
+  name: string,
+  references: readonly string[],
+  { actor, reason }: Actor,
+  options: object,
+): Promise<OperationAnswer[]> {
+  return executor.run<OperationAnswer>(statement, [operation, name, references, actor, reason, JSON.stringify(options)])
+}
+
+const did = { RETRY: 'retried', CANCEL: 'cancelled', RESUME: 'resumed', COMPLETE: 'completed' } as const
+
+/** The error of an operation that was refused; undefined where it was done. */
+export function refusalOf(
+  operation: Operation,
+  name: string,
+  { reference: id, outcome, actual }: OperationAnswer,
+): HoldfastError | undefined {
+  switch (outcome) {
+    case 'done':
+      return undefined
+    case 'unknown':
+      return new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })
+    case 'other type':
+      return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
+    case 'deadline':
+      return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
+    default:
+      return new HoldfastError('HF_WRONG_STATUS', {
+        what: 'process',
+        id,
+        status: outcome,
+        operation: did[operation],
+      })
+  }
+}
+
+const statement = {
+  name: 'processes.operate',
+  text: `
+    select ref as reference, outcome, actual
+    from holdfast.operate_processes($1, $2, $3::text[], $4, $5, $6::text::jsonb)`,
+}

@@ -1,0 +1,41 @@
+import { HoldfastError } from '../kernel/errors.js'
+import { isId } from '../kernel/ids/id.js'
+import { checkKey } from '../kernel/ids/key.js'
+import { describe } from '../kernel/validation/describe.js'
+import type { ResponseSchemas } from './context.js'
+import type { ProcessDefinition } from './define.js'
+import type { ProcessRegistry } from './registry.js'
+
+/** WhichProcesses kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
+  readonly domain: string
+  readonly type: string
+  /** Never there; these carry the types. */
+  readonly hears?: (responses: Responses) => void
+  readonly returns?: Result
+}
+
+/** `payments/Payment` */
+export function nameOf(where: string, process: ProcessOf<never>): string {
+  for (const part of ['domain', 'type'] as const) {
+    const value: unknown = process?.[part]
+    if (typeof value === 'string' && value !== '') continue
+    const problem = `must be a definition or { domain, type }, not ${describe(process)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'process', problem })
+  }
+  return `${process.domain}/${process.type}`
+}
+
+/** The code of it, where it was given or is registered here. */
+export function codeOf(process: ProcessOf<never>, registry: ProcessRegistry): ProcessDefinition | undefined {
+  return isDefinition(process) ? process : registry.find(`${process.domain}/${process.type}`)
+}
+
+function isDefinition(process: object): process is ProcessDefinition {
+  return 'stateSchema' in process && 'responses' in process
+}
+
+/** An id in its one spelling, or a key. */
+export function checkReference(where: string, idOrKey: string): string {
+  return isId(idOrKey) ? idOrKey.toLowerCase() : checkKey(where, idOrKey)
+}
