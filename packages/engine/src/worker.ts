@@ -6,6 +6,7 @@ import {
   type Domains,
   type HandlerRegistry,
   noteHandlers,
+  type Outgoing,
 } from './commands/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
@@ -22,7 +23,7 @@ import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
-import { createProcessLoops, type ProcessEngine } from './processes/index.js'
+import { createProcessLoops, type ManagerRegistry, type ProcessEngine } from './processes/index.js'
 
 export interface WorkerOptions {
   /** The domains whose commands and processes it runs; all that are registered here unless given. */
@@ -68,6 +69,8 @@ interface Parts {
   readonly registry: HandlerRegistry
   readonly queues: Domains
   readonly engine: ProcessEngine
+  readonly managers: ManagerRegistry
+  readonly outgoing: Outgoing
   readonly codec: Codec
   readonly logger: Logger
   readonly metrics: Metrics
@@ -75,8 +78,9 @@ interface Parts {
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const { registry, queues, engine, codec, logger, metrics } = parts
-  const settings = checkWorkerOptions(options, [...registry.domains(), ...engine.registry.domains()])
+  const { registry, queues, engine, managers, outgoing, codec, logger, metrics } = parts
+  const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
+  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains()])
   const chores = { ...kernelChores, ...commandChores }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
@@ -97,8 +101,10 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     })
     processes = await Promise.all(
       settings.domains
-        .filter((domain) => engine.registry.domains().includes(domain))
-        .map((domain) => createProcessLoops(domain, settings, { db, engine, listener, logger, metrics })),
+        .filter((domain) => processDomains().includes(domain))
+        .map((domain) =>
+          createProcessLoops(domain, settings, { db, engine, managers, outgoing, listener, logger, metrics }),
+        ),
     )
     loops = [
       kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
@@ -142,6 +148,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       await starting
       for (const domain of processes) domain.stopping()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
+      await Promise.all(processes.map((domain) => domain.close()))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },

@@ -73,7 +73,7 @@ function deadlineOf(where: string, deadline: unknown): { deadline_ms?: number; d
   return { deadline_in_ms: parseDuration(deadline, `${where}: option \`deadline\``) }
 }
 
-function checkAttributes(where: string, attributes: unknown): object | undefined {
+export function checkAttributes(where: string, attributes: unknown): object | undefined {
   if (attributes === undefined) return undefined
   const problem = flatProblem(attributes)
   if (problem === undefined && typeof attributes === 'object' && attributes !== null) return attributes
