@@ -1,5 +1,6 @@
 export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 export { dieAt, type Faults, holdAt, recordPoints } from './faults.js'
+export { type ObservedProcess, observeProcesses } from './observe-processes.js'
 export { startPgBouncer } from './pgbouncer.js'
 export { sqlFolder } from './sql-folder.js'
 export { countStatements } from './statement-counter.js'

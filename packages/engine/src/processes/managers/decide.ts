@@ -70,7 +70,7 @@ export function decide(question: Question): Decision {
   if (!overBefore) {
     if (!draft.changes.ended && draft.changes.send === undefined) obeyOperator(draft)
     while (takeNext(draft));
-    if (draft.changes.status === 'PENDING') standStill(draft)
+    if (draft.changes.events.length === 0) standStill(draft)
   }
   if (overBefore || draft.changes.ended) patchWithUnmet(draft)
   return toDecision(meeting)

@@ -31,11 +31,13 @@ function cancel(draft: Draft, reply: StoredReply | undefined): void {
   beginUndoing(draft, { end: 'CANCELLED', reason: 'CANCEL' })
 }
 
-/** Retried, and there is nothing to do but to wait on: for the reply, or for the operator of its command. */
+/** An operator has retried, and there is nothing to do but to wait on: for the reply, or for its command's operator. */
 export function standStill(draft: Draft): void {
-  const { kind, status, detail } = draft.changes.position
+  const { position, status, ended } = draft.changes
+  if (ended || (status !== 'PENDING' && status !== 'COMPENSATING')) return
+  const { kind, detail } = position
   const waits = kind === 'WAIT' || kind === 'EVENT'
-  if (status === 'WAITING_RETRY' && detail.error && !waits) {
+  if (position.status === 'WAITING_RETRY' && detail.error && !waits) {
     draft.change({ status: 'WAITING_FOR_TSQ', error: detail.error })
   } else draft.change({ status: kind === 'COMPENSATION' ? 'COMPENSATING' : 'WAITING_FOR_REPLY' })
 }
