@@ -22,6 +22,7 @@ test.each([
   ['C-01', 'commands', 8],
   ['C-13', 'troubleshooting', 3],
   ['C-12', 'batches', 4],
+  ['M-01', 'process-managers', 4],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')
   expect(snippets).toHaveLength(count)

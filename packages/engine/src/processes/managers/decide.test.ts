@@ -49,9 +49,13 @@ const process: ManagedProcess = {
   unwind: null,
 }
 
-let message = 0
+let messages = 0
+function nextMessage(): string {
+  messages += 1
+  return String(messages)
+}
 const incoming = (reply: Partial<StoredReply>, more: Partial<Incoming> = {}): Incoming => ({
-  messageId: String((message += 1)),
+  messageId: nextMessage(),
   readCount: 1,
   replyId: null,
   final: true,

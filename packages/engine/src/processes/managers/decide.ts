@@ -31,7 +31,7 @@ export interface Question {
   readonly refused?: { readonly commandId: string; readonly error: unknown } | undefined
 }
 
-export interface Resting {
+interface Resting {
   readonly status: Exclude<ProcessStatus, 'EXECUTING'>
   readonly ended: boolean
   readonly error: RecordedFailure | undefined

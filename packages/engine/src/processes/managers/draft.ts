@@ -110,7 +110,7 @@ export class Draft {
     this.change({ events: [...events, numbered], position: moved })
   }
 
-  end(status: EndStatus, error?: RecordedFailure | undefined): void {
+  end(status: EndStatus, error?: RecordedFailure): void {
     this.change({ status, ended: true, error })
   }
 

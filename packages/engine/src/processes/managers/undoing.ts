@@ -18,7 +18,7 @@ export function beginUndoing(
 }
 
 /** Sends the compensation of the last command before a record that has one; ends the process where none is left. */
-export function undoNext(draft: Draft, before: number): void {
+function undoNext(draft: Draft, before: number): void {
   for (const command of undoable(draft)) {
     if (command.seq >= before) continue
     const compensation = draft.handlers.compensation(command.step, draft.changes.state)

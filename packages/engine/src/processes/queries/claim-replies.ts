@@ -32,7 +32,7 @@ interface Row {
   readonly malformed: number
 }
 
-export interface UnknownReply {
+interface UnknownReply {
   readonly commandId: string | null
   readonly correlationId: string
 }
