@@ -535,6 +535,135 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.apply_managed(p_queue text, writes jsonb)
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_mine uuid[];
+  v_messages bigint[];
+  v_writes jsonb := writes;
+  v_rests jsonb;
+begin
+  -- In the order of ids, in which the writes come.
+  select array_agg(locked.id)
+  into v_mine
+  from jsonb_to_recordset(writes) as asked (id uuid, epoch int, from_status text, cancel text, heard int)
+  cross join lateral (
+    select process.id
+    from holdfast.process
+    where process.id = asked.id
+      and process.lease_epoch = asked.epoch
+      and process.status = asked.from_status
+      and process.cancel is not distinct from asked.cancel
+      and process.responses = asked.heard
+    for no key update skip locked
+  ) as locked;
+  execute format(
+    $query$
+    select coalesce(array_agg(free.msg_id), '{}')
+    from jsonb_array_elements($1) as it,
+    lateral jsonb_to_recordset(it -> 'messages') as asked (msg_id bigint, read_ct int),
+    lateral (
+      select msg_id from pgmq.%I as q
+      where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+      for update skip locked
+    ) free
+    where (it ->> 'id')::uuid = any ($2)
+    $query$, 'q_' || p_queue
+  ) into v_messages using writes, v_mine;
+  if coalesce(cardinality(v_mine), 0) < jsonb_array_length(writes)
+    or cardinality(v_messages) < (select sum(jsonb_array_length(it -> 'messages')) from jsonb_array_elements(writes) as it)
+  then
+    select coalesce(jsonb_agg(it order by place), '[]')
+    into v_writes
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+    where (it ->> 'id')::uuid = any (v_mine)
+      and not exists (
+        select from jsonb_array_elements(it -> 'messages') as message
+        where not (message ->> 'msg_id')::bigint = any (v_messages)
+      );
+    v_mine := array(select (it ->> 'id')::uuid from jsonb_array_elements(v_writes) as it);
+    v_messages := array(
+      select (message ->> 'msg_id')::bigint
+      from jsonb_array_elements(v_writes) as it, jsonb_array_elements(it -> 'messages') as message
+    );
+  end if;
+
+  if cardinality(v_mine) > 0 then
+    insert into holdfast.process_history (
+      process_id, generation, seq, epoch, at, kind, name, occurrence, status, attempt, result, notes, detail
+    )
+    select
+      asked.id, asked.generation, event.seq, asked.epoch + 1, v_now, event.kind, event.name, event.occurrence, event.status,
+      event.attempt, event.result, event.notes, event.detail
+    from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
+    cross join lateral jsonb_to_recordset(asked.events) as event (
+      seq int, kind text, name text, occurrence int, status text, attempt int, result jsonb, notes jsonb, detail jsonb
+    );
+    insert into holdfast.process_response (process_id, number, name, response_id, at, data)
+    select asked.id, kept.number, '@reply', kept.response_id, v_now, kept.data
+    from jsonb_to_recordset(v_writes) as asked (id uuid, keep jsonb)
+    cross join lateral jsonb_to_recordset(asked.keep) as kept (number int, response_id text, data jsonb);
+    update holdfast.process
+    set responses = responses + jsonb_array_length(asked.keep)
+    from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, keep jsonb)
+    where process.id = asked.id and jsonb_array_length(asked.keep) > 0 and asked.epoch = asked.epoch + 0;
+
+    select jsonb_agg(it) into v_rests from jsonb_array_elements(v_writes) as it where it ? 'to_status';
+    if v_rests is not null then
+      perform holdfast.rest_processes(v_rests, v_now);
+      delete from holdfast.process_trouble
+      where id = any (array(
+        select (it ->> 'id')::uuid
+        from jsonb_array_elements(v_rests) as it
+        where it ->> 'from_status' = 'WAITING_FOR_TSQ' and it ->> 'to_status' <> 'WAITING_FOR_TSQ'
+      ));
+    end if;
+    if v_writes @> '[{"late": true}]' then
+      perform holdfast.patch_ended(v_writes, v_now);
+    end if;
+    if cardinality(v_messages) > 0 then
+      execute format('delete from pgmq.%I where msg_id = any ($1)', 'q_' || p_queue) using v_messages;
+    end if;
+    perform holdfast.send_for_processes(v_writes);
+  end if;
+
+  if cardinality(v_mine) = jsonb_array_length(writes) then
+    return array_fill(0, array[jsonb_array_length(writes)]);
+  end if;
+  return array(
+    select case
+      when asked.id = any (v_mine) or process.last_write = asked.token then 0
+      when process.id is not null
+        and process.lease_epoch = asked.epoch
+        and process.status = asked.from_status
+        and process.cancel is not distinct from asked.cancel
+        and process.responses = asked.heard
+        and asked.id <> all (coalesce(v_mine, '{}'))
+        and not holdfast.replies_are_lost(p_queue, asked.messages) then 2
+      else 3
+    end
+    from rows from (
+      jsonb_to_recordset(writes) as (
+        id uuid, epoch int, token uuid, from_status text, cancel text, heard int, messages jsonb
+      )
+    ) with ordinality as asked (id, epoch, token, from_status, cancel, heard, messages, place)
+    left join holdfast.process on process.id = asked.id
+    order by asked.place
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate double precision, burst integer, at timestamp with time zone)
  RETURNS double precision
  LANGUAGE plpgsql
@@ -919,6 +1048,108 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.claim_replies(p_queue text, p_domain text, p_from double precision, p_most integer, p_lease_ms integer, p_spare_leased boolean, p_ceiling_ms integer)
+ RETURNS TABLE(items json, managed json, known json, mark double precision, next_due_ms double precision, unknown json, malformed integer)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
+  v_table text := 'q_' || p_queue;
+  v_ids bigint[];
+  v_reads int[];
+  v_messages jsonb[];
+  v_headers jsonb[];
+  v_last timestamptz;
+  v_next timestamptz;
+  v_count int;
+  v_items json;
+  v_managed json;
+  v_known json;
+  v_asked jsonb;
+  v_gone json;
+  v_strays bigint[];
+  v_foreign bigint[];
+  v_paused bigint[];
+begin
+  if holdfast.is_paused(array['domain:' || p_domain]) then
+    return query select '[]'::json, null::json, null::json, null::float8, null::float8, null::json, 0;
+    return;
+  end if;
+  execute format(
+    $query$
+    select array_agg(due.msg_id), max(due.vt)
+    from (
+      select msg_id, vt
+      from pgmq.%I
+      where vt >= coalesce(to_timestamp($1 / 1000), '-infinity')
+        and vt <= $2
+        and (read_ct = 0 or not $3)
+      order by vt
+      limit $4
+      for update skip locked
+    ) due
+    $query$, v_table
+  ) into v_ids, v_last using p_from, v_now, p_spare_leased, p_most;
+  v_count := coalesce(cardinality(v_ids), 0);
+
+  if v_count > 0 then
+    execute format(
+      $query$
+      with taken as (
+        update pgmq.%I
+        set vt = $1, read_ct = read_ct + 1
+        where msg_id = any ($2)
+        returning msg_id, read_ct, message, headers
+      )
+      select array_agg(msg_id order by msg_id), array_agg(read_ct order by msg_id), array_agg(message order by msg_id),
+        array_agg(headers order by msg_id)
+      from taken
+      $query$, v_table
+    ) into v_ids, v_reads, v_messages, v_headers using v_now + p_lease_ms * interval '1 ms', v_ids;
+    select opened.items, opened.asked, opened.unknown, opened.strays, opened.malformed, opened.paused
+    into v_items, v_asked, v_gone, v_strays, v_foreign, v_paused
+    from holdfast.open_replies(p_domain, v_ids, v_reads, v_messages, v_headers) as opened;
+    if v_asked is not null then
+      v_managed := holdfast.managed_processes(v_asked);
+      v_known := holdfast.known_replies(v_asked);
+    end if;
+    if v_strays is not null then
+      perform pgmq.delete(p_queue, v_strays);
+    end if;
+    if v_foreign is not null then
+      perform pgmq.archive(p_queue, v_foreign);
+    end if;
+    if v_paused is not null then
+      -- Looked at again every second: the resumption of a definition tells its workers, and the queue is the domain's.
+      execute format('update pgmq.%I set vt = $1, read_ct = read_ct - 1 where msg_id = any ($2)', v_table)
+      using v_now + interval '1 s', v_paused;
+    end if;
+  end if;
+  if v_count < p_most then
+    execute format(
+      'select vt from pgmq.%I where vt > $1 and vt <= $1 + $2 * interval ''1 ms'' order by vt limit 1', v_table
+    ) into v_next using v_now, p_ceiling_ms;
+  end if;
+  return query select
+    coalesce(v_items, '[]'::json),
+    v_managed,
+    v_known,
+    case when v_count < p_most then v_newest_mark else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end,
+    extract(epoch from v_next - v_now)::float8 * 1000,
+    v_gone,
+    coalesce(cardinality(v_foreign), 0);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.close_batches(most integer)
  RETURNS TABLE(taken integer, closed json, next_due_ms double precision)
  LANGUAGE plpgsql
@@ -1073,6 +1304,17 @@ begin
   perform holdfast.wake('processes:' || v_row.type);
   return 'done';
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.completed_commands(p_id uuid, p_generation integer, p_before integer)
+ RETURNS json
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation and seq < p_before and kind = 'COMMAND' and status = 'COMPLETED'
 $function$
 ;
 
@@ -1570,6 +1812,15 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
+ RETURNS json
+ LANGUAGE sql
+ SET lock_timeout TO '100ms'
+AS $function$
+  select holdfast.start_managed(starts)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.flush_sends(request jsonb)
  RETURNS TABLE(in_domain text, id uuid, outcome text)
  LANGUAGE sql
@@ -1662,6 +1913,45 @@ begin
   select batch_id, command_id, p_domain from unnest(batches, members) as member (batch_id, command_id);
   insert into holdfast.batch_tally (batch_id, added)
   select batch_id, count(*) from unnest(batches) as member (batch_id) group by batch_id;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.known_replies(asked jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+begin
+  return (
+    select json_agg(json_build_array(
+      asked_for.msg_id::text,
+      case when last.started_id is distinct from asked_for.command_id then (
+        select json_build_array(min(kind), min(name), min(occurrence), bool_or(status in ('COMPLETED', 'FAILED')))
+        from holdfast.process_history
+        where process_id = asked_for.id and detail ->> 'startedId' = asked_for.command_id
+        having count(*) > 0
+      ) end,
+      asked_for.reply_id is not null and exists (
+        select from holdfast.process_response
+        where process_id = asked_for.id and response_id = 'reply:' || asked_for.reply_id
+      )
+    ))
+    from jsonb_to_recordset(asked) as asked_for (msg_id bigint, id uuid, command_id text, reply_id text)
+    cross join lateral (
+      select history.detail ->> 'startedId' as started_id
+      from holdfast.process_history as history
+      where history.process_id = asked_for.id and history.kind not in ('RETRY', 'RESUME', 'UNWIND')
+      order by generation desc, seq desc
+      limit 1
+    ) as last
+  );
 end
 $function$
 ;
@@ -1967,6 +2257,62 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.managed_processes(asked jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_ids uuid[] := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(asked) as it);
+begin
+  return (
+    select json_agg(json_build_object(
+      'id', process.id, 'type', process.type, 'version', process.version, 'status', process.status,
+      'epoch', process.lease_epoch, 'generation', process.generation, 'cancel', process.cancel,
+      'responses', process.responses, 'now', floor(extract(epoch from holdfast.now()) * 1000),
+      'seq', coalesce((
+        select max(seq) from holdfast.process_history where process_id = process.id and generation = process.generation
+      ), 0),
+      'state', case when detail.projection_responses is null then detail.state else detail.projection end,
+      'stateNotes', case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
+      'seen', coalesce(detail.projection_responses, 0),
+      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail),
+      'ahead', case when process.responses > coalesce(detail.projection_responses, 0) then (
+        select json_agg(json_build_array(number, data) order by number)
+        from holdfast.process_response
+        where process_id = process.id and number > coalesce(detail.projection_responses, 0)
+      ) end,
+      'unwind', case when last.kind = 'COMPENSATION' then (
+        select history.detail
+        from holdfast.process_history as history
+        where process_id = process.id and history.generation = process.generation and history.kind = 'UNWIND'
+        order by seq desc
+        limit 1
+      ) end
+    ))
+    from holdfast.process
+    join holdfast.process_detail as detail on detail.id = process.id
+    cross join lateral (
+      select *
+      from holdfast.process_history as history
+      where history.process_id = process.id
+        and history.generation = process.generation
+        and history.kind not in ('RETRY', 'RESUME', 'UNWIND')
+      order by seq desc
+      limit 1
+    ) as last
+    where process.id = any (v_ids)
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  RETURNS integer
  LANGUAGE sql
@@ -2056,6 +2402,20 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.oldest_reply_seconds(p_queue text)
+ RETURNS double precision
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_oldest timestamptz;
+begin
+  execute format('select vt from pgmq.%I where vt <= $1 order by vt limit 1', 'q_' || p_queue)
+  into v_oldest using holdfast.now();
+  return extract(epoch from holdfast.now() - v_oldest);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, p_now timestamp with time zone, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT strays bigint[], OUT malformed bigint[])
  RETURNS record
  LANGUAGE plpgsql
@@ -2112,6 +2472,65 @@ begin
   select p_now, 'commands', 'RECEIVED', command_id,
     case attempt when 1 then v_first_attempt else jsonb_build_object('attempt', attempt, 'worker', p_worker) end
   from unnest(v_received, v_attempts) as received (command_id, attempt);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.open_replies(p_domain text, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT asked jsonb, OUT unknown json, OUT strays bigint[], OUT malformed bigint[], OUT paused bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
+  v_pauses text[];
+begin
+  v_pauses := array(select substr(subject, 12) from holdfast.pause where subject like 'definition:%');
+  with taken as (
+    select
+      taken.msg_id,
+      taken.read_ct,
+      taken.message,
+      taken.header,
+      case
+        when jsonb_typeof(taken.message) = 'object'
+          and taken.message ->> 'correlation_id' ~ v_uuid
+          and taken.message ->> 'outcome' in ('SUCCESS', 'FAILED', 'CANCELLED')
+          and (not taken.message ? 'final' or jsonb_typeof(taken.message -> 'final') = 'boolean')
+        then (taken.message ->> 'correlation_id')::uuid
+      end as process_id
+    from unnest(ids, reads, messages, headers) as taken (msg_id, read_ct, message, header)
+  ),
+  opened as materialized (
+    select
+      taken.*,
+      process.type,
+      detail.model,
+      coalesce(detail.model = 'STEP_BASED' and process.type = any (v_pauses), false) as is_paused
+    from taken
+    left join holdfast.process on process.id = taken.process_id and split_part(process.type, '/', 1) = p_domain
+    left join holdfast.process_detail as detail on detail.id = process.id
+  )
+  select
+    json_agg(json_build_object(
+      'id', msg_id::text, 'type', p_domain, 'epoch', read_ct, 'processId', process_id, 'processType', type, 'model', model,
+      'message', message, 'notes', header -> 'notes'
+    ) order by msg_id) filter (where type is not null and not is_paused),
+    jsonb_agg(jsonb_build_object(
+      'msg_id', msg_id, 'id', process_id, 'command_id', lower(message ->> 'command_id'), 'reply_id', message ->> 'reply_id'
+    )) filter (where model = 'STEP_BASED' and not is_paused),
+    json_agg(json_build_object('commandId', message ->> 'command_id', 'correlationId', process_id))
+      filter (where process_id is not null and type is null),
+    array_agg(msg_id) filter (where process_id is not null and type is null),
+    array_agg(msg_id) filter (where process_id is null),
+    array_agg(msg_id) filter (where is_paused)
+  into items, asked, unknown, strays, malformed, paused
+  from opened;
 end
 $function$
 ;
@@ -2251,6 +2670,29 @@ CREATE OR REPLACE FUNCTION holdfast.own_schema()
  STABLE
 AS $function$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.patch_ended(writes jsonb, v_now timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update holdfast.process
+  set lease_epoch = lease_epoch + 1, last_write = asked.token
+  from jsonb_to_recordset(writes) as asked (id uuid, token uuid, late boolean)
+  where process.id = asked.id and asked.late;
+  update holdfast.process_detail
+  set projection = asked.projection, projection_notes = asked.projection_notes, projection_responses = asked.seen, updated_at = v_now
+  from jsonb_to_recordset(writes) as asked (
+    id uuid, late boolean, has_projection boolean, projection jsonb, projection_notes jsonb, seen int
+  )
+  where process_detail.id = asked.id and asked.late and asked.has_projection;
+  insert into holdfast.audit (at, model, event, subject_id, detail)
+  select v_now, 'processes', 'LATE_ASYNC_RESPONSE', asked.id, asked.late_detail
+  from jsonb_to_recordset(writes) as asked (id uuid, late boolean, late_detail jsonb)
+  where asked.late;
+end
 $function$
 ;
 
@@ -2552,6 +2994,25 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.read_managed(p_queue text, asked jsonb)
+ RETURNS TABLE(managed json, known json, mine json)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_mine json;
+begin
+  execute format(
+    $query$
+    select json_agg(q.msg_id::text)
+    from jsonb_to_recordset($1) as asked (msg_id bigint, read_ct int)
+    join pgmq.%I as q on q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+    $query$, 'q_' || p_queue
+  ) into v_mine using asked;
+  return query select holdfast.managed_processes(asked), holdfast.known_replies(asked), coalesce(v_mine, '[]');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.receive_commands(queue text, domain text, lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, marks json, next_due_ms double precision, not_ours integer)
  LANGUAGE plpgsql
@@ -2649,6 +3110,41 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.record_replies(p_queue text, writes jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+declare
+  v_responses jsonb;
+  v_answers jsonb;
+begin
+  select jsonb_agg(it - 'msg_id' order by place) filter (where it ? 'id')
+  into v_responses
+  from jsonb_array_elements(writes) with ordinality as asked (it, place);
+  if v_responses is not null then
+    v_answers := holdfast.respond_processes(v_responses)::jsonb;
+  end if;
+  -- Put back into the order of the writes.
+  select jsonb_agg(
+    case when it ? 'id' then v_answers -> (nth - 1)::int else '["done", 0]' end
+    order by place
+  )
+  into v_answers
+  from (
+    select it, place, count(*) filter (where it ? 'id') over (order by place) as nth
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+  ) as numbered;
+  perform holdfast.remove_replies(p_queue, array(
+    select (it ->> 'msg_id')::bigint
+    from jsonb_array_elements(writes) with ordinality as asked (it, place)
+    where v_answers -> (place - 1)::int ->> 0 in ('done', 'unknown', 'other type')
+  ));
+  return v_answers;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2734,6 +3230,46 @@ begin
   ));
   get diagnostics v_removed = row_count;
   return v_removed;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.remove_replies(p_queue text, ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+begin
+  execute format(
+    $query$
+    delete from pgmq.%1$I
+    where msg_id = any (array(
+      select msg_id from pgmq.%1$I where msg_id = any ($1) order by msg_id for update skip locked
+    ))
+    $query$, 'q_' || p_queue
+  ) using ids;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.replies_are_lost(p_queue text, p_messages jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lost boolean;
+begin
+  execute format(
+    $query$
+    select exists (
+      select
+      from jsonb_to_recordset($1) as asked (msg_id bigint, read_ct int)
+      left join pgmq.%I as q on q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+      where q.msg_id is null
+    )
+    $query$, 'q_' || p_queue
+  ) into v_lost using p_messages;
+  return v_lost;
 end
 $function$
 ;
@@ -3160,6 +3696,18 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  execute format(
+    'update pgmq.%I set vt = $3, read_ct = read_ct - 1 where msg_id = $1 and read_ct = $2', 'q_' || p_queue
+  ) using p_msg_id, p_read_ct, holdfast.now() + p_delay_ms * interval '1 ms';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
  RETURNS uuid
  LANGUAGE plpgsql
@@ -3335,6 +3883,34 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.send_for_processes(writes jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_request jsonb;
+  v_refused record;
+begin
+  select jsonb_agg(jsonb_build_object('queue', part.queue, 'domain', part.domain, 'commands', part.commands))
+  into v_request
+  from (
+    select it -> 'send' ->> 'queue' as queue, it -> 'send' ->> 'domain' as domain, jsonb_agg(it -> 'send' -> 'command') as commands
+    from jsonb_array_elements(writes) as it
+    where it ? 'send'
+    group by 1, 2
+  ) as part;
+  if v_request is null then
+    return;
+  end if;
+  select * into v_refused from holdfast.send_commands(v_request) limit 1;
+  if found then
+    raise exception 'command % of domain %: %', v_refused.id, v_refused.in_domain, v_refused.outcome
+      using errcode = 'HF001', detail = v_refused.outcome;
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.send_replies(replies jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -3371,6 +3947,40 @@ CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
  STABLE
 AS $function$
   select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_managed(starts jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_answers json := holdfast.start_processes(starts);
+  v_created uuid[] := array(
+    select (answer ->> 0)::uuid from json_array_elements(v_answers) as answer where (answer ->> 1)::boolean
+  );
+  v_new uuid[];
+begin
+  -- The first record tells one that was created now from one that an earlier flush had created, whose answer was lost.
+  with recorded as (
+    insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, detail)
+    select asked.id, 1, 1, 0, holdfast.now(), asked.first ->> 'kind', asked.first ->> 'name', 1, 'STARTED', asked.first -> 'detail'
+    from jsonb_to_recordset(starts) as asked (id uuid, first jsonb)
+    where asked.id = any (v_created)
+    on conflict do nothing
+    returning process_id
+  )
+  select array_agg(process_id) into v_new from recorded;
+  perform holdfast.send_for_processes((
+    select coalesce(jsonb_agg(it), '[]') from jsonb_array_elements(starts) as it where (it ->> 'id')::uuid = any (v_new)
+  ));
+  return v_answers;
+end
 $function$
 ;
 
@@ -3444,15 +4054,15 @@ begin
   with created as (
     insert into holdfast.process_detail (
       id, type, model, key, parent_id, parent_call, batch_id, attributes, created_at, start_at, updated_at, state,
-      state_notes, state_checked
+      state_notes, state_checked, waiting_for
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
       v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
-      asked.unchecked is not true
+      asked.unchecked is not true, asked.first ->> 'name'
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8, unchecked boolean
+      state jsonb, notes jsonb, start_ms float8, unchecked boolean, first jsonb
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing

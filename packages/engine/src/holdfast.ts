@@ -10,6 +10,7 @@ import {
   createCommands,
   createDomains,
   createHandlerRegistry,
+  createOutgoing,
   createTroubleshooting,
   type Troubleshooting,
 } from './commands/index.js'
@@ -18,6 +19,7 @@ import { type Codec, createCodec } from './kernel/codec/codec.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
+import { HoldfastError } from './kernel/errors.js'
 import { newId } from './kernel/ids/id.js'
 import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
@@ -27,14 +29,21 @@ import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from
 import { booleanOption, checkOptions } from './kernel/validation/options.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
+  createManagerClient,
+  createManagerRegistry,
   createProcessClient,
   createProcessEngine,
   createProcesses,
   createStarterExecutions,
+  isManager,
+  type ManagerClient,
+  type ManagerDefinition,
+  type ManagerStartOptions,
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
   type ResponseSchemas,
+  type StartOptions,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
@@ -51,16 +60,18 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany'>,
-    Pick<ProcessClient, 'start' | 'startMany' | 'respond'> {
+    Pick<ProcessClient, 'startMany' | 'respond'> {
   readonly schema: string
+  /** Starts a process (P-10), or a step-based one (M-02). One that fails does not throw here: its failure is in its record. */
+  readonly start: ProcessClient['start'] & ManagerClient['start']
   /** Registers the handler of a command, once per process. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,
   ): void
-  /** Registers a process, so that workers started here run it. */
+  /** Registers a process or a manager, so that workers started here run it. */
   register<Input, Responses extends ResponseSchemas, Result>(
-    definition: ProcessDefinition<Input, Responses, Result>,
+    definition: ProcessDefinition<Input, Responses, Result> | ManagerDefinition<Input>,
   ): void
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
@@ -142,7 +153,10 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
-  const engine = createProcessEngine(db, { codec, commands: client, limiter, logger, metrics })
+  const outgoing = createOutgoing(db, queues, codec)
+  const engine = createProcessEngine(db, { codec, commands: client, outgoing, limiter, logger, metrics })
+  const managers = createManagerRegistry()
+  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics })
   const immediate = createStarterExecutions(db, {
     name,
     settings: engine.settings,
@@ -154,7 +168,16 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
-    const worker = createWorker(db, workerOptions, { registry, queues, engine, codec, logger, metrics })
+    const worker = createWorker(db, workerOptions, {
+      registry,
+      queues,
+      engine,
+      managers,
+      outgoing,
+      codec,
+      logger,
+      metrics,
+    })
     workers.add(worker)
     return worker
   }
@@ -163,8 +186,21 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     handle: (command, handler) => registry.add(command, handler),
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
-    register: (definition) => engine.registry.add(definition as ProcessDefinition),
-    start: (definition, state, startOptions) => processClient.start(definition, state, startOptions),
+    register(definition) {
+      const name = definition?.name
+      const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
+      if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
+      if (isManager(definition)) managers.add(definition)
+      else engine.registry.add(definition as ProcessDefinition)
+    },
+    start: (
+      definition: ProcessDefinition | ManagerDefinition,
+      state: never,
+      startOptions?: StartOptions & ManagerStartOptions,
+    ) =>
+      isManager(definition)
+        ? managerClient.start(definition, state, startOptions)
+        : processClient.start(definition, state, startOptions),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
@@ -191,6 +227,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       await Promise.all([...workers].map((worker) => worker.stop()))
       immediate.close()
       await processClient.close()
+      await managerClient.close()
       await engine.close()
       await Promise.all([client.close(), closeLimits()])
       await db.close()

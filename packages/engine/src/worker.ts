@@ -6,6 +6,7 @@ import {
   type Domains,
   type HandlerRegistry,
   noteHandlers,
+  type Outgoing,
 } from './commands/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
@@ -23,7 +24,7 @@ import { booleanOption, checkOptions, durationOption, integerOption, textOption 
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { limiterChores } from './limiter/index.js'
-import { createProcessLoops, type ProcessEngine } from './processes/index.js'
+import { createProcessLoops, type ManagerRegistry, type ProcessEngine } from './processes/index.js'
 
 export interface WorkerOptions {
   /** The domains whose commands and processes it runs; all that are registered here unless given. */
@@ -69,6 +70,8 @@ interface Parts {
   readonly registry: HandlerRegistry
   readonly queues: Domains
   readonly engine: ProcessEngine
+  readonly managers: ManagerRegistry
+  readonly outgoing: Outgoing
   readonly codec: Codec
   readonly logger: Logger
   readonly metrics: Metrics
@@ -76,8 +79,9 @@ interface Parts {
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const { registry, queues, engine, codec, logger, metrics } = parts
-  const settings = checkWorkerOptions(options, [...registry.domains(), ...engine.registry.domains()])
+  const { registry, queues, engine, managers, outgoing, codec, logger, metrics } = parts
+  const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
+  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains()])
   const chores = { ...kernelChores, ...commandChores, ...limiterChores }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
@@ -98,8 +102,10 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     })
     processes = await Promise.all(
       settings.domains
-        .filter((domain) => engine.registry.domains().includes(domain))
-        .map((domain) => createProcessLoops(domain, settings, { db, engine, listener, logger, metrics })),
+        .filter((domain) => processDomains().includes(domain))
+        .map((domain) =>
+          createProcessLoops(domain, settings, { db, engine, managers, outgoing, listener, logger, metrics }),
+        ),
     )
     loops = [
       kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
@@ -143,6 +149,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       await starting
       for (const domain of processes) domain.stopping()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
+      await Promise.all(processes.map((domain) => domain.close()))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },

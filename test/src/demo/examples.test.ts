@@ -50,6 +50,19 @@ test.each<[rule: string, example: string, output: string[]]>([
     ],
   ],
   [
+    'M-01 M-04 step-based processes',
+    'order-manager',
+    [
+      'ORD-1: reserved',
+      'ORD-1: 2500 cents charged',
+      'ORD-1: receipt R-ORD-1, parcel P-9',
+      'ORD-1: COMPLETED',
+      'ORD-2: reserved',
+      'ORD-2: A7 released',
+      'ORD-2: COMPENSATED',
+    ],
+  ],
+  [
     'K-15 C-06 your own transactions',
     'own-transaction',
     ['payments: PAY-1', 'command: COMPLETED with attempt 2', 'booking: 25000 cents of PAY-1'],

@@ -36,15 +36,15 @@ begin
   with created as (
     insert into holdfast.process_detail (
       id, type, model, key, parent_id, parent_call, batch_id, attributes, created_at, start_at, updated_at, state,
-      state_notes, state_checked
+      state_notes, state_checked, waiting_for
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
       v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
-      asked.unchecked is not true
+      asked.unchecked is not true, asked.first ->> 'name'
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8, unchecked boolean
+      state jsonb, notes jsonb, start_ms float8, unchecked boolean, first jsonb
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing

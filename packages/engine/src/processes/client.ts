@@ -142,10 +142,10 @@ export function createProcessClient(
   }
 }
 
-function checkAnswer(
+export function checkAnswer(
   answer: StartAnswer | undefined,
   { id }: SealedStart,
-  { name }: ProcessDefinition,
+  { name }: Pick<ProcessDefinition, 'name'>,
   batchId: string | undefined,
 ): Started {
   if (!answer) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })

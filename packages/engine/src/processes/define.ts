@@ -191,7 +191,7 @@ function responsesOf(
   return known
 }
 
-function checkName(where: string, option: string, value: unknown): void {
+export function checkName(where: string, option: string, value: unknown): void {
   textOption(where, option, value, { max: 100 })
   if (typeof value === 'string' && nameShape.test(value)) return
   throw invalid(where, option, `must be letters, digits, \`_\` and \`-\`, not ${describe(value)}`)

@@ -1,4 +1,4 @@
-import type { CommandClient } from '../commands/index.js'
+import type { CommandClient, Outgoing } from '../commands/index.js'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
@@ -30,6 +30,7 @@ export interface ProcessEngine {
 interface Options {
   readonly codec: Codec
   readonly commands: CommandClient
+  readonly outgoing: Outgoing
   readonly limiter: SlotGiver
   readonly logger: Logger
   readonly metrics: Metrics
@@ -39,7 +40,7 @@ const LOOK_EVERY = 1_000
 
 export function createProcessEngine(
   db: Database,
-  { codec, commands, limiter, logger, metrics }: Options,
+  { codec, commands, outgoing, limiter, logger, metrics }: Options,
 ): ProcessEngine {
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
@@ -50,7 +51,7 @@ export function createProcessEngine(
     logger,
     metrics,
   })
-  const remotes = createRemotes(db, { commands, codec })
+  const remotes = createRemotes(db, { commands, outgoing, codec })
   return {
     codec,
     registry: createProcessRegistry(),

@@ -1,24 +1,36 @@
-import type { CommandClient } from '../commands/index.js'
+import type { CommandClient, Outgoing } from '../commands/index.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Remotes } from './execution/remotes.js'
 import { startProcesses } from './queries/start-processes.js'
+import { replyQueue } from './replies/queue.js'
 import { sealStart } from './seal-start.js'
 
 /** Commands and children of processes, under ids derived from their parent: begun twice is begun once. */
 export function createRemotes(
   db: Database,
-  { commands, codec }: { readonly commands: CommandClient; readonly codec: Codec },
+  {
+    commands,
+    outgoing,
+    codec,
+  }: { readonly commands: CommandClient; readonly outgoing: Outgoing; readonly codec: Codec },
 ): Remotes {
   return {
     async sendCommand({ id, domain }, command, data, options) {
-      await commands.send(command, data as never, {
-        ...options,
-        correlationId: id,
-        replyTo: replyQueue(domain),
-        ifExists: 'ignore',
-      })
+      const replyTo = replyQueue(domain)
+      const send = async () => {
+        await outgoing.replyQueue(replyTo)
+        await commands.send(command, data as never, { ...options, correlationId: id, replyTo, ifExists: 'ignore' })
+      }
+      try {
+        await send()
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== 'HF_QUEUE_NOT_FOUND') throw error
+        // Somebody dropped it since this program made it: made again, once.
+        outgoing.forget({ replyQueue: replyTo })
+        await send()
+      }
     },
     async startChild(parent, process, state, { id, key }) {
       const where = `child ${process.name}`
@@ -37,9 +49,6 @@ export function createRemotes(
     },
   }
 }
-
-/** Where the replies to a domain's processes go. */
-export const replyQueue = (domain: string): string => `${domain}__process_replies`
 
 const cancelStatement = {
   name: 'processes.cancel-children',

@@ -3,11 +3,11 @@ import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
 import type { ProcessDefinition } from './define.js'
 import { type ClaimedProcess, claimProcesses } from './queries/claim-processes.js'
 
+/** What a claim needs to know of a definition. */
+type Claimable = Pick<ProcessDefinition, 'name' | 'version'> & { readonly concurrency?: number | undefined }
+
 /** Processes as a source of work. A lane is a definition at one version: workers claim versions up to their own (P-18). */
-export function processSource(
-  db: Executor,
-  definitions: () => readonly ProcessDefinition[],
-): WorkSource<ClaimedProcess> {
+export function processSource(db: Executor, definitions: () => readonly Claimable[]): WorkSource<ClaimedProcess> {
   const types = () =>
     definitions().flatMap(({ name, version }) =>
       Array.from({ length: version }, (_, before) => `${name}@${before + 1}`),

@@ -1,3 +1,4 @@
+import type { Outgoing } from '../commands/index.js'
 import { databaseUptimeMs } from '../kernel/clock/clock.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
@@ -11,7 +12,9 @@ import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'
 import { handOver, inboxSource } from './inbox.js'
+import type { ManagerRegistry } from './managers/registry.js'
 import { noteDefinitions } from './queries/note-definitions.js'
+import { createReplyWork } from './replies.js'
 import { processSource } from './source.js'
 
 interface WorkerSettings {
@@ -24,17 +27,19 @@ interface WorkerSettings {
 interface Parts {
   readonly db: Database
   readonly engine: ProcessEngine
+  readonly managers: ManagerRegistry
+  readonly outgoing: Outgoing
   readonly listener: Listener | undefined
   readonly logger: Logger
   readonly metrics: Metrics
 }
 
-/** The loops that run a domain's processes: one for executions, one for the inbox. */
+/** The loops that run a domain's processes: executions, the inbox, replies to commands, step-based processes. */
 export async function createProcessLoops(
   domain: string,
   settings: WorkerSettings,
-  { db, engine, listener, logger, metrics }: Parts,
-): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void }> {
+  { db, engine, managers, outgoing, listener, logger, metrics }: Parts,
+): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void; close(): Promise<void> }> {
   let stopping = false
   const definitions = () => engine.registry.inDomain(domain)
   const groups = await byPace(definitions(), settings, engine)
@@ -80,6 +85,30 @@ export async function createProcessLoops(
       logger,
     }),
   })
+  const replies = await createReplyWork(domain, { db, engine, managers, outgoing, logger, metrics })
+
+  function replyLoops(): WorkLoop[] {
+    if (!replies) return []
+    const { leaseMs, pollMs } = settings
+    const { source, topic, handOver: run, due, look } = replies
+    const handing = loopOf(source, {
+      leaseMs,
+      pollMs,
+      concurrency: 1_000,
+      subscribe: (wake) => subscribe(listener, [topic], wake),
+      run,
+    })
+    if (managers.inDomain(domain).length === 0) return [handing]
+    const topics = managers.inDomain(domain).map(({ name }) => `processes:${name}`)
+    const looking = loopOf(due, {
+      leaseMs,
+      pollMs,
+      concurrency: 100,
+      subscribe: (wake) => subscribe(listener, topics, wake),
+      run: look,
+    })
+    return [handing, looking]
+  }
 
   function loopOf<Item extends Claimed>(
     source: WorkSource<Item>,
@@ -110,9 +139,12 @@ export async function createProcessLoops(
   await noteDefinitions(db, noted())
 
   return {
-    loops: [...executions, noting(inbox, () => noteDefinitions(db, noted()), logger)],
+    loops: [...executions, noting(inbox, () => noteDefinitions(db, noted()), logger), ...replyLoops()],
     stopping() {
       stopping = true
+    },
+    async close() {
+      await replies?.close()
     },
   }
 }

@@ -1,6 +1,6 @@
 export { createQueueClient, type QueueClient } from './client.js'
 export { ensureCommandQueue } from './command-queue.js'
-export { forgetQueue } from './ensure-queue.js'
+export { ensureQueue, forgetQueue } from './ensure-queue.js'
 export { installQueue, queueInfo } from './install/install.js'
 export type { QueueInfo } from './install/plan.js'
 export type { QueueDescription, QueueMetrics } from './managing.js'

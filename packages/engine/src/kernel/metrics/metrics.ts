@@ -17,6 +17,8 @@ type CounterName =
   | 'notifications_received'
   | 'database_retries'
   | 'messages_not_ours'
+  | 'replies_unknown'
+  | 'replies_ignored'
 
 type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds'
 

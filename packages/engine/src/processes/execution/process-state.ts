@@ -103,7 +103,8 @@ export class ProcessState {
   }
 
   #meet({ number, name, data, notes }: RecordedResponse): unknown {
-    const decoded = this.#codec.decode({ json: data, notes })
+    // Our own (the end of a command or of a child) are no codec's work: what is the codec's in them is decoded by its taker.
+    const decoded = name.startsWith('@') ? data : this.#codec.decode({ json: data, notes })
     const met = this.#met.get(name)
     if (met) met.push({ number, data: decoded })
     else this.#met.set(name, [{ number, data: decoded }])

@@ -26,7 +26,8 @@ export type ResponseAnswer =
       readonly missed: readonly RecordedResponse[]
     }
 
-type Row =
+/** An answer as the database gives it. */
+export type ResponseRowAnswer =
   | readonly ['done', number]
   | readonly ['held' | 'unknown']
   | readonly ['other type', string]
@@ -36,11 +37,13 @@ export async function respondProcesses(
   executor: Executor,
   responses: readonly ResponseWrite[],
 ): Promise<ResponseAnswer[]> {
-  const [row] = await executor.run<{ answers: Row[] }>(statement, [`[${responses.map(toJson).join(',')}]`])
-  return (row?.answers ?? []).map(toAnswer)
+  const [row] = await executor.run<{ answers: ResponseRowAnswer[] }>(statement, [
+    `[${responses.map(responseToJson).join(',')}]`,
+  ])
+  return (row?.answers ?? []).map(toResponseAnswer)
 }
 
-function toAnswer(row: Row): ResponseAnswer {
+export function toResponseAnswer(row: ResponseRowAnswer): ResponseAnswer {
   switch (row[0]) {
     case 'done':
       return { kind: 'done', number: row[1] }
@@ -55,7 +58,7 @@ function toAnswer(row: Row): ResponseAnswer {
   }
 }
 
-function toJson({ id, type, name, responseId, json, notes }: ResponseWrite): string {
+export function responseToJson({ id, type, name, responseId, json, notes }: ResponseWrite): string {
   return `${JSON.stringify({ id, type, name, response_id: responseId, notes }).slice(0, -1)},"data":${json}}`
 }
 

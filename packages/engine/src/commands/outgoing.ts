@@ -1,0 +1,36 @@
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import { ensureQueue, forgetQueue, queueNameFor } from '../queue/index.js'
+import type { CommandDefinition } from './define.js'
+import type { Domains } from './domains.js'
+import { type Envelope, sealEnvelope } from './envelope.js'
+import type { SendOptions } from './send-options.js'
+
+/** Commands that somebody else's statement sends together with changes of its own, and the queues of their replies. */
+export interface Outgoing {
+  /** Checks and encodes a command; its queue is there afterwards. */
+  seal(definition: CommandDefinition, data: unknown, options: SendOptions, where: string): Promise<Envelope>
+  /** Makes the queue unless it is there; answers the name under which PGMQ knows it. */
+  replyQueue(name: string): Promise<string>
+  /** After a queue has turned out to be gone: the next call makes it again. */
+  forget(names: { readonly domain?: string; readonly replyQueue?: string }): void
+}
+
+export function createOutgoing(db: Database, domains: Domains, codec: Codec): Outgoing {
+  return {
+    async seal(definition, data, options, where) {
+      const queue = await domains.ready(definition.domain, { buildIndex: false })
+      // What is sent is checked against the schema of its definition; the types of senders are theirs.
+      return sealEnvelope(definition, data as never, options, { codec, queue, schema: db.schema, where })
+    },
+    async replyQueue(name) {
+      const queue = queueNameFor(db.schema, name)
+      await ensureQueue(db, queue)
+      return queue
+    },
+    forget({ domain, replyQueue }) {
+      if (domain !== undefined) domains.forget(domain)
+      if (replyQueue !== undefined) forgetQueue(db, queueNameFor(db.schema, replyQueue))
+    },
+  }
+}

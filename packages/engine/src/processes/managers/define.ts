@@ -1,0 +1,140 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { HoldfastError } from '../../kernel/errors.js'
+import { describe } from '../../kernel/validation/describe.js'
+import { checkOptions, integerOption } from '../../kernel/validation/options.js'
+import { checkSchema } from '../../kernel/validation/schema.js'
+import { checkName } from '../define.js'
+import type { StepCommand } from './step-command.js'
+import type { StepReply } from './step-reply.js'
+
+/**
+ * The handlers of a manager are pure: they decide by what they are given, call nothing outside, and may be called again
+ * for the same reply.
+ */
+export interface ManagerOptions<StateSchema extends StandardSchemaV1, Step extends string> {
+  /** Any Standard Schema; the state is parsed once, when the process is started. */
+  readonly state: StateSchema
+  /** The names of the steps. Gives them a type, and a step that is not among them is found out. */
+  readonly steps?: readonly Step[]
+  /** Raise it when the steps change: older workers leave newer processes alone. */
+  readonly version?: number
+  readonly firstStep: (state: StandardSchemaV1.InferOutput<StateSchema>) => NoInfer<Step>
+  /** What a step sends; made with `stepCommand`. */
+  readonly command: (step: NoInfer<Step>, state: StandardSchemaV1.InferOutput<StateSchema>) => StepCommand
+  /** The state with what a final reply brings: also with failures, and after the process has ended. */
+  readonly onReply: (
+    state: StandardSchemaV1.InferOutput<StateSchema>,
+    step: NoInfer<Step>,
+    reply: StepReply,
+  ) => StandardSchemaV1.InferOutput<StateSchema>
+  /** Where a successful reply leads: nothing when the process is done, the same step of a wait-only one to wait for more. */
+  readonly nextStep: (
+    step: NoInfer<Step>,
+    reply: StepReply,
+    state: StandardSchemaV1.InferOutput<StateSchema>,
+  ) => NoInfer<Step> | null | undefined
+  /** What undoes a step whose command has succeeded; nothing where there is nothing to undo. */
+  readonly compensation?: (
+    step: NoInfer<Step>,
+    state: StandardSchemaV1.InferOutput<StateSchema>,
+  ) => StepCommand | undefined
+  /** Steps that send nothing and wait for replies from outside. */
+  readonly waitOnly?: (step: NoInfer<Step>, state: StandardSchemaV1.InferOutput<StateSchema>) => boolean
+}
+
+/** A kind of step-based process. `Input` is what starters give. */
+export interface ManagerDefinition<Input = never> {
+  readonly domain: string
+  readonly type: string
+  /** `orders/Order` */
+  readonly name: string
+  readonly version: number
+  readonly stateSchema: StandardSchemaV1
+  readonly steps: ReadonlySet<string> | undefined
+  readonly firstStep: (state: unknown) => unknown
+  readonly command: (step: string, state: unknown) => unknown
+  readonly onReply: (state: unknown, step: string, reply: StepReply) => unknown
+  readonly nextStep: (step: string, reply: StepReply, state: unknown) => unknown
+  readonly compensation: ((step: string, state: unknown) => unknown) | undefined
+  readonly waitOnly: ((step: string, state: unknown) => unknown) | undefined
+  /** Never there; carries the type. */
+  readonly accepts?: (input: Input) => void
+}
+
+const KNOWN_OPTIONS = [
+  'state',
+  'steps',
+  'version',
+  'firstStep',
+  'command',
+  'onReply',
+  'nextStep',
+  'compensation',
+  'waitOnly',
+] as const
+
+type Handlers = Pick<ManagerDefinition, 'firstStep' | 'command' | 'onReply' | 'nextStep' | 'compensation' | 'waitOnly'>
+
+/**
+ * Declares a step-based process: a state machine over commands and their replies (M-01).
+ *
+ * @example
+ * const Order = defineManager('orders', 'Order', {
+ *   state: z.object({ cents: z.int(), receipt: z.string().optional() }),
+ *   steps: ['reserve', 'charge'],
+ *   firstStep: () => 'reserve',
+ *   command: (step, order) =>
+ *     step === 'reserve' ? stepCommand(Reserve, { cents: order.cents }) : stepCommand(Charge, { cents: order.cents }),
+ *   onReply: (order, step, reply) =>
+ *     step === 'charge' && reply.outcome === 'SUCCESS' ? { ...order, receipt: resultOf(Charge, reply).receipt } : order,
+ *   nextStep: (step) => (step === 'reserve' ? 'charge' : null),
+ *   compensation: (step, order) => (step === 'reserve' ? stepCommand(Release, { cents: order.cents }) : undefined),
+ * })
+ */
+export function defineManager<StateSchema extends StandardSchemaV1, const Step extends string = string>(
+  domain: string,
+  type: string,
+  options: ManagerOptions<StateSchema, Step>,
+): ManagerDefinition<StandardSchemaV1.InferInput<StateSchema>> {
+  const where = `defineManager ${domain}/${type}`
+  const given = checkOptions(where, options, KNOWN_OPTIONS)
+  checkName(where, 'domain', domain)
+  checkName(where, 'type', type)
+  for (const name of ['firstStep', 'command', 'onReply', 'nextStep'] as const) checkFunction(where, name, given[name])
+  for (const name of ['compensation', 'waitOnly'] as const) {
+    if (given[name] !== undefined) checkFunction(where, name, given[name])
+  }
+  // Inside, the handlers get what they themselves made; the types above hold it together.
+  const { firstStep, command, onReply, nextStep, compensation, waitOnly } = options as unknown as Handlers
+  return {
+    domain,
+    type,
+    name: `${domain}/${type}`,
+    version: integerOption(where, 'version', given.version, { min: 1, max: 1_000, default: 1 }),
+    stateSchema: checkSchema(where, 'state', options.state),
+    steps: stepsOption(where, given.steps),
+    firstStep,
+    command,
+    onReply,
+    nextStep,
+    compensation,
+    waitOnly,
+  }
+}
+
+/** Told apart from processes of sequential code by what only a manager has. */
+export function isManager(definition: unknown): definition is ManagerDefinition {
+  return typeof definition === 'object' && definition !== null && 'firstStep' in definition && 'onReply' in definition
+}
+
+function stepsOption(where: string, steps: unknown): ReadonlySet<string> | undefined {
+  if (steps === undefined) return undefined
+  if (Array.isArray(steps) && steps.length > 0 && steps.every((step) => typeof step === 'string')) return new Set(steps)
+  const problem = `must be a list of names, not ${describe(steps)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'steps', problem })
+}
+
+function checkFunction(where: string, option: string, value: unknown): void {
+  if (typeof value === 'function') return
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
+}

@@ -1,0 +1,65 @@
+import { unstorableIn } from '../../kernel/codec/storable-text.js'
+import { PermanentError } from '../../kernel/failure/failure-errors.js'
+import { describe } from '../../kernel/validation/describe.js'
+import type { ManagerDefinition } from './define.js'
+import { isStepCommand, type StepCommand } from './step-command.js'
+import type { StepReply } from './step-reply.js'
+
+/** The handlers of a definition, with what they answer checked: whatever is wrong throws. */
+export interface Handlers {
+  firstStep(state: unknown): string
+  /** The command of a step; undefined for a step that only waits. */
+  begin(step: string, state: unknown): StepCommand | undefined
+  onReply(state: unknown, step: string, reply: StepReply): unknown
+  nextStep(step: string, reply: StepReply, state: unknown): string | undefined
+  compensation(step: string, state: unknown): StepCommand | undefined
+}
+
+export function handlersOf(definition: ManagerDefinition): Handlers {
+  const { name, steps } = definition
+
+  function checkStep(from: string, step: unknown): string {
+    const known =
+      typeof step === 'string' && step !== '' && step.length <= 200 && (steps === undefined || steps.has(step))
+    if (known && unstorableIn(step) === undefined) return step
+    throw new PermanentError(`${name}: ${from} answered ${describe(step)}, which is no step`, { code: 'UNKNOWN_STEP' })
+  }
+
+  function checkCommand(from: string, step: string, command: unknown): StepCommand {
+    if (isStepCommand(command)) return command
+    const problem = `answered ${describe(command)} for the step \`${step}\`, not a stepCommand`
+    throw new PermanentError(`${name}: ${from} ${problem}`, { code: 'UNKNOWN_STEP' })
+  }
+
+  return {
+    firstStep: (state) => checkStep('firstStep', settled(name, 'firstStep', definition.firstStep(state))),
+    begin(step, state) {
+      if (settled(name, 'waitOnly', definition.waitOnly?.(step, state))) return undefined
+      return checkCommand('command', step, settled(name, 'command', definition.command(step, state)))
+    },
+    onReply(state, step, reply) {
+      const next = settled(name, 'onReply', definition.onReply(state, step, reply))
+      if (next !== undefined) return next
+      throw new PermanentError(`${name}: onReply answered nothing for the step \`${step}\`; it returns the new state`, {
+        code: 'NO_STATE',
+      })
+    },
+    nextStep(step, reply, state) {
+      const next = settled(name, 'nextStep', definition.nextStep(step, reply, state))
+      return next === undefined || next === null ? undefined : checkStep('nextStep', next)
+    },
+    compensation(step, state) {
+      const command = settled(name, 'compensation', definition.compensation?.(step, state))
+      return command === undefined || command === null ? undefined : checkCommand('compensation', step, command)
+    },
+  }
+}
+
+/** Handlers decide by what they are given; a promise would decide by something else, and later. */
+function settled(definition: string, handler: string, answer: unknown): unknown {
+  if (typeof answer !== 'object' || answer === null || !('then' in answer) || typeof answer.then !== 'function') {
+    return answer
+  }
+  Promise.resolve(answer).catch(() => undefined)
+  throw new PermanentError(`${definition}: ${handler} must not be async`, { code: 'ASYNC_HANDLER' })
+}

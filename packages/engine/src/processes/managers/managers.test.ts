@@ -1,0 +1,219 @@
+import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { defineCommand } from '../../commands/index.js'
+import { BusinessError, PermanentError } from '../../kernel/failure/failure-errors.js'
+import { defineManager } from './define.js'
+import { stepCommand } from './step-command.js'
+import { resultOf } from './step-reply.js'
+
+const by = { actor: 'ann', reason: 'a test' }
+const handled: { type: string; order: string; commandId: string; correlationId: string | null }[] = []
+
+const Data = z.object({ order: z.string(), fails: z.string().optional() })
+const Reserve = defineCommand('orders', 'Reserve', { data: Data, result: z.object({ until: z.date() }) })
+const Charge = defineCommand('orders', 'Charge', { data: Data, result: z.object({ receipt: z.string() }) })
+const Ship = defineCommand('orders', 'Ship', { data: Data })
+const Release = defineCommand('orders', 'Release', { data: Data })
+const Refund = defineCommand('orders', 'Refund', { data: Data })
+
+const State = z.object({
+  order: z.string(),
+  fails: z.string().optional(),
+  until: z.date().optional(),
+  receipt: z.string().optional(),
+  seen: z.array(z.string()).default([]),
+})
+
+const Order = defineManager('orders', 'Order', {
+  state: State,
+  steps: ['reserve', 'charge', 'ship'],
+  firstStep: () => 'reserve',
+  command(step, { order, fails }) {
+    const data = fails?.startsWith(step) ? { order, fails } : { order }
+    return stepCommand({ reserve: Reserve, charge: Charge, ship: Ship }[step], data)
+  },
+  onReply(state, step, reply) {
+    const seen = [...state.seen, `${step} ${reply.outcome}`]
+    if (reply.outcome !== 'SUCCESS') return { ...state, seen }
+    if (step === 'reserve') return { ...state, seen, until: resultOf(Reserve, reply).until }
+    if (step === 'charge') return { ...state, seen, receipt: resultOf(Charge, reply).receipt }
+    return { ...state, seen }
+  },
+  nextStep: (step) => (({ reserve: 'charge', charge: 'ship', ship: null }) as const)[step],
+  compensation(step, { order, fails }) {
+    const data = fails?.startsWith(`undo ${step}`) ? { order, fails } : { order }
+    if (step === 'reserve') return stepCommand(Release, data)
+    return step === 'charge' ? stepCommand(Refund, data) : undefined
+  },
+})
+
+let bus: TestBus
+let processes: ReturnType<typeof observeProcesses>
+beforeAll(async () => {
+  bus = await openTestBus()
+  processes = observeProcesses(bus)
+  const { hf } = bus
+  const note = (
+    type: string,
+    { order, fails }: z.infer<typeof Data>,
+    ctx: { commandId: string; correlationId: string | null },
+  ) => {
+    handled.push({ type, order, commandId: ctx.commandId, correlationId: ctx.correlationId })
+    if (fails?.endsWith('refused')) throw new BusinessError('no', { code: 'REFUSED' })
+    if (fails?.endsWith('broken')) throw new PermanentError('no route', { code: 'NO_ROUTE' })
+  }
+  hf.handle(Reserve, (data, ctx) => {
+    note('Reserve', data, ctx)
+    return { until: new Date('2030-01-01T00:00:00Z') }
+  })
+  hf.handle(Charge, (data, ctx) => {
+    note('Charge', data, ctx)
+    return { receipt: `R-${data.order}` }
+  })
+  for (const command of [Ship, Release, Refund]) hf.handle(command, (data, ctx) => note(command.type, data, ctx))
+  hf.register(Order)
+  await hf.run({ poll: '20ms', concurrency: 20 })
+})
+afterAll(() => bus.close())
+
+const commandsOf = (order: string) => handled.filter((command) => command.order === order).map(({ type }) => type)
+const troubled = async (id: string) =>
+  (await bus.sql('select id from holdfast.process_trouble where id = $1', [id])).length
+const idle = () =>
+  waitFor('the reply queue is empty', async () => (await bus.hf.queues.metrics('orders__process_replies')).length === 0)
+
+test('M-01 a process goes from step to step by the replies to its commands', async () => {
+  const { id, status } = await bus.hf.start(Order, { order: 'plain' })
+  expect(status).toBe('WAITING_FOR_REPLY')
+  expect(await processes.until(id, 'COMPLETED')).toMatchObject({
+    model: 'STEP_BASED',
+    waiting_for: null,
+    state: {
+      order: 'plain',
+      until: '2030-01-01T00:00:00.000Z',
+      receipt: 'R-plain',
+      seen: ['reserve SUCCESS', 'charge SUCCESS', 'ship SUCCESS'],
+    },
+  })
+  expect(commandsOf('plain')).toEqual(['Reserve', 'Charge', 'Ship'])
+  expect(handled.filter(({ order }) => order === 'plain').every(({ correlationId }) => correlationId === id)).toBe(true)
+  expect(await processes.history(id)).toEqual([
+    'COMMAND reserve STARTED',
+    'COMMAND reserve COMPLETED',
+    'COMMAND charge STARTED',
+    'COMMAND charge COMPLETED',
+    'COMMAND ship STARTED',
+    'COMMAND ship COMPLETED',
+  ])
+})
+
+test('M-02 the start is one transaction: the caller’s own brings process and command, or neither', async () => {
+  const pending = await bus.sql('select 1 from holdfast.command')
+  await bus.db.transaction(async (tx) => {
+    const { id, status } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
+    expect(status).toBe('WAITING_FOR_REPLY')
+    expect(await processes.look(id)).toBeUndefined()
+  })
+  await expect(
+    bus.db.transaction(async (tx) => {
+      await bus.hf.start(Order, { order: 'rolled back' }, { transaction: tx })
+      throw new Error('the caller changed its mind')
+    }),
+  ).rejects.toThrow('changed its mind')
+  await waitFor('the committed one is done', () => commandsOf('committed').length === 3)
+  expect(commandsOf('rolled back')).toEqual([])
+  expect((await bus.sql('select 1 from holdfast.command')).length).toBe(pending.length + 3)
+})
+
+test('M-02 started twice by its key or id is started once', async () => {
+  const first = await bus.hf.start(Order, { order: 'keyed' }, { key: 'KEY-1', attributes: { region: 'north' } })
+  const again = await Promise.all([
+    bus.hf.start(Order, { order: 'keyed' }, { key: 'KEY-1' }),
+    bus.hf.start(Order, { order: 'keyed' }, { id: first.id }),
+  ])
+  expect(again).toMatchObject([
+    { id: first.id, created: false },
+    { id: first.id, created: false },
+  ])
+  await processes.until(first.id, 'COMPLETED')
+  expect(commandsOf('keyed')).toEqual(['Reserve', 'Charge', 'Ship'])
+})
+
+test('M-03 a hundred processes at once: each goes its own way', async () => {
+  const started = await Promise.all(Array.from({ length: 100 }, (_, n) => bus.hf.start(Order, { order: `many-${n}` })))
+  await waitFor('all are done', async () => {
+    const [row] = await bus.sql<{ count: number }>(
+      `select count(*)::int from holdfast.process where id = any ($1) and status = 'COMPLETED'`,
+      [started.map(({ id }) => id)],
+    )
+    return row?.count === 100
+  })
+  for (let n = 0; n < 100; n += 1) expect(commandsOf(`many-${n}`)).toEqual(['Reserve', 'Charge', 'Ship'])
+})
+
+test('M-03 M-04 a business failure undoes what was done, in reverse order, one at a time', async () => {
+  const { id } = await bus.hf.start(Order, { order: 'refused', fails: 'ship refused' })
+  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({
+    error_code: 'REFUSED',
+    state: { seen: ['reserve SUCCESS', 'charge SUCCESS', 'ship FAILED'] },
+  })
+  expect(commandsOf('refused')).toEqual(['Reserve', 'Charge', 'Ship', 'Refund', 'Release'])
+  expect((await processes.history(id)).slice(5)).toEqual([
+    'COMMAND ship FAILED',
+    'UNWIND FAILURE STARTED',
+    'COMPENSATION charge STARTED',
+    'COMPENSATION charge COMPLETED',
+    'COMPENSATION reserve STARTED',
+    'COMPENSATION reserve COMPLETED',
+  ])
+})
+
+test('M-03 a failure before anything was done ends compensated at once', async () => {
+  const { id } = await bus.hf.start(Order, { order: 'at once', fails: 'reserve refused' })
+  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  expect(commandsOf('at once')).toEqual(['Reserve'])
+})
+
+test('M-03 a command in troubleshooting: the process waits for the operator until the final reply', async () => {
+  const { id } = await bus.hf.start(Order, { order: 'tsq', fails: 'charge broken' })
+  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({
+    error_code: 'COMMAND_IN_TROUBLESHOOTING',
+    waiting_for: 'charge',
+  })
+  expect(await troubled(id)).toBe(1)
+  const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
+  await bus.hf.troubleshooting.complete(Charge, command?.commandId ?? '', { ...by, result: { receipt: 'by hand' } })
+  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { receipt: 'by hand' } })
+  expect(await troubled(id)).toBe(0)
+})
+
+test('M-03 a command that an operator cancels is a failure: compensation', async () => {
+  const { id } = await bus.hf.start(Order, { order: 'cancelled', fails: 'charge broken' })
+  await processes.until(id, 'WAITING_FOR_TSQ')
+  const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
+  await bus.hf.troubleshooting.cancel(Charge, command?.commandId ?? '', by)
+  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({
+    error_code: 'COMMAND_CANCELLED',
+    state: { seen: ['reserve SUCCESS', 'charge CANCELLED'] },
+  })
+  expect(commandsOf('cancelled')).toEqual(['Reserve', 'Charge', 'Release'])
+  expect(await troubled(id)).toBe(0)
+})
+
+test('M-03 a reply delivered twice, even together, is applied once', async () => {
+  const { id } = await bus.hf.start(Order, { order: 'twice' })
+  await processes.until(id, 'COMPLETED')
+  const [charge] = handled.filter(({ type, order }) => type === 'Charge' && order === 'twice')
+  const reply = {
+    command_id: charge?.commandId,
+    correlation_id: id,
+    outcome: 'SUCCESS',
+    final: true,
+    result: { receipt: 'X' },
+  }
+  const before = await processes.look(id)
+  await bus.hf.queues.sendBatch('orders__process_replies', [reply, reply, { ...reply, outcome: 'FAILED' }])
+  await idle()
+  expect(await processes.look(id)).toEqual(before)
+})

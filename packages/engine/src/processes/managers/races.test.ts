@@ -1,0 +1,165 @@
+import { type Faults, holdAt, observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+import { defineCommand } from '../../commands/index.js'
+import { defineManager } from './define.js'
+import { stepCommand } from './step-command.js'
+
+const Step = defineCommand('raced', 'Step', { data: z.object({ of: z.string(), step: z.string() }) })
+const calls: string[] = []
+const handled: string[] = []
+
+const Raced = defineManager('raced', 'Raced', {
+  state: z.object({ of: z.string(), seen: z.array(z.string()).default([]) }),
+  firstStep: () => 'one',
+  command: (step, { of }) => stepCommand(Step, { of, step }),
+  onReply(state, step) {
+    handled.push(`${state.of} ${step}`)
+    return { ...state, seen: [...state.seen, step] }
+  },
+  nextStep: (step, _reply, { of }) => (step === 'one' && !of.startsWith('many') ? 'two' : null),
+})
+
+let bus: TestBus
+let processes: ReturnType<typeof observeProcesses>
+beforeAll(async () => {
+  bus = await openTestBus()
+  processes = observeProcesses(bus)
+  bus.hf.handle(Step, ({ of, step }) => void calls.push(`${of} ${step}`))
+  // Commands only: who drives the processes is each test's own.
+  await bus.hf.run({ poll: '20ms' })
+})
+afterAll(() => bus.close())
+
+/** A worker of its own that drives processes and passes these fault points. */
+async function driver(faults?: Faults) {
+  const own = await openTestBus({ connectionString: bus.connectionString, ...(faults ? { faults } : {}) })
+  onTestFinished(() => own.close())
+  own.hf.register(Raced)
+  return { own, worker: await own.hf.run({ domains: ['raced'], poll: '20ms', lease: '500ms' }) }
+}
+const callsOf = (of: string) =>
+  calls.filter((call) => call.startsWith(`${of} `)).map((call) => call.slice(of.length + 1))
+
+test('M-03 K-02 a driver that comes back after its lease changes nothing: the other one has applied the reply', async () => {
+  const { id } = await bus.hf.start(Raced, { of: 'zombie' })
+  const hold = holdAt('before processes.apply-managed')
+  const { worker } = await driver(hold.faults)
+  await hold.reached
+  // It claims nothing more, and still has what it decided on.
+  const stopping = worker.stop()
+  // Its message is another reader's from now on.
+  await bus.sql('update pgmq.q_raced__process_replies set vt = holdfast.now(), read_ct = read_ct + 1')
+  await driver()
+  await processes.until(id, 'COMPLETED')
+  hold.release()
+  await stopping
+  expect(await processes.look(id)).toMatchObject({ status: 'COMPLETED', state: { seen: ['one', 'two'] } })
+  expect(callsOf('zombie')).toEqual(['one', 'two'])
+  expect(handled.filter((line) => line === 'zombie one')).toHaveLength(2)
+})
+
+test('M-03 what an operator does between decision and effect makes the handlers decide again', async () => {
+  const { id } = await bus.hf.start(Raced, { of: 'operated' })
+  const hold = holdAt('before processes.apply-managed')
+  await driver(hold.faults)
+  await hold.reached
+  await processes.cancel(id, 'PLAIN')
+  hold.release()
+  // The first decision would have sent the second command.
+  expect(await processes.until(id, 'CANCELLED')).toMatchObject({ state: { seen: ['one'] } })
+  expect(await bus.hf.commands.list({ correlationId: id })).toHaveLength(1)
+})
+
+test('K-05 an effect whose answer was lost is recognised when it is repeated', async () => {
+  let lost = 0
+  await driver((point) => {
+    if (point !== 'after processes.apply-managed' || lost >= 2) return
+    lost += 1
+    throw new Error('Connection terminated unexpectedly')
+  })
+  const { id } = await bus.hf.start(Raced, { of: 'unanswered' })
+  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ state: { seen: ['one', 'two'] } })
+  expect(lost).toBe(2)
+  expect(callsOf('unanswered')).toEqual(['one', 'two'])
+})
+
+test('K-05 a start whose answer was lost is recognised when it is repeated, even after its first reply', async () => {
+  await driver()
+  let lost = false
+  const starter = await openTestBus({
+    connectionString: bus.connectionString,
+    faults: async (point) => {
+      if (point !== 'after processes.flush-managed-starts' || lost) return
+      lost = true
+      await waitFor('it has been driven meanwhile', () => callsOf('repeated').length === 2)
+      throw new Error('Connection terminated unexpectedly')
+    },
+  })
+  onTestFinished(() => starter.close())
+  const { id } = await starter.hf.start(Raced, { of: 'repeated' })
+  await processes.until(id, 'COMPLETED')
+  expect(callsOf('repeated')).toEqual(['one', 'two'])
+})
+
+test('K-05 a process that somebody holds delays no other', async () => {
+  await driver()
+  const [held, free] = await Promise.all([
+    bus.hf.start(Raced, { of: 'held' }, { id: '00000000-0000-4000-8000-000000000001' }),
+    bus.hf.start(Raced, { of: 'free' }, { id: 'ffffffff-ffff-4fff-8fff-ffffffffffff' }),
+  ])
+  await bus.db.transaction(async (tx) => {
+    await tx.query('select from holdfast.process where id = $1 for update', [held.id])
+    await processes.until(free.id, 'COMPLETED')
+  })
+  await processes.until(held.id, 'COMPLETED')
+})
+
+test('M-03 a reply from outside that another reader has taken meanwhile is taken once', async () => {
+  const Awaiting = defineManager('raced', 'Awaiting', {
+    state: z.object({ replies: z.int().default(0) }),
+    firstStep: () => 'wait',
+    command: () => stepCommand(Step, { of: 'nobody', step: 'none' }),
+    onReply: ({ replies }) => ({ replies: replies + 1 }),
+    nextStep: (step) => step,
+    waitOnly: () => true,
+  })
+  const drive = async (faults?: Faults) => {
+    const own = await openTestBus({ connectionString: bus.connectionString, ...(faults ? { faults } : {}) })
+    onTestFinished(() => own.close())
+    own.hf.register(Awaiting)
+    return own.hf.run({ domains: ['raced'], poll: '20ms', lease: '500ms' })
+  }
+  const { id } = await bus.hf.start(Awaiting, {})
+  await bus.hf.queues.send('raced__process_replies', { correlation_id: id, outcome: 'SUCCESS' })
+  const hold = holdAt('before processes.apply-managed')
+  const worker = await drive(hold.faults)
+  await hold.reached
+  const stopping = worker.stop()
+  await bus.sql('update pgmq.q_raced__process_replies set vt = holdfast.now(), read_ct = read_ct + 1')
+  await drive()
+  await waitFor('the other has taken it', async () => {
+    return (await bus.hf.queues.metrics('raced__process_replies')).length === 0
+  })
+  hold.release()
+  await stopping
+  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', state: { replies: 1 } })
+})
+
+test('K-05 the replies of two hundred processes are applied by a few statements', async () => {
+  const started = await Promise.all(Array.from({ length: 200 }, (_, n) => bus.hf.start(Raced, { of: `many ${n}` })))
+  await waitFor('all first commands are done', () => calls.filter((call) => /^many \d+ one$/.test(call)).length === 200)
+  let effects = 0
+  await driver((point) => {
+    if (point === 'after processes.apply-managed') effects += 1
+  })
+  await waitFor('all have ended', async () => {
+    const [row] = await bus.sql<{ ended: boolean }>(
+      `select bool_and(status = 'COMPLETED') as ended from holdfast.process where id = any ($1)`,
+      [started.map(({ id }) => id)],
+    )
+    return row?.ended
+  })
+  // All of them were there before the driver began.
+  expect(effects).toBeLessThan(20)
+})

@@ -1,0 +1,82 @@
+import type { Envelope, Outgoing } from '../../commands/index.js'
+import type { Codec } from '../../kernel/codec/codec.js'
+import { newId, parseId } from '../../kernel/ids/id.js'
+import { checkKey } from '../../kernel/ids/key.js'
+import { parseWith } from '../../kernel/validation/schema.js'
+import { sendToJson } from '../queries/apply-managed.js'
+import type { ManagedProcess } from '../queries/read-managed.js'
+import type { SealedStart } from '../queries/start-processes.js'
+import { checkAttributes, type StartDetails } from '../seal-start.js'
+import type { ManagerDefinition } from './define.js'
+import { Draft } from './draft.js'
+import { enter } from './forward.js'
+import { handlersOf } from './handlers.js'
+import { sealStepCommand } from './sealing.js'
+
+/** What the start of a step-based process may say: its first command goes out with it. */
+export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'attributes' | 'batchId'>
+
+export interface SealedManagedStart extends SealedStart {
+  readonly envelope: Envelope | undefined
+}
+
+/** Checks state and details where they enter, and asks the handlers for the first step. What they throw is the caller's. */
+export async function sealManagedStart(
+  definition: ManagerDefinition,
+  input: unknown,
+  details: ManagerStartDetails,
+  { codec, outgoing, where }: { readonly codec: Codec; readonly outgoing: Outgoing; readonly where: string },
+): Promise<SealedManagedStart> {
+  const id = details.id === undefined ? newId() : parseId(`${where}: id`, details.id)
+  const key = details.key === undefined ? undefined : checkKey(where, details.key)
+  const parsed = await parseWith(definition.stateSchema, input, where)
+  const state = codec.encode(parsed, { at: 'state' })
+  const first = firstStep(definition, id, JSON.parse(state.json), state.notes, codec)
+  const envelope = first.send ? await sealStepCommand(outgoing, { ...definition, id }, first.send) : undefined
+  const row = {
+    id,
+    type: definition.name,
+    model: 'STEP_BASED',
+    status: 'WAITING_FOR_REPLY',
+    version: definition.version,
+    key,
+    token: newId(),
+    batch_id: details.batchId === undefined ? undefined : parseId(`${where}: batchId`, details.batchId),
+    attributes: checkAttributes(where, details.attributes),
+    notes: state.notes,
+    first: first.event,
+  }
+  const json = `${JSON.stringify(row).slice(0, -1)},"state":${state.json}${sendToJson(envelope)}}`
+  return { id, key, envelope, json }
+}
+
+/** The handlers get the state as it will be read, so that the first step sees what the others see. */
+function firstStep(
+  definition: ManagerDefinition,
+  id: string,
+  state: unknown,
+  stateNotes: ManagedProcess['stateNotes'],
+  codec: Codec,
+) {
+  const handlers = handlersOf(definition)
+  const draft = new Draft({
+    managed: beforeTheFirst(definition, id, state, stateNotes),
+    completed: [],
+    handlers,
+    codec,
+  })
+  enter(draft, handlers.firstStep(draft.changes.state), {})
+  const [event] = draft.changes.events
+  return { event, send: draft.changes.send }
+}
+
+function beforeTheFirst(
+  { name, version }: ManagerDefinition,
+  id: string,
+  state: unknown,
+  stateNotes: ManagedProcess['stateNotes'],
+): ManagedProcess {
+  const last = { seq: 0, kind: 'WAIT', name: '', occurrence: 0, status: 'STARTED', attempt: null, detail: {} } as const
+  const nothing = { epoch: 0, generation: 1, cancel: null, responses: 0, seen: 0, seq: 0, ahead: [], unwind: null }
+  return { id, type: name, version, status: 'PENDING', state, stateNotes, last, ...nothing }
+}

@@ -1,0 +1,46 @@
+import type { CommandDefinition } from '../../commands/index.js'
+import type { Duration } from '../../kernel/duration/duration.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import { describe } from '../../kernel/validation/describe.js'
+import { checkOptions } from '../../kernel/validation/options.js'
+
+export interface StepCommandOptions {
+  /** The command's calls in all; its definition's unless given. */
+  readonly maxAttempts?: number
+  readonly delay?: Duration
+  readonly runAt?: Date | string
+}
+
+/** A command that a step sends; made with `stepCommand`. */
+export interface StepCommand {
+  readonly command: CommandDefinition
+  readonly data: unknown
+  readonly options?: StepCommandOptions
+}
+
+const KNOWN_OPTIONS = ['maxAttempts', 'delay', 'runAt'] as const
+
+/**
+ * What a step of a manager sends: its data is checked against the type of the command here, and against its schema when
+ * it is sent.
+ *
+ * @example
+ * command: (step, order) => stepCommand(ChargeCard, { card: order.card, cents: order.cents }, { maxAttempts: 5 })
+ */
+export function stepCommand<Input, Data, Result>(
+  command: CommandDefinition<Input, Data, Result>,
+  data: NoInfer<Input>,
+  options: StepCommandOptions = {},
+): StepCommand {
+  checkOptions('stepCommand', options, KNOWN_OPTIONS)
+  if (typeof command?.domain === 'string' && typeof command.type === 'string') {
+    // Who sends it asks for nothing but its schema; the types were checked above.
+    return { command: command as CommandDefinition, data, options }
+  }
+  const problem = `must be made with defineCommand, not ${describe(command)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where: 'stepCommand', option: 'command', problem })
+}
+
+export function isStepCommand(value: unknown): value is StepCommand {
+  return typeof value === 'object' && value !== null && 'command' in value && 'data' in value
+}

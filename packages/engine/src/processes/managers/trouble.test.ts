@@ -1,0 +1,230 @@
+import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { defineCommand } from '../../commands/index.js'
+import { BusinessError, PermanentError } from '../../kernel/failure/failure-errors.js'
+import { defineManager } from './define.js'
+import { stepCommand } from './step-command.js'
+
+const by = { actor: 'ann', reason: 'a test' }
+const Do = defineCommand('repairs', 'Do', { data: z.object({ of: z.string(), what: z.string(), mode: z.string() }) })
+const Late = defineCommand('repairs_elsewhere', 'Late')
+
+/** What the handlers of the manager do for now; tests repair them as a deploy would. */
+const faults = new Set<string>()
+const done: string[] = []
+
+const Repaired = defineManager('repairs', 'Repaired', {
+  state: z.object({
+    of: z.string(),
+    mode: z.string().default(''),
+    undo: z.string().default(''),
+    replies: z.int().default(0),
+  }),
+  firstStep: () => 'first',
+  command(step, { of, mode }) {
+    if (step === 'late') return stepCommand(Late, null)
+    if (faults.has(`${of} command ${step}`)) throw new Error('no idea what to send')
+    if (faults.has(`${of} bad data ${step}`)) return stepCommand(Do, { of, what: step, mode: 5 as never })
+    if (step !== 'first' && step !== 'second') return undefined as never
+    return stepCommand(Do, { of, what: step, mode: mode.startsWith(step) ? mode : '' })
+  },
+  onReply(state, step) {
+    if (faults.has(`${state.of} onReply ${step}`)) throw new Error('onReply does not know what to do')
+    if (faults.has(`${state.of} async ${step}`)) return Promise.resolve(state) as never
+    if (faults.has(`${state.of} nothing ${step}`)) return undefined as never
+    if (faults.has(`${state.of} unencodable ${step}`)) return { ...state, of: Symbol('x') as never }
+    return { ...state, replies: state.replies + 1 }
+  },
+  nextStep(step, _reply, { of }) {
+    if (faults.has(`${of} nextStep ${step}`)) throw new Error('nextStep does not know where to go')
+    if (faults.has(`${of} unknown ${step}`)) return 'nowhere'
+    if (of.startsWith('late')) return step === 'first' ? 'late' : null
+    return step === 'first' ? 'second' : null
+  },
+  compensation(step, { of, undo }) {
+    if (faults.has(`${of} compensation ${step}`)) throw new Error('no idea how to undo')
+    return stepCommand(Do, { of, what: `undo ${step}`, mode: undo })
+  },
+})
+
+let bus: TestBus
+let processes: ReturnType<typeof observeProcesses>
+beforeAll(async () => {
+  bus = await openTestBus()
+  processes = observeProcesses(bus)
+  bus.hf.register(Repaired)
+  await bus.work(
+    Do,
+    ({ of, what, mode }) => {
+      done.push(`${of}: ${what}`)
+      const [fault] = mode.split(' ').slice(-1)
+      if (faults.has(`${of} ${what}`) || fault === 'refused') throw new BusinessError('no', { code: 'REFUSED' })
+      if (fault === 'broken') throw new PermanentError('no route', { code: 'NO_ROUTE' })
+    },
+    { concurrency: 10 },
+  )
+})
+afterAll(() => bus.close())
+
+const doneFor = (of: string) =>
+  done.filter((line) => line.startsWith(`${of}: `)).map((line) => line.slice(of.length + 2))
+const troubles = async (id: string) => bus.sql('select error_code from holdfast.process_trouble where id = $1', [id])
+
+test.each([
+  ['onReply first', 'HANDLER_FAILED', 'onReply does not know'],
+  ['nextStep first', 'HANDLER_FAILED', 'nextStep does not know'],
+  ['command second', 'HANDLER_FAILED', 'no idea what to send'],
+  ['bad data second', 'HANDLER_FAILED', 'mode'],
+  ['unencodable first', 'HANDLER_FAILED', 'state.of'],
+  ['unknown first', 'UNKNOWN_STEP', 'nowhere'],
+  ['async first', 'ASYNC_HANDLER', 'must not be async'],
+  ['nothing first', 'NO_STATE', 'returns the new state'],
+])(
+  'M-03 %s: the process waits for a person with %s, keeps its reply, and goes on after a retry',
+  async (fault, code, why) => {
+    const of = fault
+    faults.add(`${of} ${fault}`)
+    const { id } = await bus.hf.start(Repaired, { of })
+    const stuck = await processes.until(id, 'WAITING_FOR_TSQ')
+    expect(stuck).toMatchObject({ error_code: code, state: { replies: 0 } })
+    expect(stuck.error_message).toContain(why)
+    expect(await troubles(id)).toEqual([{ error_code: code }])
+    expect(await processes.history(id)).toEqual(['COMMAND first STARTED', 'COMMAND first WAITING_RETRY'])
+
+    faults.delete(`${of} ${fault}`)
+    await processes.retry(id)
+    expect(await processes.until(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { replies: 2 } })
+    expect(doneFor(of)).toEqual(['first', 'second'])
+  },
+)
+
+test('M-03 a retry that meets the same fault waits for a person again', async () => {
+  faults.add('again onReply first')
+  const { id } = await bus.hf.start(Repaired, { of: 'again' })
+  await processes.until(id, 'WAITING_FOR_TSQ')
+  await processes.retry(id)
+  await waitFor('it is back', async () => (await processes.history(id)).length === 4)
+  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
+  expect(doneFor('again')).toEqual(['first'])
+})
+
+test('M-03 others are not disturbed by one whose handlers throw', async () => {
+  faults.add('bad 3 onReply first')
+  const started = await Promise.all([1, 2, 3, 4, 5].map((n) => bus.hf.start(Repaired, { of: `bad ${n}` })))
+  for (const [place, { id }] of started.entries()) {
+    await processes.until(id, place === 2 ? 'WAITING_FOR_TSQ' : 'COMPLETED')
+  }
+})
+
+test('M-04 a compensation in troubleshooting: the process waits, and is undone to the end after the repair', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'stuck', mode: 'second refused', undo: 'broken' })
+  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({
+    error_code: 'COMMAND_IN_TROUBLESHOOTING',
+    waiting_for: 'first',
+  })
+  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  await bus.hf.troubleshooting.complete(Do, command?.commandId ?? '', by)
+  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  expect(await troubles(id)).toEqual([])
+})
+
+test('M-04 a refused compensation needs a person; a retry sends it again, as another command', async () => {
+  faults.add('refusing undo first')
+  const { id } = await bus.hf.start(Repaired, { of: 'refusing', mode: 'second refused' })
+  const stuck = await processes.until(id, 'WAITING_FOR_TSQ')
+  expect(stuck).toMatchObject({ error_code: 'COMPENSATION_FAILED' })
+  expect(stuck.error_message).toContain('REFUSED: no')
+  faults.delete('refusing undo first')
+  await processes.retry(id)
+  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  expect(doneFor('refusing')).toEqual(['first', 'second', 'undo first', 'undo first'])
+  const sent = await bus.hf.commands.list({ correlationId: id })
+  expect(new Set(sent.map(({ commandId }) => commandId)).size).toBe(4)
+})
+
+test('M-04 a compensation handler that throws: nothing is undone until a retry, then everything', async () => {
+  faults.add('clueless compensation first')
+  const { id } = await bus.hf.start(Repaired, { of: 'clueless', mode: 'second refused' })
+  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
+  faults.delete('clueless compensation first')
+  await processes.retry(id)
+  await processes.until(id, 'COMPENSATED')
+  expect(doneFor('clueless')).toEqual(['first', 'second', 'undo first'])
+})
+
+test('M-03 retried while its command is in troubleshooting, it waits on for the command', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'patient', mode: 'second broken' })
+  await processes.until(id, 'WAITING_FOR_TSQ')
+  await processes.retry(id)
+  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({
+    error_code: 'COMMAND_IN_TROUBLESHOOTING',
+    due_at: null,
+  })
+  expect(await troubles(id)).toHaveLength(1)
+  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  await bus.hf.troubleshooting.complete(Do, command?.commandId ?? '', by)
+  await processes.until(id, 'COMPLETED')
+})
+
+test('P-16 cancelled plainly it ends at once, and the late reply is in its state', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'late plain' })
+  await waitFor('it waits for the slow one', async () => (await processes.look(id))?.waiting_for === 'late')
+  await processes.cancel(id, 'PLAIN')
+  expect(await processes.until(id, 'CANCELLED')).toMatchObject({ state: { replies: 1 } })
+  const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
+  await bus.hf.commands.cancel(Late, command?.commandId ?? '', by)
+  await waitFor('the late reply is audited', async () => (await bus.events(id)).includes('LATE_ASYNC_RESPONSE'))
+  expect(await processes.look(id)).toMatchObject({ status: 'CANCELLED', state: { replies: 2 } })
+  expect(doneFor('late plain')).toEqual(['first'])
+})
+
+test('P-16 cancelled with compensation it waits for the command under way, then undoes everything', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'late undone' })
+  await waitFor('it waits for the slow one', async () => (await processes.look(id))?.waiting_for === 'late')
+  await processes.cancel(id, 'COMPENSATE')
+  await waitFor('the worker has looked', async () => (await processes.look(id))?.due_at === null)
+  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY' })
+  const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
+  const reply = { command_id: command?.commandId, correlation_id: id, outcome: 'SUCCESS', final: true }
+  await bus.hf.queues.send('repairs__process_replies', reply)
+  await processes.until(id, 'CANCELLED')
+  expect(doneFor('late undone')).toEqual(['first', 'undo late', 'undo first'])
+})
+
+test('P-16 cancelled with compensation while its handlers fail: the step whose reply is kept is undone too', async () => {
+  faults.add('kept onReply second')
+  const { id } = await bus.hf.start(Repaired, { of: 'kept' })
+  await processes.until(id, 'WAITING_FOR_TSQ')
+  await processes.cancel(id, 'COMPENSATE')
+  await processes.until(id, 'CANCELLED')
+  expect(doneFor('kept')).toEqual(['first', 'second', 'undo second', 'undo first'])
+  expect(await troubles(id)).toEqual([])
+})
+
+test('M-03 C-12 processes of a batch are counted when they end', async () => {
+  const batchId = await bus.hf.batches.open('orders')
+  await bus.hf.start(Repaired, { of: 'batched' }, { batchId })
+  await bus.hf.start(Repaired, { of: 'batched too', mode: 'first refused' }, { batchId })
+  await bus.hf.batches.seal(batchId)
+  const closed = await waitFor('the batch is closed', async () => {
+    const batch = await bus.hf.batches.get(batchId)
+    return batch.completedAt && batch
+  })
+  expect(closed).toMatchObject({ status: 'COMPLETED_WITH_FAILURES', total: 2, completed: 1, failed: 1 })
+})
+
+test('K-18 a paused manager’s replies wait until it is resumed', async () => {
+  await bus.hf.pause({ definition: 'repairs/Repaired' }, by)
+  const { id } = await bus.hf.start(Repaired, { of: 'paused' })
+  await waitFor('its first command is done', () => doneFor('paused').length === 1)
+  await waitFor('the reply is left for later', async () => {
+    const [row] = await bus.sql<{ later: boolean }>(
+      `select bool_and(vt > holdfast.now() and read_ct = 0) as later from pgmq.q_repairs__process_replies`,
+    )
+    return row?.later
+  })
+  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'first' })
+  await bus.hf.resume({ definition: 'repairs/Repaired' }, by)
+  await processes.until(id, 'COMPLETED')
+})

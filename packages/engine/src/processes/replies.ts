@@ -1,0 +1,95 @@
+import type { Outgoing } from '../commands/index.js'
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { ProcessEngine } from './engine.js'
+import { createManagerDriver } from './managers/driver.js'
+import type { ManagerRegistry } from './managers/registry.js'
+import type { ClaimedProcess } from './queries/claim-processes.js'
+import type { ClaimedReply } from './queries/claim-replies.js'
+import { isFinal, toStoredReply } from './replies/message.js'
+import { replyQueue } from './replies/queue.js'
+import { createReplyRecorder } from './replies/recorder.js'
+import { replySource } from './replies/source.js'
+import { processSource } from './source.js'
+
+interface Parts {
+  readonly db: Database
+  readonly engine: ProcessEngine
+  readonly managers: ManagerRegistry
+  readonly outgoing: Outgoing
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** How long a reply is left for workers that have the definition of its process. */
+const LEFT_FOR_OTHERS = 1_000
+
+/**
+ * What a worker does for the replies to a domain's processes. Undefined where the domain's name cannot be that of a
+ * queue: then none of its processes can send a command.
+ */
+export async function createReplyWork(domain: string, parts: Parts) {
+  const { db, engine, managers, outgoing, logger, metrics } = parts
+  const queue = await queueFor(domain, parts)
+  if (queue === undefined) return undefined
+  const { codec } = engine
+  const recorder = createReplyRecorder(db, {
+    queue,
+    respond: engine.respond,
+    find: (name) => engine.registry.find(name),
+    logger,
+    metrics,
+  })
+  const driver = createManagerDriver(db, { queue, registry: managers, outgoing, codec, logger, metrics })
+
+  async function handOver(item: ClaimedReply): Promise<void> {
+    const { managed } = item
+    if (!managed) return recorder.record(item)
+    const known = managers.find(managed.type)
+    if (known && known.definition.version >= managed.version) return driver.deliver(managed, toIncoming(item))
+    logger.debug({ process: managed.id, type: managed.type }, 'left for a worker that has its definition')
+    await db.run(returnStatement, [queue, item.id, item.epoch, LEFT_FOR_OTHERS])
+  }
+
+  return {
+    topic: `queue:${queue}`,
+    source: replySource(db, { domain, queue, logger, metrics }),
+    handOver,
+    /** Step-based processes are due only when an operator has acted. */
+    due: processSource(db, () => managers.inDomain(domain)),
+    look: ({ id }: ClaimedProcess) => driver.look(id),
+    async close(): Promise<void> {
+      await recorder.close()
+      await driver.close()
+    },
+  }
+}
+
+async function queueFor(domain: string, { outgoing, managers, logger }: Parts): Promise<string | undefined> {
+  try {
+    return await outgoing.replyQueue(replyQueue(domain))
+  } catch (error) {
+    const unfit = error instanceof HoldfastError && error.code === 'HF_INVALID_QUEUE_NAME'
+    if (!unfit || managers.inDomain(domain).length > 0) throw error
+    logger.debug({ err: error, domain }, 'processes of this domain cannot send commands')
+    return undefined
+  }
+}
+
+function toIncoming({ id, epoch, message, notes, before }: ClaimedReply) {
+  return {
+    messageId: id,
+    readCount: epoch,
+    replyId: typeof message.reply_id === 'string' ? message.reply_id : null,
+    final: isFinal(message),
+    reply: toStoredReply(message, notes),
+    before,
+  }
+}
+
+const returnStatement = {
+  name: 'processes.return-reply',
+  text: 'select holdfast.return_reply($1, $2, $3, $4)',
+}

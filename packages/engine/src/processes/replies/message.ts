@@ -1,0 +1,43 @@
+import type { Notes } from '../../kernel/codec/notes.js'
+
+export type ReplyOutcome = 'SUCCESS' | 'FAILED' | 'CANCELLED'
+
+/** A reply as it is kept: its result is still as it was encoded. */
+export interface StoredReply {
+  /** None where it comes from outside and answers no command. */
+  readonly commandId: string | null
+  readonly outcome: ReplyOutcome
+  readonly result?: unknown
+  readonly notes?: Notes | null
+  readonly errorType?: string
+  readonly errorCode?: string
+  readonly errorMessage?: string
+}
+
+/** What is in the queue (C-10). The claim has looked at correlation id, outcome and `final`; the rest may be anything. */
+export interface ReplyMessage {
+  readonly command_id?: unknown
+  readonly reply_id?: unknown
+  readonly outcome: ReplyOutcome
+  readonly final?: boolean
+  readonly result?: unknown
+  readonly error_type?: unknown
+  readonly error_code?: unknown
+  readonly error_message?: unknown
+}
+
+/** Who sends a reply from outside need not say that it is final. */
+export const isFinal = ({ final }: ReplyMessage): boolean => final !== false
+
+export function toStoredReply(message: ReplyMessage, notes: Notes | null): StoredReply {
+  const { outcome, result, command_id: commandId, error_type, error_code, error_message } = message
+  return {
+    commandId: typeof commandId === 'string' ? commandId.toLowerCase() : null,
+    outcome,
+    ...(result === undefined ? {} : { result }),
+    ...(notes === null ? {} : { notes }),
+    ...(typeof error_type === 'string' ? { errorType: error_type } : {}),
+    ...(typeof error_code === 'string' ? { errorCode: error_code } : {}),
+    ...(typeof error_message === 'string' ? { errorMessage: error_message } : {}),
+  }
+}

@@ -1,0 +1,58 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { Logger } from '../../kernel/logger.js'
+import type { Metrics } from '../../kernel/metrics/metrics.js'
+import type { LeaseRef, WorkSource } from '../../kernel/work/source.js'
+import { type ClaimedReply, claimReplies } from '../queries/claim-replies.js'
+
+interface Options {
+  readonly domain: string
+  readonly queue: string
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** The replies to a domain's processes as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch (Q-02). */
+export function replySource(db: Executor, { domain, queue, logger, metrics }: Options): WorkSource<ClaimedReply> {
+  const labels = { model: 'process-replies', domain }
+  return {
+    model: 'process-replies',
+    types: () => [domain],
+    async claim(request) {
+      const { unknown, malformed, ...answer } = await claimReplies(db, { queue, domain }, request)
+      for (const reply of unknown) logger.warn({ domain, ...reply }, 'a reply to no process of this domain: removed')
+      if (unknown.length > 0) metrics.count('replies_unknown', labels, unknown.length)
+      if (malformed > 0) {
+        logger.warn({ domain, queue, messages: malformed }, 'messages that are no replies: archived')
+        metrics.count('messages_not_ours', labels, malformed)
+      }
+      return answer
+    },
+    async extend(leases, leaseMs) {
+      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [
+        queue,
+        ...columns(leases),
+        leaseMs,
+      ])
+      return row ?? { extended: [], lost: [] }
+    },
+    async release(leases) {
+      await db.run(releaseStatement, [queue, ...columns(leases)])
+    },
+    async oldestDueSeconds() {
+      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [queue])
+      return row?.seconds ?? null
+    },
+  }
+}
+
+const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
+
+const extendStatement = {
+  name: 'processes.extend-replies',
+  text: 'select * from holdfast.extend_commands($1, $2, $3, $4)',
+}
+const releaseStatement = { name: 'processes.release-replies', text: 'select holdfast.release_commands($1, $2, $3)' }
+const oldestStatement = {
+  name: 'processes.oldest-reply',
+  text: 'select holdfast.oldest_reply_seconds($1) as seconds',
+}
