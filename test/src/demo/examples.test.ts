@@ -78,6 +78,72 @@ test.each<[rule: string, example: string, output: string[]]>([
     ],
   ],
   [
+    'P-02 P-03 P-10 P-11 a first process',
+    'first-process',
+    [
+      'booking 25000 cents under /bookRisk',
+      'WAITING_FOR_ASYNC',
+      'started again: false',
+      'waits for approval',
+      'receipt for PAY-1, booked as RISK-PAY-1, approved by ann',
+      'COMPLETED',
+      '  PROCESS_CREATED',
+      '  STEP bookRisk COMPLETED',
+      '  WAIT approval STARTED',
+      '  ASYNC_RESPONSE approved COMPLETED',
+      '  WAIT approval COMPLETED',
+      '  STEP submit COMPLETED',
+    ],
+  ],
+  [
+    'P-14 compensation',
+    'compensation',
+    ['cancelled: room for ann', 'cancelled: flight for ann', 'COMPENSATED', 'SOLD_OUT: no cars left'],
+  ],
+  [
+    'P-15 P-11 a deadline',
+    'deadline',
+    [
+      'PAY-1: settled',
+      'released: funds of PAY-2',
+      'PAY-2: COMPENSATED, DEADLINE_EXCEEDED',
+      'PAY-2: still COMPENSATED, now {"payment":"PAY-2","confirmed":true}',
+    ],
+  ],
+  [
+    'P-05 K-15 a transactional step',
+    'transactional-step',
+    ['balance 500 after 2 calls', 'rows: A-1 500', 'started by what was rolled back: 0'],
+  ],
+  [
+    'P-05 P-06 children',
+    'child-process',
+    [
+      'WAITING_FOR_ASYNC',
+      'EUR/USD at 2',
+      'USD/JPY at 2',
+      'leg#3: the child ended COMPENSATED: nobody trades XXX',
+      '3 children',
+    ],
+  ],
+  [
+    'P-02 P-13 R-02 a rate-limited step',
+    'rate-limited-step',
+    ['scores 0, 1, 2, 3, 4, 5, 6, 7', '2 at once and 20 per second take 300 ms or more: true'],
+  ],
+  [
+    'P-16 operator repair',
+    'operator-repair',
+    [
+      '500 cents held',
+      'WAITING_FOR_TSQ',
+      'PERMANENT_FAILURE: NO_ACCOUNT: no such account: ED-1',
+      'it waits for a person',
+      'paid to DE-1',
+      'TSQ_RETRY by ann: two letters were swapped',
+    ],
+  ],
+  [
     'R-01 R-03 rate limits',
     'rate-limit',
     [

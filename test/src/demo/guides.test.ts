@@ -23,6 +23,7 @@ test.each([
   ['C-13', 'troubleshooting', 3],
   ['C-12', 'batches', 4],
   ['R-01', 'rate-limits', 5],
+  ['P-02', 'first-process', 6],
   ['M-01', 'process-managers', 4],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')

@@ -1,0 +1,37 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { BusinessError, defineProcess, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+const Trip = defineProcess('travel', 'Trip', {
+  state: z.object({ traveller: z.string() }),
+  async execute(ctx, state) {
+    await ctx.step('flight', {
+      run: async () => ({ ticket: `flight for ${state.traveller}` }),
+      // Gets what its own step returned, however much the state has changed since.
+      compensate: async ({ ticket }) => console.log(`cancelled: ${ticket}`),
+    })
+    await ctx.step('hotel', {
+      run: async () => ({ room: `room for ${state.traveller}` }),
+      compensate: async ({ room }) => console.log(`cancelled: ${room}`),
+    })
+    // The answer is no, and that is an answer: nothing is retried, everything is undone, the last step first.
+    await ctx.step('car', {
+      run: () => {
+        throw new BusinessError('no cars left', { code: 'SOLD_OUT' })
+      },
+    })
+  },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+hf.register(Trip)
+await hf.run()
+
+const { id, status } = await hf.start(Trip, { traveller: 'ann' })
+console.log(status)
+const { error } = await hf.processes.get(Trip, id)
+console.log(`${error?.code}: ${error?.message}`)
+
+await hf.close()
+await database.stop()

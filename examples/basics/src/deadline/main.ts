@@ -1,0 +1,52 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startEmbedded } from '@holdfast/embedded'
+import { defineProcess, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+const Transfer = defineProcess('payments', 'Transfer', {
+  state: z.object({ payment: z.string(), confirmed: z.boolean().optional() }),
+  responses: {
+    confirmed: {
+      data: z.object({}),
+      apply: (state) => {
+        state.confirmed = true
+      },
+    },
+  },
+  // By the cut-off of the bank it is done or undone. TSQ (the default) calls a person instead, FAIL just ends it.
+  deadlineAction: 'COMPENSATE',
+  deadline: () => '300ms',
+  async execute(ctx, state) {
+    await ctx.step('reserve', {
+      run: async () => `funds of ${state.payment}`,
+      compensate: (funds) => console.log(`released: ${funds}`),
+    })
+    await ctx.wait('confirmation', () => state.confirmed === true, { timeout: '24h' })
+    return 'settled'
+  },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+hf.register(Transfer)
+await hf.run()
+
+const inTime = await hf.start(Transfer, { payment: 'PAY-1' })
+await hf.respond(Transfer, inTime.id, 'confirmed', {})
+console.log(`PAY-1: ${await hf.processes.result(Transfer, inTime.id)}`)
+
+const tooLate = await hf.start(Transfer, { payment: 'PAY-2' })
+let standing = await hf.processes.get(Transfer, tooLate.id)
+while (standing.status !== 'COMPENSATED') {
+  await sleep(50)
+  standing = await hf.processes.get(Transfer, tooLate.id)
+}
+console.log(`PAY-2: ${standing.status}, ${standing.error?.code}`)
+
+// A confirmation that comes after the end changes what readers see, and nothing else.
+await hf.respond(Transfer, tooLate.id, 'confirmed', {})
+const { status, state } = await hf.processes.get(Transfer, tooLate.id)
+console.log(`PAY-2: still ${status}, now ${JSON.stringify(state)}`)
+
+await hf.close()
+await database.stop()

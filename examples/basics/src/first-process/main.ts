@@ -1,0 +1,58 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { defineProcess, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+const Payment = defineProcess('payments', 'Payment', {
+  state: z.object({ payment: z.string(), cents: z.int().positive(), approvedBy: z.string().optional() }),
+  responses: {
+    approved: {
+      data: z.object({ by: z.string() }),
+      apply: (state, { by }) => {
+        state.approvedBy = by
+      },
+    },
+  },
+  async execute(ctx, state) {
+    const booked = await ctx.step('bookRisk', {
+      // The key is the same however often this is called: the risk service books once.
+      run: async ({ idempotencyKey }) => {
+        console.log(`booking ${state.cents} cents under ${idempotencyKey.slice(-9)}`)
+        return { reference: `RISK-${state.payment}` }
+      },
+      maxAttempts: 3,
+      retryDelay: '5s',
+    })
+    // For two hours if need be. Meanwhile there is a row in the database, and nothing in memory.
+    await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h' })
+    const receipt = await ctx.step('submit', { run: async () => `receipt for ${state.payment}` })
+    return { receipt, booked: booked.reference, approvedBy: state.approvedBy }
+  },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+hf.register(Payment)
+await hf.run({ concurrency: 50 })
+
+// Runs here until it completes or has to wait. The key is your own name for it: starting it twice is starting it once.
+const started = await hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
+console.log(started.status)
+console.log(
+  `started again: ${(await hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })).created}`,
+)
+
+const { waitingFor } = await hf.processes.get(Payment, 'PAY-1')
+console.log(`waits for ${waitingFor}`)
+
+await hf.respond(Payment, 'PAY-1', 'approved', { by: 'ann' })
+const { receipt, booked, approvedBy } = await hf.processes.result(Payment, 'PAY-1')
+console.log(`${receipt}, booked as ${booked}, approved by ${approvedBy}`)
+
+const { status, timeline } = await hf.processes.get(Payment, 'PAY-1')
+console.log(status)
+for (const { type, event, name, status: standing } of timeline) {
+  console.log(`  ${[type === 'EVENT' ? event : type, name, standing].filter(Boolean).join(' ')}`)
+}
+
+await hf.close()
+await database.stop()

@@ -1,0 +1,48 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { defineProcess, holdfast, PermanentError } from 'holdfast'
+import { z } from 'zod'
+
+const Payout = defineProcess('payouts', 'Payout', {
+  state: z.object({ iban: z.string(), cents: z.int() }),
+  responses: {
+    // What an operator corrects comes like any response: with a schema, and on record.
+    corrected: {
+      data: z.object({ iban: z.string() }),
+      apply: (state, { iban }) => {
+        state.iban = iban
+      },
+    },
+  },
+  async execute(ctx, state) {
+    await ctx.step('hold', { run: async () => console.log(`${state.cents} cents held`) })
+    return ctx.step('pay', {
+      run: async () => {
+        if (state.iban === 'ED-1') throw new PermanentError(`no such account: ${state.iban}`, { code: 'NO_ACCOUNT' })
+        return `paid to ${state.iban}`
+      },
+    })
+  },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+hf.register(Payout)
+await hf.run()
+
+const { id, status } = await hf.start(Payout, { iban: 'ED-1', cents: 500 })
+console.log(status)
+const { error, waitingFor } = await hf.processes.get(Payout, id)
+console.log(`${error?.code}: ${error?.message}`)
+console.log(waitingFor ?? 'it waits for a person')
+
+const ann = { actor: 'ann', reason: 'two letters were swapped' }
+await hf.processes.retry(Payout, id, ann, { response: { name: 'corrected', data: { iban: 'DE-1' } } })
+// The money was held once: a retry goes on at the step that failed.
+console.log(await hf.processes.result(Payout, id))
+
+for (const { event, actor, reason } of await hf.auditTrail({ id })) {
+  if (actor !== null) console.log(`${event} by ${actor}: ${reason}`)
+}
+
+await hf.close()
+await database.stop()

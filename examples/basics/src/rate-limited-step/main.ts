@@ -1,0 +1,31 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { defineProcess, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+const Scoring = defineProcess('risk', 'Scoring', {
+  state: z.object({ payment: z.string() }),
+  async execute(ctx, { payment }) {
+    return ctx.step('score', {
+      run: async () => payment.length,
+      // Over all workers and machines. Without a slot within maxWait the process rests and tries again later; that is
+      // no failed attempt.
+      rateLimit: { key: 'risk_api', maxWait: '100ms' },
+    })
+  },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+await hf.limits.set('risk_api', { ticketsPerSecond: 20, burst: 2 }, { actor: 'ann', reason: 'as agreed with them' })
+hf.register(Scoring)
+await hf.run({ concurrency: 20 })
+
+const began = performance.now()
+const payments = Array.from({ length: 8 }, (_, place) => ({ state: { payment: 'x'.repeat(place) } }))
+const started = await hf.startMany(Scoring, payments)
+const scores = await Promise.all(started.map(({ id }) => hf.processes.result(Scoring, id)))
+console.log(`scores ${scores.join(', ')}`)
+console.log(`2 at once and 20 per second take 300 ms or more: ${performance.now() - began >= 300}`)
+
+await hf.close()
+await database.stop()
