@@ -2041,7 +2041,10 @@ begin
     update holdfast.process
     set responses = process.responses + counted.count,
         due_at = case
-          when status = 'WAITING_FOR_ASYNC' and leased_at is null and queued_at is null then least(due_at, v_now)
+          when leased_at is not null or queued_at is not null then due_at
+          when status = 'WAITING_FOR_ASYNC' then least(due_at, v_now)
+          -- What it waits for before it undoes.
+          when status = 'COMPENSATING' and due_at is null then v_now
           else due_at
         end
     from (select process_id, count(*)::int as count from recorded group by process_id) as counted
