@@ -68,8 +68,7 @@ export function testProcesses(hf: Holdfast, sql: Sql): TestProcesses {
       await sql('update holdfast.process set due_at = holdfast.now() where id = $1 and leased_by is not null', [id])
     },
     async wakeUp(id) {
-      const { waiting_for } = await rests(id, 'WAITING_FOR_ASYNC')
-      await sql(wakeText, [id, waiting_for])
+      await waitFor(`${id} sleeps`, async () => (await sql(wakeText, [id])).length > 0)
       await sql('update holdfast.process set due_at = holdfast.now() where id = $1', [id])
     },
     async retry(id) {
@@ -99,9 +98,16 @@ const historyText = `
 const wakeText = `
   update holdfast.process_history
   set next_at = holdfast.now()
-  where process_id = $1
+  from holdfast.process
+  join holdfast.process_detail using (id)
+  where id = $1
+    and process.leased_by is null
+    and process_id = id
+    and process_history.generation = process.generation
     and kind = 'SLEEP'
-    and $2 = name || case when occurrence > 1 then '#' || occurrence else '' end`
+    and next_at > holdfast.now()
+    and waiting_for = name || case when occurrence > 1 then '#' || occurrence else '' end
+  returning 1`
 
 const retryText = `
   insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status)

@@ -228,6 +228,12 @@ export const errorRegistry = {
     (d) => `the name \`${d.name}\` is used for a ${d.first} and for a ${d.second}`,
     'Give the two calls different names: the record tells calls apart by them.',
   ),
+  HF_CALL_OUT_OF_PLACE: entry<{ name: string }>(
+    500,
+    (d) =>
+      `\`${d.name}\` was called inside a step, or after awaiting something that is no call of ctx: a replay would not find it`,
+    'Call ctx from `execute` itself, and put whatever else it awaits into ctx.step or ctx.sideEffect.',
+  ),
   HF_STATE_WRITE_IN_STEP: entry<{ property: string }>(
     409,
     (d) =>

@@ -1,4 +1,4 @@
-import { holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { TransientError } from '../kernel/failure/failure-errors.js'
@@ -125,6 +125,42 @@ test('P-17 an answer that says no is no unknown outcome: it is tried again', asy
     'STEP pay STARTED',
     'STEP pay COMPLETED',
   ])
+})
+
+test('P-17 whoever stood still past its lease does not call, though nobody has taken over yet', async () => {
+  const stall = gate()
+  let stalled = false
+  // The beginning is on record; then the process stands still, and its heartbeats with it.
+  const faults = (point: string) => {
+    if (point === 'before processes.extend') return stall.passed
+    if (point !== 'after processes.write') return
+    stalled = true
+    return stall.passed
+  }
+  const frozen = await openTestBus({ connectionString: bus.connectionString, faults })
+  let paid = 0
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) =>
+      ctx.step('pay', {
+        atMostOnce: true,
+        run: () => {
+          paid += 1
+        },
+      }),
+  })
+  const worker = await frozen.runProcesses(Pay, { lease: '200ms' })
+  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  await waitFor('it stands still', () => stalled)
+  await waitFor('its lease is over', async () => {
+    const text = 'select due_at < holdfast.now() as over from holdfast.process where id = $1'
+    return (await bus.sql<{ over: boolean }>(text, [id]))[0]?.over
+  })
+  worker.stopNow()
+  stall.open()
+  await waitFor('it has been dropped', () => worker.inFlightCount === 0)
+  expect([paid, await bus.history(id)]).toEqual([0, ['STEP pay STARTED']])
+  await frozen.close()
 })
 
 test('P-17 a call whose beginning could not be recorded is not made', async () => {

@@ -161,6 +161,16 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
     (ctx, state) => ctx.wait('w', () => Boolean(Object.assign(state, { n: 1 }))),
     /HF_STATE_WRITE_IN_STEP/,
   ],
+  [
+    'a step in a step',
+    (ctx) => ctx.step('s', { timeout: 20, run: () => ctx.step('t', { run: () => 1 }) }),
+    /HF_CALL_OUT_OF_PLACE.*`t`/,
+  ],
+  [
+    'a call after something else was awaited',
+    (ctx) => new Promise((resolve) => setTimeout(resolve, 5)).then(() => ctx.step('s', { run: () => 1 })),
+    /HF_CALL_OUT_OF_PLACE.*`s`/,
+  ],
   ['no child', (ctx) => ctx.child('c', JSON.parse('{"name":"x"}'), {}), /must be made with defineProcess/],
   ['something thrown that is no error', () => Promise.reject('just a text'), /just a text/],
 ])('bad input in execute is the process’s own failure, with a code: %s', async (_, execute, message) => {
@@ -204,7 +214,7 @@ test('P-02 writes in execute between the steps are fine, also after a caught fai
     own.map = new Map([['a', new Date(1)]])
     await Promise.all([
       ctx.step('c', { run: () => 1 }).then(() => (own.c = 1)),
-      ctx.sleep('d', 1).then(() => (own.d = 1)),
+      ctx.sleep('d', 0).then(() => (own.d = 1)),
     ])
   })
   expect(status).toBe('COMPLETED')

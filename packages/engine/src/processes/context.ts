@@ -78,7 +78,7 @@ export interface ChildOptions<Result> extends Compensation<Result> {
 }
 
 /** A definition, as far as its starter needs to know it. */
-export interface Startable<Input, Result> {
+interface Startable<Input, Result> {
   readonly name: string
   readonly accepts?: (input: Input) => void
   readonly returns?: Result

@@ -29,6 +29,11 @@ function booking(deadlineAction: DeadlineAction | undefined, rest: (ctx: Process
   return { Book, undone }
 }
 
+/** Its deadline is over, and a worker comes. */
+async function passDeadline(id: string): Promise<void> {
+  await bus.sql('update holdfast.process set deadline_at = holdfast.now(), due_at = holdfast.now() where id = $1', [id])
+}
+
 const inWait = (ctx: ProcessContext) => ctx.wait('never', () => false, { timeout: '10h' })
 const inSleep = (ctx: ProcessContext) => ctx.sleep('long', '10h')
 const inRetry = (ctx: ProcessContext) =>
@@ -46,7 +51,13 @@ test.each([
   ['a retry', inRetry],
 ] as const)('P-15 a deadline cuts %s short', async (_, rest) => {
   const { Book, undone } = booking(undefined, rest)
-  const { id } = await bus.hf.start(Book, {}, { deadline: '50ms' })
+  const { id } = await bus.hf.start(Book, {}, { deadline: '1h' })
+  const [row] = await bus.sql<{ same: boolean }>(
+    `select due_at = date_trunc('milliseconds', deadline_at) as same from holdfast.process where id = $1`,
+    [id],
+  )
+  expect(row?.same).toBe(true)
+  await passDeadline(id)
   await bus.runProcesses(Book)
   const { error_code, due_at } = await bus.rests(id, 'WAITING_FOR_TSQ')
   expect([error_code, due_at, undone]).toEqual(['DEADLINE_EXCEEDED', null, []])
@@ -58,7 +69,8 @@ test.each([
 ] as const)('P-15 deadlineAction %s, really', async (action, status, expected) => {
   for (const rest of [inWait, inRetry]) {
     const { Book, undone } = booking(action, rest)
-    const { id } = await bus.hf.start(Book, {}, { deadline: new Date(Date.now() + 50) })
+    const { id } = await bus.hf.start(Book, {}, { deadline: new Date(Date.now() + 3_600_000) })
+    await passDeadline(id)
     await bus.runProcesses(Book)
     expect((await bus.rests(id, status)).error_code).toBe('DEADLINE_EXCEEDED')
     expect(undone).toEqual(expected)
@@ -99,7 +111,7 @@ test('P-15 a running step is never interrupted; the deadline is found at the nex
     },
   })
   const undone: string[] = []
-  const starting = bus.hf.start(Slow, {}, { deadline: 20 })
+  const starting = bus.hf.start(Slow, {}, { deadline: '3s' })
   await began.passed
   await waitFor('the deadline is over', async () => {
     const [row] = await bus.sql<{ over: boolean }>(
@@ -127,7 +139,7 @@ test('P-15 a process that has done everything completes, though its deadline is 
         },
       }),
   })
-  const starting = bus.hf.start(Slow, {}, { deadline: 20 })
+  const starting = bus.hf.start(Slow, {}, { deadline: '3s' })
   await began.passed
   await waitFor('the deadline is over', async () => {
     const text = 'select deadline_at < holdfast.now() as over from holdfast.process where type = $1'
@@ -193,7 +205,8 @@ test('P-15 while undoing the deadline means nothing', async () => {
       await ctx.wait('never', () => false)
     },
   })
-  const { id } = await bus.hf.start(Undo, {}, { deadline: '50ms' })
+  const { id } = await bus.hf.start(Undo, {}, { deadline: '1h' })
+  await passDeadline(id)
   await bus.runProcesses(Undo)
   await bus.rests(id, 'COMPENSATED')
   expect(calls).toBe(2)

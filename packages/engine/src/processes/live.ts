@@ -53,11 +53,17 @@ export function createLiveExecutions(
     }
   }
 
+  /** One whose code awaits something for ever would not notice by itself that its lease is lost. */
+  function dropLost(): void {
+    for (const { lease, stirred } of live) if (lease.aborted) stirred.fire()
+  }
+
   return {
     join(execution) {
       live.add(execution)
       // Most executions are over before the first look.
       timer ??= setInterval(() => {
+        dropLost()
         if (live.size > 0) return void lookNow()
         clearInterval(timer)
         timer = undefined
@@ -67,6 +73,7 @@ export function createLiveExecutions(
     look: () => void lookNow(),
     close() {
       clearInterval(timer)
+      dropLost()
     },
   }
 }

@@ -41,7 +41,6 @@ test('P-06 a replay settles recorded results in the order in which they came the
   await bus.runProcesses(Race)
   const { id } = await bus.hf.start(Race, {})
   await bus.wakeUp(id)
-  await waitFor('it sleeps again', async () => (await bus.process(id)).waiting_for === 'b')
   await bus.wakeUp(id)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('second')
   expect(orders).toEqual(Array(3).fill('second,first'))

@@ -22,9 +22,11 @@ const domain = numbered('start')
 const anything = z.any()
 const quick = () => defineProcess(domain(), 'Quick', { state: anything, execute: async (_ctx, state) => state })
 
-/** Statements since the last time, without the settings, which are read once a second. */
+const background = new Set(['processes.read-settings', 'processes.find-news', 'processes.extend'])
+
+/** Statements since the last time, without those that go out once in a while whatever happens. */
 function statements(): Record<string, number> {
-  const { 'processes.read-settings': _, ...rest } = Object.fromEntries(counter.counts)
+  const rest = Object.fromEntries([...counter.counts].filter(([name]) => !background.has(name)))
   const before = { ...last }
   last = { ...rest }
   return Object.fromEntries(

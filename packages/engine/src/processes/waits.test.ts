@@ -98,6 +98,32 @@ test('P-03 the timeout is fixed when the wait is first reached; replays do not r
   await bus.moveClock(0)
 })
 
+test('P-03 timeout against response: what came before anybody looked wins, and the other changes nothing', async () => {
+  const define = () =>
+    defineProcess(domain(), 'Count', {
+      state: counted,
+      responses: added,
+      async execute(ctx, state) {
+        const met = await ctx.wait('one', () => state.count > 0, { timeout: '1h', onTimeout: 'return' })
+        return [met, state.count]
+      },
+    })
+  const Answered = define()
+  const Late = define()
+  const answered = await bus.hf.start(Answered, {})
+  const late = await bus.hf.start(Late, {})
+  await bus.moveClock(2 * HOUR)
+  await bus.hf.respond(Answered, answered.id, 'added', 5)
+  await bus.runProcesses(Answered)
+  await bus.runProcesses(Late)
+  expect((await bus.rests(answered.id, 'COMPLETED')).result).toEqual([true, 5])
+  expect((await bus.rests(late.id, 'COMPLETED')).result).toEqual([false, 0])
+  await bus.hf.respond(Late, late.id, 'added', 5)
+  expect((await bus.process(late.id)).result).toEqual([false, 0])
+  expect(await bus.events(late.id)).toContain('LATE_ASYNC_RESPONSE')
+  await bus.moveClock(0)
+})
+
 test('P-03 without a timeout of its own a wait has an hour, or what its definition says', async () => {
   const definitions = [undefined, '5m' as const].map((waitTimeout) =>
     defineProcess(domain(), 'Wait', {

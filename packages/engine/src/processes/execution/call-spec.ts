@@ -36,17 +36,17 @@ interface Waiting {
   readonly onTimeout: OnTimeout
 }
 
-export interface WaitSpec extends Waiting {
+interface WaitSpec extends Waiting {
   readonly kind: 'WAIT'
   readonly condition: () => unknown
 }
 
-export interface EventSpec extends Waiting {
+interface EventSpec extends Waiting {
   readonly kind: 'EVENT'
   readonly response: string
 }
 
-export interface SleepSpec {
+interface SleepSpec {
   readonly kind: 'SLEEP'
   readonly forMs?: number
   readonly until?: number
@@ -60,5 +60,4 @@ export interface RemoteSpec extends Waiting, Undoing {
 }
 
 export type CallSpec = StepSpec | TransactionSpec | WaitSpec | EventSpec | SleepSpec | RemoteSpec
-export type RunnableSpec = StepSpec | TransactionSpec | RemoteSpec
 export type WaitingSpec = WaitSpec | EventSpec | SleepSpec | RemoteSpec

@@ -1,6 +1,9 @@
-import type { StateGuard } from './guard.js'
-
-type Guard = Pick<StateGuard, 'wrap' | 'unwrap' | 'check'>
+/** What is asked of the guard of the state. */
+interface Guard {
+  wrap<Value>(value: Value): Value
+  unwrap(value: unknown): unknown
+  check(property: PropertyKey): void
+}
 
 /** Whose state it was seen in last: a constant of the program may be put into one state after the other. */
 const guards = new WeakMap<object, Guard>()

@@ -38,6 +38,7 @@ export function contextFor(execution: Execution): ProcessContext {
   function call(name: string, spec: CallSpec): Promise<never> {
     // What a released context is asked for never settles: nobody would record it.
     if (execution.released || execution.unwinding || execution.continuation) return NEVER
+    if (!execution.state.guard.open) return outOfPlace(execution, name)
     const made = execution.calls.add(checkName(name), spec)
     execution.stirred.fire()
     return made.promise as Promise<never>
@@ -85,6 +86,16 @@ export function contextFor(execution: Execution): ProcessContext {
       return NEVER
     },
   }
+}
+
+/**
+ * A replay would not find such a call: it lets user code run until it has nothing more to do, and waits for nothing else.
+ * Not thrown: whoever called may be a timer, whose errors would end the program.
+ */
+function outOfPlace(execution: Execution, name: unknown): Promise<never> {
+  if (!execution.ending) execution.failWith(new HoldfastError('HF_CALL_OUT_OF_PLACE', { name: String(name) }))
+  execution.stirred.fire()
+  return NEVER
 }
 
 const STEP_OPTIONS = [
