@@ -36,6 +36,8 @@ export async function drive(execution: Execution): Promise<Standstill> {
     }
     judge(execution)
     if (!execution.verdict && !execution.ending && (await guarded(execution, () => lookAtWaits(execution)))) continue
+    // What ended while the waits were looked at runs no more and has not taken effect: it must not be taken for a rest.
+    if (arrivals.length > 0) continue
     const found = startable(execution)
     if (found.length > 0 && !stopsHere(execution)) {
       if (journal.dirty) {
