@@ -21,6 +21,10 @@ export async function attemptStep(execution: Execution, call: Call, spec: StepSp
       await beginOnce(execution, call)
       startedAt = execution.now()
     }
+    // While it waited for its slot or for its own record, other calls may have ended and user code gone on: what it
+    // reads of the state now must be on record too.
+    while (execution.journal.uncommitted) await execution.journal.flush()
+    if (spec.atMostOnce) refuseIfExpired(execution)
     return { done: seal(execution, call, await runLimited(execution, call, spec)), startedAt }
   } catch (error) {
     if (error instanceof OutcomeUnknown) return { failed: error.failure, startedAt, unknown: true }
@@ -51,7 +55,7 @@ async function awaitSlot(
 }
 
 /** On record before the call: after a crash it is known that the outcome is not (P-17). */
-async function beginOnce({ journal, lease }: Execution, call: Call): Promise<void> {
+async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
   journal.append({
     kind: call.spec.kind,
     name: call.name,
@@ -61,10 +65,12 @@ async function beginOnce({ journal, lease }: Execution, call: Call): Promise<voi
   })
   call.begun = true
   await journal.flush()
-  // Somebody else may have it by now, if this process stood still for longer than its lease.
-  if (lease.remaining() <= 0) {
-    throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
-  }
+}
+
+/** Somebody else may have it by now, if this process stood still for longer than its lease. */
+function refuseIfExpired({ lease }: Execution): void {
+  if (lease.remaining() > 0) return
+  throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
 }
 
 async function inquire(

@@ -35,6 +35,8 @@ export class Journal {
   #options: JournalOptions
   #unwritten: JournalEvent[] = []
   #inFlight: Promise<unknown> | undefined
+  /** Flushes under way: the end of one and the beginning of the next overlap. */
+  #flushing = 0
 
   constructor(options: JournalOptions, at: number) {
     this.#options = options
@@ -44,6 +46,11 @@ export class Journal {
 
   get dirty(): boolean {
     return this.#unwritten.length > 0
+  }
+
+  /** Something has taken effect in user code that a crash would take back. */
+  get uncommitted(): boolean {
+    return this.dirty || this.#flushing > 0
   }
 
   append(record: NewRecord): JournalEvent {
@@ -68,7 +75,12 @@ export class Journal {
     if (this.#unwritten.length === 0) return
     const events = this.#unwritten
     this.#unwritten = []
-    await this.#fly(this.#options.writes.write(this.write(events)))
+    this.#flushing += 1
+    try {
+      await this.#fly(this.#options.writes.write(this.write(events)))
+    } finally {
+      this.#flushing -= 1
+    }
   }
 
   /** Ends the execution, unless there is news that it has to hear first. */
