@@ -10,6 +10,7 @@ import type { Attempted, Sealed } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
+import type { NewRecord } from './journal.js'
 
 /**
  * The user's SQL and the step's record in one transaction (P-05). It locks the process first: nobody can take it over
@@ -19,44 +20,39 @@ import type { Execution } from './execution.js'
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
   const startedAt = execution.now()
   let written: { readonly event: JournalEvent; readonly sealed: Sealed } | undefined
-  let committed: (() => void) | undefined
+  const { journal } = execution
   const { db } = execution.parts
   try {
-    const { event, sealed } = await execution.journal.exclusively(() =>
+    await journal.exclusively(() =>
       db.transaction(async (tx) => {
         const { id, epoch } = execution.item
         const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
         const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
         if (!held?.held) throw lost()
         const sealed = seal(execution, call, await spec.work(onlyQueries(tx)))
-        execution.journal.committing = new Promise<void>((resolve) => {
-          committed = resolve
-        })
-        const event = recordOf(execution, call, sealed, startedAt)
+        const { event, write } = journal.beginCommit(recordOf(call, sealed, startedAt))
         written = { event, sealed }
-        const [answer] = await writeProcesses(tx, [execution.journal.write([event])])
+        const [answer] = await writeProcesses(tx, [write])
         if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
-        return written
       }),
     )
-    return { recorded: { seq: event.seq, sealed } }
   } catch (error) {
     if (isLostLease(error)) throw error
-    if (written && (await wasCommitted(db, execution, written.event, error))) {
-      return { recorded: { seq: written.event.seq, sealed: written.sealed } }
+    if (!written || !(await wasCommitted(db, execution, written.event, error))) {
+      if (written) journal.rolledBack(written.event)
+      return { failed: execution.classify(isTransient(error) ? transientOf(error) : error), startedAt }
     }
-    return { failed: execution.classify(isTransient(error) ? transientOf(error) : error), startedAt }
-  } finally {
-    execution.journal.committing = undefined
-    committed?.()
   }
+  if (!written) throw new Error('a transaction committed without its record')
+  journal.committed(written.event)
+  return { recorded: written }
 }
 
 /** The user's code gets no more of the transaction than what it needs. */
 const onlyQueries = (tx: Queryable): Queryable => ({ query: (text, params) => tx.query(text, params) })
 
-function recordOf(execution: Execution, call: Call, { encoded }: Sealed, startedAt: number): JournalEvent {
-  return execution.journal.number({
+function recordOf(call: Call, { encoded }: Sealed, startedAt: number): NewRecord {
+  return {
     kind: 'TRANSACTION',
     name: call.name,
     occurrence: call.occurrence,
@@ -64,7 +60,7 @@ function recordOf(execution: Execution, call: Call, { encoded }: Sealed, started
     attempt: call.attempts + 1,
     detail: { startedAt: Math.floor(startedAt), ...(encoded ? {} : { nothing: true }) },
     ...(encoded ? { encoded } : {}),
-  })
+  }
 }
 
 /** The answer to the commit was lost: the record tells whether it took place. */

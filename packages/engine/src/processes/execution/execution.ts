@@ -51,6 +51,8 @@ export class Execution {
   /** Why the execution must be dropped: the lease is lost, or the database refuses its writes. */
   lost: Error | undefined
   replaying = true
+  /** What `ctx.now()` answers. Not the last record's: user code may run while a call that it knows nothing of is noted. */
+  time: number
 
   constructor(item: ClaimedProcess, lease: Lease<ClaimedProcess>, parts: ExecutionParts) {
     this.item = item
@@ -58,6 +60,7 @@ export class Execution {
     this.parts = parts
     this.now = executionClock(item.now)
     this.cancel = item.cancel
+    this.time = item.startAt
     this.state = new ProcessState({
       definition: parts.definition,
       codec: parts.codec,
@@ -94,9 +97,14 @@ export class Execution {
     this.stirred.fire()
   }
 
-  /** A call's record takes effect in user code, which then runs until it rests. */
-  async settle(call: Call, outcome: { readonly value: unknown } | { readonly failed: RecordedFailure }): Promise<void> {
+  /** A call's record takes effect in user code, which then runs until it rests; to it, it is the time of that record. */
+  async settle(
+    call: Call,
+    outcome: { readonly value: unknown } | { readonly failed: RecordedFailure },
+    at: number,
+  ): Promise<void> {
     this.calls.settled(call)
+    this.time = at
     this.state.guard.open = true
     if ('failed' in outcome) call.reject(new StepFailed(call.id, outcome.failed))
     else call.resolve(outcome.value)

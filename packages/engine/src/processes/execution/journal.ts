@@ -18,6 +18,9 @@ interface JournalOptions {
   readonly writes: Batcher<ProcessWrite, News | undefined>
 }
 
+/** No response has this number. */
+const UNKNOWN = -1
+
 /**
  * What an execution records. Events take their sequence number when they are appended, and go out together: the record
  * of a step shares its write with whatever comes next (the next step's start waits for it, a pause or the end takes it
@@ -28,10 +31,11 @@ export class Journal {
   seq = 0
   /** The last response that the record knows of. */
   seenOnRecord: number
-  /** The time of the last record: what `ctx.now()` answers. */
+  /** The time of the last record. */
   at: number
-  /** Set while a transaction of the user's is committing a record: nothing may be settled before it. */
-  committing: Promise<unknown> | undefined
+  /** Set from when a transaction of the user's has numbered its record until that has arrived: nothing may overtake it. */
+  committing: Promise<void> | undefined
+  #commitOver: (() => void) | undefined
   #options: JournalOptions
   #unwritten: JournalEvent[] = []
   #inFlight: Promise<unknown> | undefined
@@ -89,6 +93,32 @@ export class Journal {
     const news = await this.#options.writes.write({ ...this.write(this.#unwritten), rest })
     if (!news) this.#unwritten = []
     return news
+  }
+
+  /** The write of a transaction's own record. What has taken effect before it goes along: no crash may part them. */
+  beginCommit(record: NewRecord): { readonly event: JournalEvent; readonly write: ProcessWrite } {
+    this.committing = new Promise<void>((resolve) => {
+      this.#commitOver = resolve
+    })
+    const before = this.#unwritten.slice()
+    const event = this.number(record)
+    return { event, write: this.write([...before, event]) }
+  }
+
+  /** It has committed, and with it everything that was appended before its record. */
+  committed(event: JournalEvent): void {
+    this.#unwritten = this.#unwritten.filter(({ seq }) => seq > event.seq)
+  }
+
+  /** It has not: the number stays unused, and the next record says again which responses are in the state. */
+  rolledBack(event: JournalEvent): void {
+    if (event.seen !== null) this.seenOnRecord = UNKNOWN
+  }
+
+  /** What the transaction came to has arrived. */
+  endCommit(): void {
+    this.#commitOver?.()
+    this.committing = undefined
   }
 
   /** Keeps everybody else from writing while a transaction of the user's holds the row. */

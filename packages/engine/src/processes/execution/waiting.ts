@@ -122,9 +122,9 @@ async function record(execution: Execution, call: WaitingCall, met: Met): Promis
   if ('value' in met) {
     call.completed = true
     call.result = met.value.value
-    await execution.settle(call, { value: met.value.value })
+    await execution.settle(call, { value: met.value.value }, event.at)
   } else if (thrown) {
-    await execution.settle(call, { failed: met.failed })
+    await execution.settle(call, { failed: met.failed }, event.at)
   } else {
     call.progress = 'failed'
     execution.verdict ??= { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: met.failed }
@@ -174,7 +174,7 @@ async function timeOut(execution: Execution, call: WaitingCall): Promise<void> {
   })
   call.lastSeq = event.seq
   if (returns) {
-    await execution.settle(call, { value: valueAfterTimeout(spec) })
+    await execution.settle(call, { value: valueAfterTimeout(spec) }, event.at)
     return
   }
   call.progress = 'failed'
