@@ -1,8 +1,6 @@
 import type { Database } from '../../kernel/database/database.js'
-import type { Queryable } from '../../kernel/database/executor.js'
-import { isTransient } from '../../kernel/database/transient.js'
+import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import { TransientError } from '../../kernel/failure/failure-errors.js'
 import type { JournalEvent } from '../queries/write-processes.js'
 import { writeProcesses } from '../queries/write-processes.js'
 import { isLostLease, seal } from './attempt.js'
@@ -11,6 +9,7 @@ import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
 import type { NewRecord } from './journal.js'
+import { outOfReach } from './out-of-reach.js'
 
 /**
  * The user's SQL and the step's record in one transaction (P-05). It locks the process first: nobody can take it over
@@ -40,7 +39,7 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
     if (isLostLease(error)) throw error
     if (!written || !(await wasCommitted(db, execution, written.event, error))) {
       if (written) journal.rolledBack(written.event)
-      return { failed: execution.classify(isTransient(error) ? transientOf(error) : error), startedAt }
+      return outOfReach(execution, error) ?? { failed: execution.classify(error), startedAt }
     }
   }
   if (!written) throw new Error('a transaction committed without its record')
@@ -63,18 +62,18 @@ function recordOf(call: Call, { encoded }: Sealed, startedAt: number): NewRecord
   }
 }
 
-/** The answer to the commit was lost: the record tells whether it took place. */
+/**
+ * The answer to the commit was lost: the record tells whether it took place. The server may still be at work on it, so
+ * the process is locked first, which waits until that is over.
+ */
 async function wasCommitted(db: Database, { item }: Execution, event: JournalEvent, error: unknown): Promise<boolean> {
   if (!(error instanceof HoldfastError && error.code === 'HF_OUTCOME_UNKNOWN')) return false
-  const rows = await db.run(findStatement, [item.id, item.generation, event.seq, item.epoch])
+  const look = async (tx: Executor) => {
+    await tx.run(holdStatement, [item.id, item.epoch])
+    return tx.run(findStatement, [item.id, item.generation, event.seq, item.epoch])
+  }
+  const rows = await db.transaction(look, { retry: true })
   return rows.length > 0
-}
-
-function transientOf(error: unknown): TransientError {
-  return new TransientError(error instanceof Error ? error.message : String(error), {
-    code: 'DATABASE_TROUBLE',
-    cause: error,
-  })
 }
 
 const holdStatement = { name: 'processes.hold', text: 'select holdfast.hold_process($1, $2) as held' }

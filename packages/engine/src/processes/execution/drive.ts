@@ -7,6 +7,7 @@ import type { Call } from './calls.js'
 import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from './decisions.js'
 import type { Execution } from './execution.js'
 import { Mismatch } from './mismatch.js'
+import { outOfReach } from './out-of-reach.js'
 import { lookAtWaits, remoteId } from './waiting.js'
 
 /** What the execution has come to when nothing of it runs any more. */
@@ -163,7 +164,7 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
         await spec.begin(id)
         return { begun: id }
       } catch (error) {
-        return { failed: execution.classify(error), startedAt }
+        return outOfReach(execution, error) ?? { failed: execution.classify(error), startedAt }
       }
     }
     default:
@@ -209,7 +210,7 @@ async function complete(
   await execution.settle(call, { value }, at)
 }
 
-/** No slot in time: tried again later, and no attempt is used up (P-13). */
+/** No slot in time, or no database: tried again later, and no attempt is used up (P-13). */
 function refuse(
   execution: Execution,
   call: Call,
