@@ -1,5 +1,5 @@
 export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
-export { dieAt, type Faults, holdAt, recordPoints } from './faults.js'
+export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './faults.js'
 export { startPgBouncer } from './pgbouncer.js'
 export { sqlFolder } from './sql-folder.js'
 export { countStatements } from './statement-counter.js'

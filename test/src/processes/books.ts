@@ -11,7 +11,8 @@ export interface ProcessBooks {
   readonly leased: boolean
   readonly records: readonly BookedRecord[]
   readonly calls: readonly { readonly call: string; readonly recorded: boolean; readonly unready: number }[]
-  readonly bookings: number
+  /** What its transactions have written. */
+  readonly bookings: readonly string[]
 }
 
 export interface BookedRecord {
@@ -36,7 +37,7 @@ const statement = `
       select json_agg(json_build_object('call', call, 'recorded', recorded, 'unready', unready) order by n)
       from effect where process_id = process.id
     ), '[]') as calls,
-    (select count(*)::int from booking where process_id = process.id) as bookings
+    array(select what from booking where process_id = process.id) as bookings
   from holdfast.process
   join holdfast.process_detail as detail using (id)
   where process.id = any ($1::uuid[])
