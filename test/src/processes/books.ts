@@ -2,6 +2,7 @@ import type pg from 'pg'
 
 /** Everything that is on record about a process, and what its code did. */
 export interface ProcessBooks {
+  readonly id: string
   readonly status: string
   readonly errorCode: string | null
   readonly state: unknown
@@ -15,7 +16,7 @@ export interface ProcessBooks {
   readonly bookings: readonly string[]
 }
 
-export interface BookedRecord {
+interface BookedRecord {
   readonly seq: number
   readonly epoch: number
   readonly kind: string
@@ -24,7 +25,7 @@ export interface BookedRecord {
 }
 
 const statement = `
-  select process.status, detail.error_code as "errorCode", detail.projection as state, detail.result,
+  select process.id, process.status, detail.error_code as "errorCode", detail.projection as state, detail.result,
     detail.waiting_for as "waitingFor", process.responses, process.leased_at is not null as leased,
     coalesce((
       select json_agg(json_build_object('seq', seq, 'epoch', epoch, 'kind', kind, 'status', history.status,

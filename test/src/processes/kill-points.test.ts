@@ -1,4 +1,4 @@
-import { recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing'
+import { type Faults, recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -48,7 +48,7 @@ async function endOf(id: string): Promise<ProcessBooks> {
 }
 
 /** Opens the installation of one round, with one process in it that a worker is to run. */
-async function openRound(kind: Kind, domain: string, faults?: (point: string) => void) {
+async function openRound(kind: Kind, domain: string, faults?: Faults) {
   const db = await openDatabase({ connectionString, poolSize: 4, ...(faults ? { faults } : {}) })
   const hf = assemble(db, {})
   const processes = processesOf(domain, notes)

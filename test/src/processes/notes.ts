@@ -3,11 +3,11 @@ import pg from 'pg'
 /** What user code did, written down outside our transactions: what a crash takes back is not taken back here. */
 export interface Notes {
   /** A call of a step's own code begins; `after` names what must be on record by then. */
-  called(processId: string, call: string, after?: readonly string[]): Promise<void>
+  readonly called: (processId: string, call: string, after?: readonly string[]) => Promise<void>
   /** A compensation begins. */
-  undone(processId: string, call: string): Promise<void>
+  readonly undone: (processId: string, call: string) => Promise<void>
   /** Whether a call was ever noted: what the outside world would say. */
-  wasCalled(processId: string, call: string): Promise<boolean>
+  readonly wasCalled: (processId: string, call: string) => Promise<boolean>
   close(): Promise<void>
 }
 

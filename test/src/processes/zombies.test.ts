@@ -48,13 +48,13 @@ async function open(domain: string) {
 }
 
 test.each([
-  { what: 'in a step', standsAt: { call: 'second' }, then: 'refused' },
-  { what: 'before a step is recorded', standsAt: { point: 'before processes.write' }, then: 'refused' },
+  { what: 'in a step', standsAt: { call: 'second' }, says: 'refused' },
+  { what: 'before a step is recorded', standsAt: { point: 'before processes.write' }, says: 'refused' },
   // It finds out by its own clock, and does not even begin.
-  { what: 'after it has claimed', standsAt: { point: 'after processes.claim' }, then: 'looking again' },
-  { what: 'before its transaction', standsAt: { point: 'before processes.hold' }, then: 'refused' },
-  { what: 'in a compensation', standsAt: { call: 'undo second' }, then: 'refused' },
-])('K-02 P-17 a zombie $what: another has gone on, and it changes nothing', async ({ what, standsAt, then }) => {
+  { what: 'after it has claimed', standsAt: { point: 'after processes.claim' }, says: 'looking again' },
+  { what: 'before its transaction', standsAt: { point: 'before processes.hold' }, says: 'refused' },
+  { what: 'in a compensation', standsAt: { call: 'undo second' }, says: 'refused' },
+])('K-02 P-17 a zombie $what: another has gone on, and it changes nothing', async ({ what, standsAt, says: last }) => {
   const domain = `zombie-${what.replaceAll(' ', '-')}`
   const { hf, processes } = await open(domain)
   const { id } = await hf.start(processes.Undone, {}, { deferred: true })
@@ -65,7 +65,7 @@ test.each([
   const before = await endOf(id)
   zombie.send({ go: true })
   zombie.thaw()
-  await zombie.message(`it is ${then}`, says(then))
+  await zombie.message(`it is ${last}`, says(last))
   const after = await bookOf(id)
   expect(after.records).toEqual(before.records)
   expect(after).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'], state: before.state, leased: false })
