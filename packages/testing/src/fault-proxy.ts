@@ -10,6 +10,8 @@ export interface FaultProxy {
   refuse(refusing: boolean): void
   /** Lets the next request that contains the text through, and cuts the connection instead of answering it. */
   swallowAnswerTo(text: string): Promise<void>
+  /** Lets the next request that contains the text through, and hangs up at once: the server is still at work on it. */
+  hangUpAfter(text: string): Promise<void>
   /** Lets nothing through in either direction until told otherwise: a network that hangs. */
   hang(hanging: boolean): void
   close(): Promise<void>
@@ -23,6 +25,7 @@ export async function startFaultProxy(connectionString: string): Promise<FaultPr
   let refusing = false
   let hanging = false
   let swallow: { text: string; done: () => void } | undefined
+  let hangUp: { text: string; done: () => void } | undefined
 
   const listener = createServer((client) => {
     if (refusing) return void client.destroy()
@@ -39,6 +42,12 @@ export async function startFaultProxy(connectionString: string): Promise<FaultPr
       if (hanging) return
       if (swallow && data.includes(swallow.text)) swallowing = true
       server.write(data)
+      if (!hangUp || !data.includes(hangUp.text)) return
+      hangUp.done()
+      hangUp = undefined
+      // Politely towards the server, so that the request is not lost with the connection.
+      server.end()
+      client.destroy()
     })
     server.on('data', (data) => {
       if (hanging) return
@@ -48,10 +57,9 @@ export async function startFaultProxy(connectionString: string): Promise<FaultPr
       swallow = undefined
       end()
     })
-    for (const socket of [client, server]) {
-      socket.on('error', end)
-      socket.on('close', end)
-    }
+    for (const socket of [client, server]) socket.on('error', end)
+    client.on('close', () => (server.writableEnded ? pairs.delete(pair) : end()))
+    server.on('close', end)
   })
   listener.listen(0, '127.0.0.1')
   await once(listener, 'listening')
@@ -75,6 +83,10 @@ export async function startFaultProxy(connectionString: string): Promise<FaultPr
     swallowAnswerTo: (text) =>
       new Promise((done) => {
         swallow = { text, done }
+      }),
+    hangUpAfter: (text) =>
+      new Promise((done) => {
+        hangUp = { text, done }
       }),
     async close() {
       cut()

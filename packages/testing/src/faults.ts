@@ -35,6 +35,32 @@ export function holdAt(point: string): { readonly faults: Faults; readonly reach
   }
 }
 
+/**
+ * A death within this process: from the given point on, counted over all of them, nobody who passes any point ever gets
+ * on. Its connections are the test's to end, as the system would end those of a process that was killed.
+ */
+export function stopDeadAt(count: number): {
+  readonly faults: Faults
+  readonly died: Promise<void>
+  readonly dead: boolean
+} {
+  const death = withResolvers()
+  const never = new Promise<void>(() => undefined)
+  let passed = 0
+  return {
+    faults: () => {
+      passed += 1
+      if (passed < count) return
+      death.resolve()
+      return never
+    },
+    died: death.promise,
+    get dead() {
+      return passed >= count
+    },
+  }
+}
+
 function withResolvers(): { promise: Promise<void>; resolve: () => void } {
   let resolve = () => {}
   const promise = new Promise<void>((done) => {

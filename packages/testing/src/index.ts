@@ -1,5 +1,5 @@
 export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
-export { dieAt, type Faults, holdAt, recordPoints } from './faults.js'
+export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './faults.js'
 export { gate } from './gate.js'
 export { numbered } from './numbered.js'
 export { type ObservedProcess, observeProcesses } from './observe-processes.js'

@@ -150,7 +150,7 @@ test.each(['PLAIN', 'COMPENSATE'] as const)('P-05 cancelling the parent cancels 
   await bus.rests(id, 'CANCELLED')
   await bus.rests(child, 'CANCELLED')
   expect(undone).toEqual(mode === 'PLAIN' ? [] : ['booked'])
-  const [entry] = (await bus.hf.auditTrail({ id: child })).filter(({ event }) => event === 'TSQ_CANCEL')
+  const [entry] = (await bus.hf.auditTrail({ id: child })).filter(({ event }) => event === 'CANCEL_REQUESTED')
   expect(entry?.actor).toBe(`process ${id}`)
 })
 

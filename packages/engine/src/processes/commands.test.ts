@@ -5,7 +5,6 @@ import { defineCommand } from '../commands/define.js'
 import { newId } from '../kernel/ids/id.js'
 import type { ProcessContext } from './context.js'
 import { defineProcess } from './define.js'
-import { replyQueue } from './remotes.js'
 import { StepFailed } from './step-failed.js'
 
 let bus: TestBus
@@ -26,7 +25,6 @@ async function sent(execute: (ctx: ProcessContext) => Promise<unknown>) {
     state: z.any(),
     execute: async (ctx: ProcessContext) => execute(ctx),
   })
-  await bus.hf.queues.create(replyQueue(Order.domain))
   await bus.runProcesses(Order)
   const { id } = await bus.hf.start(Order, {})
   await bus.rests(id, 'WAITING_FOR_ASYNC')

@@ -30,7 +30,7 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   const target = options.pool ? targetOfPool(options.pool) : targetOf(options.connectionString)
   const { directConnectionString } = options
   const directTarget = directConnectionString === undefined ? target : targetOf(directConnectionString)
-  const pool = options.pool ?? new pg.Pool({ ...connectionConfig(target, applicationName), max: poolSize })
+  const pool = options.pool ?? ownPool({ ...connectionConfig(target, applicationName), max: poolSize })
   const prepared = preparedStatements(prepare, logger)
   const session = createSession({ sql, prepared, statementTimeout, faults: options.faults })
   const checkout = createCheckout(pool, target.label)
@@ -79,4 +79,12 @@ async function checkVersion(checkout: Checkout, session: Session): Promise<void>
   const { rows } = await checkout.lend((connection) => session.send(connection, 'check version', text))
   const [{ version, number }] = rows as [{ version: string; number: number }]
   if (number < OLDEST_VERSION) throw new HoldfastError('HF_DATABASE_TOO_OLD', { version })
+}
+
+function ownPool(config: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool(config)
+  // A server that ends a connection in the same breath in which it accepts it: the pool has let go of the client, its
+  // borrower does not have it yet, and without a listener the error would end the process.
+  pool.on('connect', (client) => void client.on('error', () => undefined))
+  return pool
 }

@@ -8,6 +8,7 @@ import type { Attempted, Sealed } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
+import type { NewRecord } from './journal.js'
 
 /**
  * The user's SQL and the step's record in one transaction (P-05). It locks the process first: nobody can take it over
@@ -16,48 +17,35 @@ import type { Execution } from './execution.js'
  */
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
   const startedAt = execution.now()
-  let written: { readonly event: JournalEvent; readonly sealed: Sealed; readonly committed: () => void } | undefined
-  let letGo: (() => void) | undefined
+  let written: { readonly event: JournalEvent; readonly sealed: Sealed } | undefined
+  const { journal } = execution
   const { db } = execution.parts
   const queries = new UserQueries()
   try {
-    const done = await execution.journal.exclusively(() =>
+    await journal.exclusively(() =>
       db.transaction(async (tx) => {
         const { id, epoch } = execution.item
         const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
         const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
         if (!held?.held) throw lost()
         const sealed = seal(execution, call, await queries.run(spec.work, tx))
-        execution.journal.committing = new Promise<void>((resolve) => {
-          letGo = resolve
-        })
-        const event = recordOf(execution, call, sealed, startedAt)
-        const { write, committed } = execution.journal.upTo(event)
-        written = { event, sealed, committed }
+        const { event, write } = journal.beginCommit(recordOf(call, sealed, startedAt))
+        written = { event, sealed }
         const [answer] = await writeProcesses(tx, [write])
         if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
-        return written
       }),
     )
-    return recorded(done)
   } catch (error) {
     if (isLostLease(error)) throw error
-    if (written && (await wasCommitted(db, execution, written.event, error))) return recorded(written)
-    const trouble = queries.foreign === error ? undefined : databaseTrouble(execution, error)
-    return trouble ?? { failed: execution.classify(error), startedAt }
-  } finally {
-    execution.journal.committing = undefined
-    letGo?.()
+    if (!written || !(await wasCommitted(db, execution, written.event, error))) {
+      if (written) journal.rolledBack(written.event)
+      const trouble = queries.foreign === error ? undefined : databaseTrouble(execution, error)
+      return trouble ?? { failed: execution.classify(error), startedAt }
+    }
   }
-}
-
-function recorded(done: {
-  readonly event: JournalEvent
-  readonly sealed: Sealed
-  readonly committed: () => void
-}): Attempted {
-  done.committed()
-  return { recorded: { seq: done.event.seq, sealed: done.sealed } }
+  if (!written) throw new Error('a transaction committed without its record')
+  journal.committed(written.event)
+  return { recorded: written }
 }
 
 /** The user's code gets no more of the transaction than what it needs; and we know which errors are not the database's. */
@@ -85,8 +73,8 @@ class UserQueries {
   }
 }
 
-function recordOf(execution: Execution, call: Call, { encoded }: Sealed, startedAt: number): JournalEvent {
-  return execution.journal.number({
+function recordOf(call: Call, { encoded }: Sealed, startedAt: number): NewRecord {
+  return {
     kind: 'TRANSACTION',
     name: call.name,
     occurrence: call.occurrence,
@@ -94,7 +82,7 @@ function recordOf(execution: Execution, call: Call, { encoded }: Sealed, started
     attempt: call.attempts + 1,
     detail: { startedAt: Math.floor(startedAt), ...(encoded ? {} : { nothing: true }) },
     ...(encoded ? { encoded } : {}),
-  })
+  }
 }
 
 /** The answer to the commit was lost: the record tells whether it took place. */

@@ -25,6 +25,10 @@ export async function attemptStep(execution: Execution, call: Call, spec: StepSp
       await beginOnce(execution, call)
       startedAt = execution.now()
     }
+    // While it waited for its slot or for its own record, other calls may have ended and user code gone on: what it
+    // reads of the state now must be on record too.
+    while (execution.journal.uncommitted) await execution.journal.flush()
+    if (spec.atMostOnce) refuseIfExpired(execution)
     const value = await callLimited(spec.timeoutMs, signalsOf(execution), (over) =>
       spec.run(stepCall(execution, call, spec.maxAttempts, over)),
     )
@@ -58,7 +62,7 @@ async function awaitSlot(
 }
 
 /** On record before the call: after a crash it is known that the outcome is not (P-17). */
-async function beginOnce({ journal, lease }: Execution, call: Call): Promise<void> {
+async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
   journal.append({
     kind: call.spec.kind,
     name: call.name,
@@ -68,10 +72,12 @@ async function beginOnce({ journal, lease }: Execution, call: Call): Promise<voi
   })
   call.begun = true
   await journal.flush()
-  // Somebody else may have it by now, if this process stood still for longer than its lease.
-  if (lease.remaining() <= 0) {
-    throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
-  }
+}
+
+/** Somebody else may have it by now, if this process stood still for longer than its lease. */
+function refuseIfExpired({ lease }: Execution): void {
+  if (lease.remaining() > 0) return
+  throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
 }
 
 async function inquire(

@@ -1,5 +1,6 @@
 import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import type { JournalEvent } from '../queries/write-processes.js'
 import type { Call } from './calls.js'
 
 /** How an attempt ended, before it is recorded. */
@@ -8,7 +9,7 @@ export type Attempted =
   | { readonly failed: Failure; readonly startedAt: number; readonly unknown?: boolean }
   | { readonly refused: Failure; readonly retryAfterMs: number }
   /** A transaction has recorded itself. */
-  | { readonly recorded: { readonly seq: number; readonly sealed: Sealed } }
+  | { readonly recorded: { readonly event: JournalEvent; readonly sealed: Sealed } }
   /** A command or child is under way. */
   | { readonly begun: string }
 

@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import type { JournalEvent } from '../queries/write-processes.js'
 import { attemptStep, databaseTrouble } from './attempt.js'
 import { attemptTransaction } from './attempt-transaction.js'
 import type { Arrival, Attempted } from './attempted.js'
@@ -135,19 +136,31 @@ const stopsHere = (execution: Execution): boolean => execution.parts.stopping()
 function start(execution: Execution, call: Call): void {
   call.progress = 'running'
   execution.running += 1
-  void run(execution, call).then(
-    (attempted) => arrive(execution, { call, attempted }),
-    (error: unknown) => {
-      execution.lost ??= error instanceof Error ? error : new Error(String(error))
-      arrive(execution, undefined)
-    },
-  )
+  void run(execution, call)
+    .then(
+      (attempted) => arrive(execution, { call, attempted }),
+      (error: unknown) => {
+        execution.lost ??= error instanceof Error ? error : new Error(String(error))
+        arrive(execution, undefined)
+      },
+    )
+    .then(() => {
+      if (call.spec.kind === 'TRANSACTION') execution.journal.endCommit()
+    })
 }
 
 function arrive(execution: Execution, arrival: Arrival | undefined): void {
   execution.running -= 1
-  if (arrival) execution.arrivals.push(arrival)
+  if (arrival) takePlace(execution.arrivals, arrival)
   execution.stirred.fire()
+}
+
+/** What is on record already has its number, and takes effect before whatever still waits for one. */
+function takePlace(arrivals: Arrival[], arrival: Arrival): void {
+  const isRecorded = ({ attempted }: Arrival) => 'recorded' in attempted
+  const place = isRecorded(arrival) ? arrivals.findIndex((other) => !isRecorded(other)) : -1
+  if (place < 0) arrivals.push(arrival)
+  else arrivals.splice(place, 0, arrival)
 }
 
 async function run(execution: Execution, call: Call): Promise<Attempted> {
@@ -181,7 +194,9 @@ async function absorb(execution: Execution, { call, attempted }: Arrival): Promi
     call.progress = 'waiting'
     return
   }
-  if ('recorded' in attempted) return complete(execution, call, attempted.recorded.seq, attempted.recorded.sealed.value)
+  if ('recorded' in attempted) {
+    return complete(execution, call, attempted.recorded.event, attempted.recorded.sealed.value)
+  }
   if ('refused' in attempted) return refuse(execution, call, attempted)
   if ('done' in attempted) {
     const { encoded, value } = attempted.done
@@ -194,14 +209,19 @@ async function absorb(execution: Execution, { call, attempted }: Arrival): Promi
       detail: detailOf(call, attempted.startedAt, encoded === undefined),
       ...(encoded ? { encoded } : {}),
     })
-    return complete(execution, call, event.seq, value)
+    return complete(execution, call, event, value)
   }
   return fail(execution, call, attempted)
 }
 
-async function complete(execution: Execution, call: Call, seq: number, value: unknown): Promise<void> {
+async function complete(
+  execution: Execution,
+  call: Call,
+  { seq, at }: Pick<JournalEvent, 'seq' | 'at'>,
+  value: unknown,
+): Promise<void> {
   call.lastSeq = seq
-  await execution.complete(call, value)
+  await execution.complete(call, value, at)
 }
 
 /** No slot in time: tried again later, and no attempt is used up (P-13). */
@@ -257,7 +277,7 @@ async function fail(
   call.nextAt = nextAt
   call.begun = unknown === true
   if (decision.status === 'WAITING_RETRY') call.progress = 'retrying'
-  else if (decision.thrown) await execution.settle(call, { failed: error })
+  else if (decision.thrown) await execution.settle(call, { failed: error }, event.at)
   else {
     call.progress = 'failed'
     execution.verdict ??= unknown ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict

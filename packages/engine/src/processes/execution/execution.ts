@@ -43,6 +43,8 @@ export class Execution {
   /** Hooks that have run. */
   readonly told = new Set<string>()
   ending: Ending | undefined
+  /** What `ctx.now()` answers. Not the last record's: user code may run while a call that it knows nothing of is noted. */
+  time: number
   verdict: Verdict | undefined
   /** The turn to undoing is on record. */
   unwinding: Extract<Verdict, { to: 'UNWIND' }> | undefined
@@ -60,6 +62,7 @@ export class Execution {
     this.parts = parts
     this.now = executionClock(item.now)
     this.cancel = item.cancel
+    this.time = item.startAt
     this.state = new ProcessState({
       definition: parts.definition,
       codec: parts.codec,
@@ -96,9 +99,14 @@ export class Execution {
     this.stirred.fire()
   }
 
-  /** A call's record takes effect in user code, which then runs until it rests. */
-  async settle(call: Call, outcome: { readonly value: unknown } | { readonly failed: RecordedFailure }): Promise<void> {
+  /** A call's record takes effect in user code, which then runs until it rests; to it, it is the time of that record. */
+  async settle(
+    call: Call,
+    outcome: { readonly value: unknown } | { readonly failed: RecordedFailure },
+    at: number,
+  ): Promise<void> {
     this.calls.settled(call)
+    this.time = at
     this.state.guard.open = true
     if ('failed' in outcome) call.reject(new StepFailed(call.id, outcome.failed))
     else call.resolve(outcome.value)
@@ -107,10 +115,10 @@ export class Execution {
   }
 
   /** It ended well. What its compensation will get is a copy: user code may do with its own what it likes (P-14). */
-  async complete(call: Call, value: unknown): Promise<void> {
+  async complete(call: Call, value: unknown, at: number): Promise<void> {
     call.completed = true
     if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
-    await this.settle(call, { value })
+    await this.settle(call, { value }, at)
   }
 
   hear({ cancel, responses }: News): void {

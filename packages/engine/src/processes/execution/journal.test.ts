@@ -90,16 +90,16 @@ describe('the journal', () => {
   it('P-05 a transaction takes along what was recorded before it, and leaves it where it fails', async () => {
     const { journal } = staged()
     journal.append(record('before'))
-    const event = journal.number(record('tx'))
-    const { write, committed } = journal.upTo(event)
+    const { event, write } = journal.beginCommit(record('tx'))
     journal.append(record('after'))
     expect(write.events.map(({ name, seq }) => [name, seq])).toEqual([
       ['before', 1],
       ['tx', 2],
     ])
     expect(journal.dirty).toBe(true)
-    committed()
-    const { write: later } = journal.upTo(journal.number(record('next')))
+    journal.committed(event)
+    journal.endCommit()
+    const { write: later } = journal.beginCommit(record('next'))
     expect(names(later)).toEqual(['after', 'next'])
   })
 

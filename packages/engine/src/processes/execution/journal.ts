@@ -18,6 +18,9 @@ interface JournalOptions {
   readonly writes: Batcher<ProcessWrite, News | undefined>
 }
 
+/** No response has this number. */
+const UNKNOWN = -1
+
 /**
  * What an execution records. Events take their sequence number when they are appended, and go out together: the record
  * of a step shares its write with whatever comes next (the next step's start waits for it, a pause or the end takes it
@@ -28,13 +31,16 @@ export class Journal {
   seq = 0
   /** The last response that the record knows of. */
   seenOnRecord: number
-  /** The time of the last record: what `ctx.now()` answers. */
+  /** The time of the last record. */
   at: number
-  /** Set while a transaction of the user's is committing a record: nothing may be settled before it. */
-  committing: Promise<unknown> | undefined
+  /** Set from when a transaction of the user's has numbered its record until that has arrived: nothing may overtake it. */
+  committing: Promise<void> | undefined
+  #commitOver: (() => void) | undefined
   #options: JournalOptions
   #unwritten: JournalEvent[] = []
   #inFlight: Promise<unknown> | undefined
+  /** Flushes under way: the end of one and the beginning of the next overlap. */
+  #flushing = 0
   /** Why a write failed: whoever waited for it must not go on as if it had been committed. */
   #broken: Error | undefined
 
@@ -48,13 +54,18 @@ export class Journal {
     return this.#unwritten.length > 0
   }
 
+  /** Something has taken effect in user code that a crash would take back. */
+  get uncommitted(): boolean {
+    return this.dirty || this.#flushing > 0
+  }
+
   append(record: NewRecord): JournalEvent {
-    const event = this.number(record)
+    const event = this.#number(record)
     this.#unwritten.push(event)
     return event
   }
 
-  number(record: NewRecord): JournalEvent {
+  #number(record: NewRecord): JournalEvent {
     const { state, now } = this.#options
     this.seq += 1
     // Never before what came before it, and whole milliseconds: a replay reads the same.
@@ -71,12 +82,17 @@ export class Journal {
     if (this.#unwritten.length === 0) return
     const events = this.#unwritten
     this.#unwritten = []
-    await this.#fly(
-      this.#options.writes.write(this.write(events)).catch((error: Error) => {
-        this.#broken = error
-        throw error
-      }),
-    )
+    this.#flushing += 1
+    try {
+      await this.#fly(
+        this.#options.writes.write(this.write(events)).catch((error: Error) => {
+          this.#broken = error
+          throw error
+        }),
+      )
+    } finally {
+      this.#flushing -= 1
+    }
   }
 
   /** Ends the execution, unless there is news that it has to hear first. */
@@ -87,13 +103,30 @@ export class Journal {
     return news
   }
 
-  /** Everything unwritten and this event: for a transaction that commits them together, so that no record is left out. */
-  upTo(event: JournalEvent): { readonly write: ProcessWrite; readonly committed: () => void } {
-    const before = this.#unwritten.length
-    return {
-      write: this.write([...this.#unwritten, event]),
-      committed: () => void this.#unwritten.splice(0, before),
-    }
+  /** The write of a transaction's own record. What has taken effect before it goes along: no crash may part them. */
+  beginCommit(record: NewRecord): { readonly event: JournalEvent; readonly write: ProcessWrite } {
+    this.committing = new Promise<void>((resolve) => {
+      this.#commitOver = resolve
+    })
+    const before = this.#unwritten.slice()
+    const event = this.#number(record)
+    return { event, write: this.write([...before, event]) }
+  }
+
+  /** It has committed, and with it everything that was appended before its record. */
+  committed(event: JournalEvent): void {
+    this.#unwritten = this.#unwritten.filter(({ seq }) => seq > event.seq)
+  }
+
+  /** It has not: the number stays unused, and the next record says again which responses are in the state. */
+  rolledBack(event: JournalEvent): void {
+    if (event.seen !== null) this.seenOnRecord = UNKNOWN
+  }
+
+  /** What the transaction came to has arrived. */
+  endCommit(): void {
+    this.#commitOver?.()
+    this.committing = undefined
   }
 
   /** Keeps everybody else from writing while a transaction of the user's holds the row. */

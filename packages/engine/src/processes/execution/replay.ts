@@ -44,8 +44,6 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
   if (call.progress === 'settled') throw new Mismatch(`a second end of \`${call.id}\``, 'that it has ended')
   call.lastSeq = record.seq
   call.nextAt = record.nextAt ?? undefined
-  // The clock of user code: what it asks between two records is the time of the first.
-  execution.journal.at = Math.max(execution.journal.at, record.at)
   const { spec } = call
   switch (record.status) {
     case 'STARTED':
@@ -67,18 +65,20 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
       return absorbFailure(execution, call, record)
     case 'COMPLETED': {
       const value = recordedValue(execution, call, record)
-      return record.detail?.timedOut ? execution.settle(call, { value }) : execution.complete(call, value)
+      return record.detail?.timedOut
+        ? execution.settle(call, { value }, record.at)
+        : execution.complete(call, value, record.at)
     }
   }
 }
 
-async function absorbFailure(execution: Execution, call: Call, { attempt, detail }: HistoryRecord): Promise<void> {
+async function absorbFailure(execution: Execution, call: Call, { at, attempt, detail }: HistoryRecord): Promise<void> {
   call.attempts = attempt ?? call.attempts
   call.everAttempted = true
   call.begun = detail?.error?.code === 'OUTCOME_UNKNOWN'
   const error = detail?.error
   if (!error) throw new Mismatch(`a failure of \`${call.id}\``, 'no error in its record')
-  if (detail.thrown) return execution.settle(call, { failed: error })
+  if (detail.thrown) return execution.settle(call, { failed: error }, at)
   call.progress = 'failed'
   execution.verdict ??= verdictOfRecord(call.spec, detail.timedOut === true, error)
 }

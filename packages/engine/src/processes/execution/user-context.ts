@@ -77,7 +77,7 @@ export function contextFor(execution: Execution): ProcessContext {
       call(name, commandSpec(execution, name, command as CommandDefinition, data, options)),
     child: (name, process, state, options = {}) =>
       call(name, childSpec(execution, name, definitionOf(name, process), state, options)),
-    now: () => new Date(execution.journal.at),
+    now: () => new Date(execution.time),
     uuid: () => determinism().uuid(),
     random: () => determinism().random(),
     continueAsNew(state) {

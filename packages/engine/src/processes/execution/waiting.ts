@@ -141,9 +141,9 @@ async function record(execution: Execution, call: WaitingCall, met: Met): Promis
   })
   call.lastSeq = event.seq
   if ('value' in met) {
-    await execution.complete(call, met.value.value)
+    await execution.complete(call, met.value.value, event.at)
   } else if (thrown) {
-    await execution.settle(call, { failed: met.failed })
+    await execution.settle(call, { failed: met.failed }, event.at)
   } else {
     call.progress = 'failed'
     execution.verdict ??= { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: met.failed }
@@ -193,7 +193,7 @@ async function timeOut(execution: Execution, call: WaitingCall): Promise<void> {
   })
   call.lastSeq = event.seq
   if (returns) {
-    await execution.settle(call, { value: valueAfterTimeout(spec) })
+    await execution.settle(call, { value: valueAfterTimeout(spec) }, event.at)
     return
   }
   call.progress = 'failed'
