@@ -1,5 +1,5 @@
 import type { Database } from '../../kernel/database/database.js'
-import type { Queryable } from '../../kernel/database/executor.js'
+import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { JournalEvent } from '../queries/write-processes.js'
 import { writeProcesses } from '../queries/write-processes.js'
@@ -85,10 +85,17 @@ function recordOf(call: Call, { encoded }: Sealed, startedAt: number): NewRecord
   }
 }
 
-/** The answer to the commit was lost: the record tells whether it took place. */
+/**
+ * The answer to the commit was lost: the record tells whether it took place. The server may still be at work on it, so
+ * the process is locked first, which waits until that is over.
+ */
 async function wasCommitted(db: Database, { item }: Execution, event: JournalEvent, error: unknown): Promise<boolean> {
   if (!(error instanceof HoldfastError && error.code === 'HF_OUTCOME_UNKNOWN')) return false
-  const rows = await db.run(findStatement, [item.id, item.generation, event.seq, item.epoch])
+  const look = async (tx: Executor) => {
+    await tx.run(holdStatement, [item.id, item.epoch])
+    return tx.run(findStatement, [item.id, item.generation, event.seq, item.epoch])
+  }
+  const rows = await db.transaction(look, { retry: true })
   return rows.length > 0
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isTransient } from '../../kernel/database/transient.js'
+import { codeOf, isTransient } from '../../kernel/database/transient.js'
 import { formatDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
@@ -12,6 +12,8 @@ import type { Execution } from './execution.js'
 import { callLimited, type LazySignal } from './limited.js'
 
 const TROUBLE_DELAY = 1_000
+/** What a statement's own time limits end will take as long the next time: that is the call's own failure. */
+const OWN_LIMITS = new Set(['57014', '55P03'])
 
 /** Calls a step's own code: its rate limit, its time limit, and what is unknown of an earlier call. */
 export async function attemptStep(execution: Execution, call: Call, spec: StepSpec): Promise<Attempted> {
@@ -144,7 +146,7 @@ export function seal(execution: Execution, call: Call, value: unknown): Sealed {
 
 /** Our own database gave up on it (K-11): nothing took place, it is tried again, and no attempt is used up. */
 export function databaseTrouble(execution: Execution, error: unknown): Attempted | undefined {
-  if (!isTransient(error)) return undefined
+  if (!isTransient(error) || OWN_LIMITS.has(codeOf(error))) return undefined
   const message = error instanceof Error ? error.message : String(error)
   const trouble = new TransientError(message, { code: 'DATABASE_TROUBLE', cause: error })
   return { refused: execution.classify(trouble), retryAfterMs: TROUBLE_DELAY }
