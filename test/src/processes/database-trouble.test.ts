@@ -65,7 +65,7 @@ test('P-17 K-11 PostgreSQL killed and restarted while 200 processes run: nothing
   const ids = await startSome(hf, 'restarts', connectionString, 100)
   const options = { connectionString, domain: 'restarts', concurrency: 10 }
   const workers = [1, 2].map(() => startWorkerProcess(script, options))
-  const come = (count: number) => waitFor(`${count} have ended`, () => goneBy(count), { timeout: 25_000 })
+  const come = (count: number) => waitFor(`${count} have ended`, () => goneBy(count), { timeout: 60_000 })
   const goneBy = async (count: number) => (await ended(pool, ids).catch(() => 0)) >= count
   await come(20)
   await server.kill()
@@ -79,7 +79,7 @@ test('P-17 K-11 PostgreSQL killed and restarted while 200 processes run: nothing
   await pool.end()
   await hf.close()
   await server.stop()
-}, 180_000)
+}, 240_000)
 
 /** A worker of this process behind a proxy that a test can tell to misbehave. */
 async function workBehindProxy(domain: string) {
@@ -106,10 +106,10 @@ test('K-05 P-17 a flush whose answer is lost is repeated, and nothing is called 
   const ids = await startSome(hf, 'lost-answers', connectionString, 10)
   await work()
   for (let lost = 0; lost < 8; lost++) await proxy.swallowAnswerTo('write_processes')
-  await waitFor('all have ended', async () => (await ended(pool, ids)) === ids.length)
+  await waitFor('all have ended', async () => (await ended(pool, ids)) === ids.length, { timeout: 60_000 })
   checkEnds(await booksOf(pool, ids), 0)
   await close()
-}, 60_000)
+}, 120_000)
 
 test('P-05 a transaction whose commit is not answered has taken place once', async () => {
   const { pool, proxy, hf, processes, work, close } = await workBehindProxy('lost-commits')
@@ -117,12 +117,12 @@ test('P-05 a transaction whose commit is not answered has taken place once', asy
   const swallowed = proxy.swallowAnswerTo(COMMIT)
   await work()
   await swallowed
-  await waitFor('it has ended', async () => (await ended(pool, [id])) === 1)
+  await waitFor('it has ended', async () => (await ended(pool, [id])) === 1, { timeout: 60_000 })
   const [book] = await booksOf(pool, [id])
   expect(book).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'] })
   expect(book && faultsIn(book, 0)).toEqual([])
   await close()
-})
+}, 90_000)
 
 test('P-05 a connection that is lost while its commit is still under way: the transaction is not repeated beside it', async () => {
   const { pool, proxy, hf, processes, work, close } = await workBehindProxy('slow-commits')
@@ -135,9 +135,9 @@ test('P-05 a connection that is lost while its commit is still under way: the tr
   const lost = proxy.hangUpAfter(COMMIT)
   await work()
   await lost
-  await waitFor('it has ended', async () => (await ended(pool, [id])) === 1)
+  await waitFor('it has ended', async () => (await ended(pool, [id])) === 1, { timeout: 60_000 })
   const [book] = await booksOf(pool, [id])
   expect(book).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'] })
   expect(book && faultsIn(book, 0)).toEqual([])
   await close()
-})
+}, 90_000)

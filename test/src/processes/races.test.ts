@@ -59,11 +59,11 @@ const cancel = async (id: string) => {
   return row?.answer
 }
 
-// By a second: an execution's own idea of the database's clock lags by its last answer's way.
+/** And a second more: an execution's own clock is behind the database's by the time that its claim was on its way. */
 const passed = (id: string, column: 'deadline_at' | 'due_at') =>
   waitFor(`${column} of ${id} has passed`, async () => {
     const [row] = await bus.sql<{ over: boolean }>(
-      `select ${column} < holdfast.now() - interval '1 s' as over from holdfast.process where id = $1`,
+      `select ${column} + interval '1 s' < holdfast.now() as over from holdfast.process where id = $1`,
       [id],
     )
     return row?.over

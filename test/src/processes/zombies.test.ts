@@ -7,6 +7,8 @@ import { processesOf } from './definitions.js'
 import { type Notes, notesTable, openNotes } from './notes.js'
 
 const script = new URL('../../dist/processes/zombie-process.js', import.meta.url)
+/** Processes are slow to start where many tests share few cores. */
+const PATIENCE = 60_000
 const WORKER = { concurrency: 5, lease: '600ms', poll: '30ms' } as const
 
 let connectionString: string
@@ -34,11 +36,13 @@ async function bookOf(id: string): Promise<ProcessBooks> {
   return book
 }
 
-const endOf = (id: string) =>
-  waitFor(`${id} has ended`, async () => {
+async function endOf(id: string): Promise<ProcessBooks> {
+  const ended = async () => {
     const book = await bookOf(id)
     return ['COMPLETED', 'COMPENSATED'].includes(book.status) ? book : undefined
-  })
+  }
+  return waitFor(`${id} has ended`, ended, { timeout: PATIENCE })
+}
 
 async function open(domain: string) {
   const hf = assemble(await openDatabase({ connectionString, poolSize: 4 }), {})
@@ -48,47 +52,51 @@ async function open(domain: string) {
 }
 
 test.each([
-  { what: 'in a step', standsAt: { call: 'second' }, says: 'refused' },
+  { what: 'in a step', standsAt: { call: 'first' }, says: 'refused' },
   { what: 'before a step is recorded', standsAt: { point: 'before processes.write' }, says: 'refused' },
   // It finds out by its own clock, and does not even begin.
   { what: 'after it has claimed', standsAt: { point: 'after processes.claim' }, says: 'looking again' },
   { what: 'before its transaction', standsAt: { point: 'before processes.hold' }, says: 'refused' },
   { what: 'in a compensation', standsAt: { call: 'undo second' }, says: 'refused' },
-])('K-02 P-17 a zombie $what: another has gone on, and it changes nothing', async ({ what, standsAt, says: last }) => {
-  const domain = `zombie-${what.replaceAll(' ', '-')}`
-  const { hf, processes } = await open(domain)
-  const { id } = await hf.start(processes.Undone, {}, { deferred: true })
-  const zombie = startWorkerProcess(script, { connectionString, domain, standsAt })
-  await zombie.message('it stands', says('standing'))
-  zombie.freeze()
-  const heir = await hf.run(WORKER)
-  const before = await endOf(id)
-  zombie.send({ go: true })
-  zombie.thaw()
-  await zombie.message(`it is ${last}`, says(last))
-  const after = await bookOf(id)
-  expect(after.records).toEqual(before.records)
-  expect(after).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'], state: before.state, leased: false })
-  // What it had begun when it was frozen was begun again by the next one; nothing was called after its record.
-  expect(faultsIn(after, 1)).toEqual([])
-  await heir.stop()
-  await hf.close()
-  await zombie.kill()
-})
+])(
+  'K-02 P-17 a zombie $what: another has gone on, and it changes nothing',
+  async ({ what, standsAt, says: last }) => {
+    const domain = `zombie-${what.replaceAll(' ', '-')}`
+    const { hf, processes } = await open(domain)
+    const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+    const zombie = startWorkerProcess(script, { connectionString, domain, standsAt })
+    await zombie.message('it stands', says('standing'), PATIENCE)
+    zombie.freeze()
+    const heir = await hf.run(WORKER)
+    const before = await endOf(id)
+    zombie.send({ go: true })
+    zombie.thaw()
+    await zombie.message(`it is ${last}`, says(last), PATIENCE)
+    const after = await bookOf(id)
+    expect(after.records).toEqual(before.records)
+    expect(after).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'], state: before.state, leased: false })
+    // What it had begun when it was frozen was begun again by the next one; nothing was called after its record.
+    expect(faultsIn(after, 1)).toEqual([])
+    await heir.stop()
+    await hf.close()
+    await zombie.kill()
+  },
+  120_000,
+)
 
 test('K-02 a zombie about to rest: another has rested and gone on, and it changes nothing', async () => {
   const { hf, processes } = await open('zombie-rest')
   const { id } = await hf.start(processes.Journey, {}, { deferred: true })
-  const options = { connectionString, domain: 'zombie-rest', standsAt: { call: 'right' } }
+  const options = { connectionString, domain: 'zombie-rest', standsAt: { call: 'flaky' } }
   const zombie = startWorkerProcess(script, options)
-  await zombie.message('it stands', says('standing'))
+  await zombie.message('it stands', says('standing'), PATIENCE)
   zombie.freeze()
   const heir = await hf.run(WORKER)
   await waitFor('the heir has rested', async () => (await bookOf(id)).waitingFor === 'approval')
   const resting = await bookOf(id)
   zombie.send({ go: true })
   zombie.thaw()
-  await zombie.message('it was refused', says('refused'))
+  await zombie.message('it was refused', says('refused'), PATIENCE)
   expect(await bookOf(id)).toEqual(resting)
   await hf.respond(processes.Journey, id, 'approved', { by: 'me' })
   const end = await endOf(id)
@@ -97,14 +105,14 @@ test('K-02 a zombie about to rest: another has rested and gone on, and it change
   await heir.stop()
   await hf.close()
   await zombie.kill()
-})
+}, 120_000)
 
 test('P-05 a zombie in its own transaction: nobody can take the process over, and it commits once', async () => {
   const domain = 'zombie-commit'
   const { hf, processes } = await open(domain)
   const { id } = await hf.start(processes.Undone, {}, { deferred: true })
   const zombie = startWorkerProcess(script, { connectionString, domain, standsAt: { point: 'before commit' } })
-  await zombie.message('it stands', says('standing'))
+  await zombie.message('it stands', says('standing'), PATIENCE)
   zombie.freeze()
   const frozen = await bookOf(id)
   const heir = await hf.run(WORKER)
@@ -124,7 +132,7 @@ test('P-05 a zombie in its own transaction: nobody can take the process over, an
   await heir.stop()
   await hf.close()
   await zombie.kill()
-})
+}, 120_000)
 
 test('P-11 somebody who responds and is frozen on the way: the same response from another is recorded once', async () => {
   const domain = 'zombie-respond'
@@ -135,17 +143,17 @@ test('P-11 somebody who responds and is frozen on the way: the same response fro
   const responds = { id, responseId: 'the approval' }
   const standsAt = { point: 'before processes.respond' }
   const zombie = startWorkerProcess(script, { connectionString, domain, standsAt, responds })
-  await zombie.message('it stands', says('standing'))
+  await zombie.message('it stands', says('standing'), PATIENCE)
   zombie.freeze()
   await hf.respond(processes.Journey, id, 'approved', { by: 'me' }, { responseId: 'the approval' })
   const before = await endOf(id)
   zombie.send({ go: true })
   zombie.thaw()
-  await zombie.message('it has responded', says('responded'))
+  await zombie.message('it has responded', says('responded'), PATIENCE)
   const after = await bookOf(id)
   expect(after).toEqual(before)
   expect(after).toMatchObject({ status: 'COMPLETED', state: { approvals: 1 } })
   await heir.stop()
   await hf.close()
   await zombie.kill()
-})
+}, 120_000)

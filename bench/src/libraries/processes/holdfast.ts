@@ -1,23 +1,21 @@
+import { defineProcess, holdfast } from 'holdfast'
 import { versionOf } from '../../harness/version.js'
 import { withClient } from '../../harness/with-client.js'
 import { chunksOf } from '../payload.js'
-import {
-  type BenchState,
-  noCheck,
-  type ProcessDefinition,
-  type ProcessEngine,
-  processEngine,
-} from './holdfast-engine.js'
+import { noCheck } from './no-check.js'
 import { type Body, PROCESS, type ProcessHost, type ProcessLibrary } from './process-library.js'
 
 interface Config {
   readonly concurrency: number
 }
 
-/** Fenced, with history, audit and state. None in a build without processes. */
+interface BenchState {
+  place: number
+  answer?: string
+}
+
+/** Fenced, with history, audit and state. */
 export function holdfastProcesses(config: Config): readonly ProcessLibrary[] {
-  if (processEngine === undefined) return []
-  const engine = processEngine
   return [
     {
       name: 'holdfast',
@@ -27,20 +25,20 @@ export function holdfastProcesses(config: Config): readonly ProcessLibrary[] {
       anythingLeft: "select exists (select from holdfast.process where status <> 'COMPLETED')",
       waiting: "select count(*)::int from holdfast.process where status = 'WAITING_FOR_ASYNC'",
       // The first to open it installs it.
-      install: async (connectionString) => (await engine.holdfast({ connectionString })).close(),
-      fill: (connectionString, processes, from) => fill(engine, connectionString, processes, from),
-      open: (connectionString, body) => open(engine, connectionString, body, config),
+      install: async (connectionString) => (await holdfast({ connectionString })).close(),
+      fill,
+      open: (connectionString, body) => open(connectionString, body, config),
     },
   ]
 }
 
-function define(engine: ProcessEngine, body: Body): ProcessDefinition {
-  return engine.defineProcess('bench', PROCESS, {
+function define(body: Body) {
+  return defineProcess('bench', PROCESS, {
     state: noCheck<BenchState>(),
     responses: {
       answered: {
         data: noCheck<string>(),
-        apply(state, answer) {
+        apply: (state, answer) => {
           state.answer = answer
         },
       },
@@ -56,10 +54,10 @@ function define(engine: ProcessEngine, body: Body): ProcessDefinition {
   })
 }
 
-async function fill(engine: ProcessEngine, connectionString: string, processes: number, from: number): Promise<void> {
-  const hf = await engine.holdfast({ connectionString })
+async function fill(connectionString: string, processes: number, from: number): Promise<void> {
+  const hf = await holdfast({ connectionString })
   try {
-    const definition = define(engine, async () => undefined)
+    const definition = define(async () => undefined)
     for (const chunk of chunksOf(processes)) {
       await hf.startMany(
         definition,
@@ -71,14 +69,9 @@ async function fill(engine: ProcessEngine, connectionString: string, processes: 
   }
 }
 
-async function open(
-  engine: ProcessEngine,
-  connectionString: string,
-  body: Body,
-  { concurrency }: Config,
-): Promise<ProcessHost> {
-  const hf = await engine.holdfast({ connectionString })
-  const definition = define(engine, body)
+async function open(connectionString: string, body: Body, { concurrency }: Config): Promise<ProcessHost> {
+  const hf = await holdfast({ connectionString })
+  const definition = define(body)
   hf.register(definition)
   let ids: readonly string[] = []
   return {
