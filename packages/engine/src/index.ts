@@ -51,6 +51,8 @@ export {
   type ManagerOptions,
   type ManagerStartDetails,
   type ManagerStartOptions,
+  type OnFailure,
+  type OnTimeout,
   type ProcessContext,
   type ProcessDefinition,
   type ProcessEnd,

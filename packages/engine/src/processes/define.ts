@@ -56,7 +56,7 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
   readonly onCancelled?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
 }
 
-export interface ResponseDefinition {
+interface ResponseDefinition {
   readonly data: StandardSchemaV1
   readonly apply: ((state: unknown, data: unknown) => void) | undefined
 }

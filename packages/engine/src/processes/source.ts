@@ -32,7 +32,7 @@ export function processSource(db: Executor, definitions: () => readonly Claimabl
 }
 
 /** Keeping and giving back, for workers and for starters that execute themselves. */
-export function leasesOfProcesses(db: Executor): Pick<WorkSource<ClaimedProcess>, 'extend' | 'release'> {
+function leasesOfProcesses(db: Executor): Pick<WorkSource<ClaimedProcess>, 'extend' | 'release'> {
   return {
     async extend(leases, leaseMs) {
       const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [...columns(leases), leaseMs])
