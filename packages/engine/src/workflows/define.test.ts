@@ -128,11 +128,11 @@ describe('W-01 the builder', () => {
     >()
     // @ts-expect-error a name that is taken
     expect(() => defineWorkflow('d', 1).step('a', 'A').step('a', 'B').build()).toThrow('the name is used twice')
-    // @ts-expect-error a name that is taken further out
     defineWorkflow('d', 1)
       .step('a', 'A')
       .fork(
         'f',
+        // @ts-expect-error a name that is taken further out
         (b) => b.step('a', 'A'),
         (b) => b.step('b', 'B'),
       )

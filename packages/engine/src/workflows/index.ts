@@ -29,6 +29,9 @@ export {
 export { loadWorkflow } from './definition/load.js'
 export { workflowReference } from './definition/names.js'
 export type { StepOptions, WorkflowOptions } from './definition/settings.js'
+export { renderMermaid } from './render/mermaid.js'
+export type { ShownInstance } from './render/shown.js'
+export { renderText } from './render/text.js'
 export {
   type EventType,
   eventTypes,

@@ -64,7 +64,10 @@ export function instanceHasEnded(status: InstanceStatus): status is InstanceEnd 
  *     PENDING --> COMPLETED: a join fires
  *     PENDING --> FAILED: every branch of an `any` join failed
  *     PAUSED --> PENDING: requeued, or thawed
- *     PAUSED --> FAILED: cancel, if it had failed for good
+ *     PAUSED --> RUNNING: thawed (parallel)
+ *     PAUSED --> WAITING_DECISION: thawed (human)
+ *     PAUSED --> COMPLETED: thawed (condition, fork, join, save point)
+ *     PAUSED --> FAILED: if it had failed for good: cancel, abort, lost to another branch
  *     WAITING_DECISION --> CONFIRMED: a person confirms
  *     WAITING_DECISION --> REJECTED: a person rejects
  *     PENDING --> SKIPPED: failure, cancel, abort, lost to another branch
@@ -79,6 +82,7 @@ export function instanceHasEnded(status: InstanceStatus): status is InstanceEnd 
  *     COMPENSATING --> ROLLED_BACK: undone
  *     COMPENSATING --> FAILED: the compensation failed for good
  *     COMPENSATING --> COMPLETED: abort
+ *     COMPENSATING --> CONFIRMED: abort
  *     COMPLETED --> ROLLED_BACK: its turn, and it has no compensation
  *     CONFIRMED --> ROLLED_BACK: its turn, and it has no compensation
  *     FAILED --> ROLLED_BACK: its turn, and it has no compensation

@@ -26,6 +26,7 @@ export function proceed(t: Transition, arrivals: readonly Arrival[]): void {
 }
 
 function reach(t: Transition, { step: name, input }: Arrival): readonly Arrival[] {
+  if (leadsNowhere(t, name)) return []
   // Something else failed on the way here: for good, or until a person has seen to it.
   if (t.status === 'DLQ') t.create(name, 'PAUSED', input)
   if (t.status !== 'RUNNING') return []
@@ -49,6 +50,15 @@ function reach(t: Transition, { step: name, input }: Arrival): readonly Arrival[
       // It waits since its fork was reached, and is not led to: its branches arrive.
       return []
   }
+}
+
+/** While its fork was being begun, another branch has won already, or this one has failed. */
+function leadsNowhere(t: Transition, name: string): boolean {
+  for (let place = t.plan.placeOf(name); place !== undefined; place = t.plan.placeOf(place.fork)) {
+    const closer = t.step(t.plan.blockOf(place.fork)?.closer ?? '')
+    if (closer === undefined || !canFire(closer)) return true
+  }
+  return false
 }
 
 function reachCondition(t: Transition, { name }: ConditionStep, input: Payload): readonly Arrival[] {

@@ -30,15 +30,8 @@ export function cancel(t: Transition, by: By): void {
   if (instanceHasEnded(t.status)) throw wrongInstance(t, 'cancelled')
   t.setInstance({ status: 'CANCELLING' })
   t.write({ type: 'cancellation_started', status: 'CANCELLING', ...by })
-  for (const step of t.steps()) if (step.status === 'PAUSED' && step.dlq) condemn(t, step)
   skipActive(t, () => true)
   continueRollback(t)
-}
-
-/** It failed for good before the cancel came: like any step that did, it has its own compensation coming. */
-function condemn(t: Transition, step: StepState): void {
-  t.removeDeadLetter(step.name)
-  t.change(step, { status: 'FAILED', dlq: false })
 }
 
 /** Stops without undoing anything. Twice is once. */

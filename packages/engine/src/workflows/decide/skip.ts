@@ -20,6 +20,15 @@ export function skipActive(t: Transition, which: (step: StepState) => boolean): 
 function skip(t: Transition, step: StepState): void {
   if (step.inFlight) t.signalAbort(step.name)
   else if (t.plan.step(step.name).type === 'task') t.dequeue(step.name, 'step')
-  if (step.dlq) t.removeDeadLetter(step.name)
-  t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED', dlq: false })))
+  if (step.dlq) condemn(t, step)
+  else t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED' })))
+}
+
+/** It failed for good before, and nobody will requeue it now: as in saga mode, its own compensation has a turn if there is one. */
+function condemn(t: Transition, step: StepState): void {
+  t.removeDeadLetter(step.name)
+  const failed = t.change(step, { status: 'FAILED', dlq: false })
+  t.write(
+    stepEvent('step_failed', failed, { attempts: failed.attempts, ...(step.failure && { failure: step.failure }) }),
+  )
 }
