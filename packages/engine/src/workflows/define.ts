@@ -103,7 +103,8 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
   }
 
   /** The same as `step`. */
-  // biome-ignore lint/suspicious/noThenProperty: the rule W-01 has this name; awaiting a builder by mistake is refused.
+  // The rule W-01 has this name; awaiting a builder by mistake is refused below.
+  /* oxlint-disable-next-line unicorn/no-thenable */ // biome-ignore lint/suspicious/noThenProperty: as above
   then<Name extends string, Handler extends string>(
     name: NewName<Name, Steps>,
     handler: Handler,
@@ -240,11 +241,11 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
     })
   }
 
-  #where(step: unknown): string {
+  #where(step: string): string {
     return `workflow ${this.#head.name}, step \`${String(step)}\``
   }
 
-  #invalid(step: unknown, problem: string) {
+  #invalid(step: string | undefined, problem: string) {
     return invalidWorkflow(this.#head.name, step === undefined ? undefined : String(step), problem)
   }
 }

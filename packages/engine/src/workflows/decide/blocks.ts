@@ -17,7 +17,7 @@ export function outputOfPath(t: Transition, first: string): Payload | null {
 }
 
 /** Whether a path can never end well any more: a step of it has failed, and no `any` join above that step makes up for it. */
-export function pathHasFailed(t: Transition, first: string): boolean {
+function pathHasFailed(t: Transition, first: string): boolean {
   for (let name = first; ; ) {
     const step = t.step(name)
     if (step === undefined) return false
@@ -37,7 +37,7 @@ export function blockHasFailed(t: Transition, { branches, strategy }: Block): bo
 }
 
 /** Its join has not fired. */
-export function isOpen(t: Transition, block: Block): boolean {
+function isOpen(t: Transition, block: Block): boolean {
   const closer = t.step(block.closer)
   return closer !== undefined && !isDone(closer)
 }

@@ -72,8 +72,7 @@ export function stepFailed(t: Transition, step: StepState, failure: Failure): vo
 }
 
 function mayBeTriedAgain(t: Transition, step: StepState, failure: Failure): boolean {
-  const { maxAttempts, nonIdempotent } = t.call(step.name, 'step')
-  return failure.kind === 'TRANSIENT' && !nonIdempotent && shouldRetry(step.attempts, maxAttempts)
+  return failure.kind === 'TRANSIENT' && shouldRetry(step.attempts, t.call(step.name, 'step').maxAttempts)
 }
 
 function retry(t: Transition, step: StepState, failure: Failure): void {
@@ -89,7 +88,7 @@ function tryLater(t: Transition, step: StepState, change: Partial<StepState>, de
   return t.change(step, { ...change, status: frozen ? 'PAUSED' : 'PENDING', inFlight: false })
 }
 
-/** It failed while nothing is tried any more, which changes nothing but that its own compensation has a turn too if the instance is undone. */
+/** It failed while nothing is tried any more: its own compensation has a turn too when the instance is undone. */
 function failQuietly(t: Transition, step: StepState, failure: Failure): void {
   const failed = t.change(step, { status: 'FAILED', order: t.nextOrder(), inFlight: false, failure })
   t.write(stepEvent('step_failed', failed, { failure, attempts: failed.attempts }))

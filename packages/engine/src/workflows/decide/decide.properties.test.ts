@@ -51,14 +51,14 @@ const survives = (node: { fails: unknown; once: boolean }) =>
   node.fails === 'never' || (typeof node.fails === 'number' && !node.once)
 
 describe('generated graphs, failures and interleavings', () => {
-  it('every instance ends, as the graph and its failures foretell, whoever works on it in whatever order', () => {
+  it('W-07 W-08 every instance ends, as the graph and its failures foretell, whoever works on it in whatever order', () => {
     check({}, (tree, seed) => {
       const { state } = run(tree, seed).simulation
       expect(state.status).toBe(succeeds(tree, survives) ? 'COMPLETED' : 'FAILED')
     })
   })
 
-  it('the same graph and the same failures give the same end, whatever the order and the kills', () => {
+  it('W-08 the same graph and the same failures give the same end, whatever the order and the kills', () => {
     // One kill at most costs one call; a step that fails twice has no call to spare.
     const spare = (tree: Tree): Tree => JSON.parse(JSON.stringify(tree).replaceAll('"fails":2', '"fails":1'))
     check({ once: false }, (tree, seed) => {
@@ -69,14 +69,14 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('every instance ends under any number of kills', () => {
+  it('W-01 every instance ends under any number of kills', () => {
     check({}, (tree, seed) => {
       const { state } = run(tree, seed, { kills: 50 }).simulation
       expect(['COMPLETED', 'FAILED']).toContain(state.status)
     })
   })
 
-  it('no step runs before the step that leads to it is done', () => {
+  it('W-07 no step runs before the step that leads to it is done', () => {
     check({}, (tree, seed) => {
       const { definition, fails } = toWorkflow(tree)
       const runner = new Runner(definition, { fails, pick: pickerOf(seed), kills: 3 })
@@ -96,7 +96,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('a join fires once at most, with what its strategy waits for', () => {
+  it('W-07 a join fires once at most, with what its strategy waits for', () => {
     check({}, (tree, seed) => {
       const { simulation } = run(tree, seed, { kills: 3 })
       for (const { name, type } of simulation.definition.steps) {
@@ -114,7 +114,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('a handler is called no more often than it may be, a non-idempotent one once', () => {
+  it('W-01 a handler is called no more often than it may be, a non-idempotent one once', () => {
     check({}, (tree, seed) => {
       const { simulation } = run(tree, seed, { kills: 5 })
       for (const step of simulation.definition.steps) {
@@ -126,7 +126,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('rollback: the failing step first, then strictly the last to end, each once, nothing before the nearest save point', () => {
+  it('W-08 rollback: the failing step first, then strictly the last to end, each once, nothing before the nearest save point', () => {
     check({}, (tree, seed) => {
       const runner = run(tree, seed, { kills: 2 })
       const { state } = runner.simulation
@@ -143,7 +143,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('a compensation succeeds once at most, and is called only of steps that completed or failed', () => {
+  it('W-08 a compensation succeeds once at most, and is called only of steps that completed or failed', () => {
     check({}, (tree, seed) => {
       const { simulation, ended } = run(tree, seed, { kills: 3 })
       for (const { step, kind } of simulation.calls) if (kind === 'compensation') expect(ended).toContain(step)
@@ -152,7 +152,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('compensations that fail for good leave a dead letter each; the others run, and a requeue reruns just that one', () => {
+  it('W-08 compensations that fail for good leave a dead letter each; the others run, and a requeue reruns just that one', () => {
     check({}, (tree, seed) => {
       const { definition } = toWorkflow(tree)
       const undoFails = new Set(
@@ -177,7 +177,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('cancelled at any moment, everything that was done and may be undone is; nothing runs on', () => {
+  it('W-11 cancelled at any moment, everything that was done and may be undone is; nothing runs on', () => {
     fc.assert(
       fc.property(trees(), seeds, fc.integer({ min: 1, max: 30 }), fc.boolean(), (tree, seed, turn, dlq) => {
         const runner = run(tree, seed, { at: { turn, what: 'cancel' }, kills: 2 }, dlq)
@@ -194,7 +194,7 @@ describe('generated graphs, failures and interleavings', () => {
     )
   })
 
-  it('aborted at any moment, nothing is undone any more', () => {
+  it('W-11 aborted at any moment, nothing is undone any more', () => {
     fc.assert(
       fc.property(trees(), seeds, fc.integer({ min: 1, max: 30 }), fc.boolean(), (tree, seed, turn, dlq) => {
         const { simulation } = run(tree, seed, { at: { turn, what: 'abort' } }, dlq)
@@ -231,7 +231,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('several dead letters requeued at once resume each their own', () => {
+  it('W-09 several dead letters requeued at once resume each their own', () => {
     check({}, (tree, seed) => {
       const { definition, fails } = toWorkflow(tree, true)
       const cured = new Map(fails)
@@ -239,7 +239,8 @@ describe('generated graphs, failures and interleavings', () => {
       const { simulation } = runner
       for (let rounds = 0; simulation.state.status === 'DLQ'; rounds += 1) {
         expect(rounds).toBeLessThan(200)
-        for (const step of [...simulation.deadLetters.keys()]) {
+        const letters = [...simulation.deadLetters.keys()]
+        for (const step of letters) {
           // Resumed, one may have won against another, which is past help then.
           if (!simulation.deadLetters.has(step)) continue
           cured.set(step, 'never')

@@ -69,6 +69,16 @@ describe('W-05 a chain of steps', () => {
       }
     }
     expect(run.waiting()).toEqual(['step b'])
+    const missing = { type: 'given_back', step: 'a', kind: 'step', because: 'handler_missing' } as const
+    expect(run.happen(missing)).toMatchObject({ steps: [], enqueue: [], events: [] })
+  })
+
+  it('takes away an item that is not due to anything any more', () => {
+    const run = new Simulation(chain).start().complete('a')
+    for (const kind of ['step', 'compensation'] as const) {
+      const decision = run.happen({ type: 'claimed', step: 'a', kind })
+      expect(decision).toMatchObject({ call: null, steps: [], remove: [{ step: 'a', kind }] })
+    }
   })
 })
 

@@ -72,7 +72,7 @@ function failJoin(t: Transition, name: string): void {
 
 /** In DLQ mode: where nothing is left to do but what waits for a person, the instance says so. */
 export function settle(t: Transition): void {
-  if (t.status !== 'RUNNING') return
+  if (t.status !== 'RUNNING' || !t.plan.definition.dlq) return
   const steps = t.steps()
   const dead = steps.find(({ dlq }) => dlq)
   if (dead?.failure == null || steps.some((step) => isUnderWay(t, step))) return

@@ -10,8 +10,8 @@ import { stepEvent, type Transition } from './transition.js'
 /** What people do to an instance. What does not fit its status is refused and changes nothing. */
 
 export function decideHuman(t: Transition, name: string, decision: HumanVerdict, by: By): void {
-  const step = t.step(name)
   t.plan.step(name)
+  const step = t.step(name)
   if (step?.status !== 'WAITING_DECISION') throw wrongStep(t, name, step, 'decided')
   t.addHumanDecision({ step: name, decision, ...by })
   if (decision === 'confirm') {
@@ -58,8 +58,8 @@ function leaveAsItWas(t: Transition, step: StepState): void {
 
 /** The dead letter of a step, or of its compensation, is tried again (W-08, W-09). */
 export function requeue(t: Transition, name: string, input: Payload | undefined, by: By): void {
-  const step = t.step(name)
   t.plan.step(name)
+  const step = t.step(name)
   if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }

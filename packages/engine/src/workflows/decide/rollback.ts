@@ -26,8 +26,10 @@ export function continueRollback(t: Transition): void {
   }
 }
 
-/** Everything, or only what lies after the last save point that was reached. By the graph, not by time: of a fork before
- * the save point, a branch that lost may end after it. */
+/**
+ * Everything, or only what lies after the last save point that was reached. By the graph, not by time: of a fork before the
+ * save point, a branch that lost may end after it.
+ */
 function scopeOf(t: Transition): (name: string) => boolean {
   let last: StepState | undefined
   for (const step of t.steps()) {

@@ -62,12 +62,12 @@ interface Named {
   readonly next?: string
 }
 
-export interface TaskStep extends Named, CallSettings {
+interface TaskStep extends Named, CallSettings {
   readonly type: 'task'
   readonly onFailure?: CompensationDefinition
 }
 
-export interface HumanStep extends Named {
+interface HumanStep extends Named {
   readonly type: 'human'
   readonly metadata?: Metadata
   readonly onFailure?: CompensationDefinition
@@ -94,13 +94,13 @@ export interface ParallelStep extends Named {
 
 export type JoinStrategy = 'all' | 'any'
 
-export interface JoinStep extends Named {
+interface JoinStep extends Named {
   readonly type: 'join'
   readonly strategy: JoinStrategy
 }
 
 /** Nothing before it is ever undone once it is reached. */
-export interface SavePointStep extends Named {
+interface SavePointStep extends Named {
   readonly type: 'save_point'
 }
 

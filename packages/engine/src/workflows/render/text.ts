@@ -5,14 +5,14 @@ import { howIs, type ShownInstance, whatIs } from './shown.js'
  * A workflow as text, and with an instance how far that has come (W-14).
  *
  * ```text
- * order-v1                                       RUNNING
- * charge        ChargeCard ↩ refund: RefundCard  COMPLETED
- * fulfil        fork                             COMPLETED
- * ├─ ship       ShipOrder                        RUNNING, attempt 2
- * └─ digital    {{ eq .kind "digital" }}         COMPLETED, no
- *    ├─ else post  PostOffice                    COMPLETED
- *    mail       Mail
- * fulfilled     join all                         PENDING
+ * order-v1                                          RUNNING
+ * charge           ChargeCard ↩ refund: RefundCard  COMPLETED
+ * fulfil           fork                             COMPLETED
+ * ├─ ship          ShipOrder                        RUNNING, attempt 2
+ * └─ digital       {{ eq .kind "digital" }}         COMPLETED, no
+ *    ├─ else post  PostOffice                       COMPLETED
+ *    mail          Mail
+ * fulfilled        join all                         PENDING
  * ```
  *
  * @example
@@ -22,11 +22,11 @@ export function renderText(definition: WorkflowDefinition, instance?: ShownInsta
   const steps = new Map(definition.steps.map((step) => [step.name, step]))
   const title = [`${definition.name}-v${definition.version}`, definition.dlq ? 'dlq' : '', instance?.status ?? '']
   const rows = [title, ...pathRows(steps, definition.steps[0]?.name, instance, '', '')]
-  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => lengthOf(row[column] ?? ''))))
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   return rows
     .map((row) =>
       row
-        .map((cell, at) => pad(cell, widths[at] ?? 0))
+        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
         .join('  ')
         .trimEnd(),
     )
@@ -70,5 +70,3 @@ function sidesOf(step: StepDefinition): { readonly name: string; readonly label:
 }
 
 const oneLine = (text: string): string => text.replace(/\s+/g, ' ')
-const lengthOf = (text: string): number => [...text].length
-const pad = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - lengthOf(text)))

@@ -35,7 +35,7 @@ export function trees({ humans = true, once = true, failures = true }: GraphOpti
   const human = fc.constant<Node>({ type: 'human' })
   const { branch } = fc.letrec<{ node: Node; branch: Tree }>((tie) => ({
     node: fc.oneof(
-      { depthSize: 'small', withCrossShrink: true },
+      { maxDepth: 6, depthSize: 'small', withCrossShrink: true },
       { arbitrary: task, weight: 6 },
       { arbitrary: humans ? human : task, weight: 1 },
       {
@@ -55,7 +55,7 @@ export function trees({ humans = true, once = true, failures = true }: GraphOpti
         weight: 3,
       },
     ),
-    branch: fc.array(tie('node'), { minLength: 1, maxLength: 4 }),
+    branch: fc.array(tie('node'), { minLength: 1, maxLength: 3 }),
   }))
   const top = fc.oneof(
     { arbitrary: branch, weight: 4 },

@@ -3,7 +3,14 @@ import type { Decision } from '../decide/decision.js'
 import type { InstanceState, StepState } from '../decide/state.js'
 import { instanceHasEnded, type StepStatus } from '../states.js'
 import { instanceMayGo, stepMayGo } from './arrows.js'
-import type { Simulation } from './simulation.js'
+
+/** What the checks look at. */
+interface Observed {
+  readonly state: InstanceState
+  readonly tasks: ReadonlySet<string>
+  readonly queue: ReadonlyMap<string, { readonly claimed: boolean }>
+  readonly deadLetters: ReadonlyMap<string, unknown>
+}
 
 /** What holds for every decision: statuses change only along the arrows of states.ts, and nothing ended changes. */
 export function checkDecision(before: InstanceState, decision: Decision, after: InstanceState): void {
@@ -19,7 +26,7 @@ export function checkDecision(before: InstanceState, decision: Decision, after: 
 const unfinished: readonly StepStatus[] = ['PENDING', 'RUNNING', 'PAUSED', 'WAITING_DECISION']
 
 /** What holds after every decision. */
-export function checkState(simulation: Simulation): void {
+export function checkState(simulation: Observed): void {
   const { state, queue, deadLetters } = simulation
   const steps = [...state.steps.values()]
   const statuses = steps.map(({ status }) => status)
@@ -42,7 +49,7 @@ export function checkState(simulation: Simulation): void {
 }
 
 /** A step has an item exactly while it is queued or in somebody's hand. */
-function checkItems({ queue, tasks, state }: Simulation, step: StepState): void {
+function checkItems({ queue, tasks, state }: Observed, step: StepState): void {
   const task = tasks.has(step.name)
   const ofStep = queue.get(`step ${step.name}`)
   const ofCompensation = queue.get(`compensation ${step.name}`)
