@@ -261,6 +261,37 @@ export const errorRegistry = {
     (d) => `there is no rate limit \`${d.key}\``,
     'Correct the key, or configure it: `hf.limits.set`, or a row in the table `rate_limit`.',
   ),
+  HF_INVALID_WORKFLOW: entry<{ workflow: string; step?: string; problem: string }>(
+    400,
+    (d) => `workflow ${d.workflow}${d.step === undefined ? '' : `, step \`${d.step}\``}: ${d.problem}`,
+    'Correct the definition as the message says; nothing was registered.',
+  ),
+  HF_INVALID_WORKFLOW_FILE: entry<{ path: string; problem: string }>(
+    400,
+    (d) => `this is no workflow: ${d.path} ${d.problem}`,
+    'Correct the file at the path named; the reference of `loadWorkflow` shows the form.',
+  ),
+  HF_INVALID_CONDITION: entry<{ problem: string; position: number; marked: string }>(
+    400,
+    (d) => `malformed condition, at character ${d.position}: ${d.problem}\n${d.marked}`,
+    'Correct the expression at the caret; conditions are written as in Go templates, such as {{ gt .amount 100 }}.',
+  ),
+  HF_CONDITION_UNEVALUABLE: entry<{ step: string; problem: string; marked: string }>(
+    422,
+    (d) => `condition \`${d.step}\` cannot be answered: ${d.problem}\n${d.marked}`,
+    'Give the step an input that has what the condition asks for, or change the condition in a new version.',
+  ),
+  HF_UNKNOWN_STEP: entry<{ workflow: string; step: string; nearest?: string }>(
+    404,
+    (d) =>
+      `workflow ${d.workflow} has no step \`${d.step}\`${d.nearest === undefined ? '' : `; did you mean \`${d.nearest}\`?`}`,
+    'Use a name of the definition; nothing was changed.',
+  ),
+  HF_WORKFLOW_CHANGED: entry<{ workflow: string; version: number }>(
+    409,
+    (d) => `workflow ${d.workflow} has another graph under version ${d.version} already`,
+    'Raise the version: running instances go on with the graph they were started with.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry

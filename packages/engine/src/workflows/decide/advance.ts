@@ -1,0 +1,154 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import type { ConditionStep } from '../definition/definition.js'
+import { outputOfPath } from './blocks.js'
+import { giveUp } from './fail.js'
+import type { Block } from './plan.js'
+import { skipOtherBranches } from './skip.js'
+import { emptyStep, type Payload, type StepState } from './state.js'
+import { stepEvent, type Transition } from './transition.js'
+
+/** A step to be reached, and what with. */
+interface Arrival {
+  readonly step: string
+  readonly input: Payload
+}
+
+/**
+ * Goes forward until every path is at a step that somebody has to do. What is reached is followed to its end before the
+ * next branch is begun, so that whoever looks at a path finds no gap in it.
+ */
+export function proceed(t: Transition, arrivals: readonly Arrival[]): void {
+  const open = arrivals.toReversed()
+  for (let arrival = open.pop(); arrival !== undefined; arrival = open.pop()) {
+    open.push(...reach(t, arrival).toReversed())
+  }
+}
+
+function reach(t: Transition, { step: name, input }: Arrival): readonly Arrival[] {
+  if (leadsNowhere(t, name)) return []
+  // Something else failed on the way here: for good, or until a person has seen to it.
+  if (t.status === 'DLQ') t.create(name, 'PAUSED', input)
+  if (t.status !== 'RUNNING') return []
+  const step = t.plan.step(name)
+  switch (step.type) {
+    case 'task':
+      t.create(name, 'PENDING', input)
+      t.enqueue(name, 'step', step.delay)
+      return []
+    case 'human':
+      t.write(stepEvent('step_started', t.create(name, 'WAITING_DECISION', input)))
+      return []
+    case 'condition':
+      return reachCondition(t, step, input)
+    case 'fork':
+    case 'parallel':
+      return reachFork(t, name, input)
+    case 'save_point':
+      return complete(t, emptyStep(name, 'PENDING', input), input)
+    case 'join':
+      // It waits since its fork was reached, and is not led to: its branches arrive.
+      return []
+  }
+}
+
+/** While its fork was being begun, another branch has won already, or this one has failed. */
+function leadsNowhere(t: Transition, name: string): boolean {
+  for (let place = t.plan.placeOf(name); place !== undefined; place = t.plan.placeOf(place.fork)) {
+    const closer = t.step(t.plan.blockOf(place.fork)?.closer ?? '')
+    if (closer === undefined || !canFire(closer)) return true
+  }
+  return false
+}
+
+function reachCondition(t: Transition, { name }: ConditionStep, input: Payload): readonly Arrival[] {
+  const reached = emptyStep(name, 'PENDING', input)
+  const verdict = ask(t, name, input)
+  if (typeof verdict !== 'boolean') {
+    giveUp(t, reached, verdict)
+    return []
+  }
+  return complete(t, { ...reached, side: verdict ? 'next' : 'else' }, input)
+}
+
+function ask(t: Transition, name: string, input: Payload): boolean | Failure {
+  try {
+    const json = t.surroundings.payloads.reveal(input)
+    return t.plan.conditionOf(name)?.test({ input: json, instanceId: t.id, stepName: name }) ?? false
+  } catch (error) {
+    if (error instanceof HoldfastError) return classifyFailure(error, { unknown: 'permanent' })
+    throw error
+  }
+}
+
+function reachFork(t: Transition, name: string, input: Payload): readonly Arrival[] {
+  const block = t.plan.blockOf(name)
+  if (block === undefined) return []
+  const ownJoin = block.closer === name
+  const order = ownJoin ? null : t.nextOrder()
+  const reached = t.create(name, ownJoin ? 'RUNNING' : 'COMPLETED', input)
+  t.write(stepEvent('fork_started', t.change(reached, { order, output: ownJoin ? null : input })))
+  if (!ownJoin) t.create(block.closer, 'PENDING', input)
+  return block.branches.map((step) => ({ step, input }))
+}
+
+/** A step has ended well: what follows it is reached. */
+export function complete(t: Transition, step: StepState, output: Payload): readonly Arrival[] {
+  const { type } = t.plan.step(step.name)
+  const status = type === 'human' ? 'CONFIRMED' : 'COMPLETED'
+  const done = t.change(step, { status, output, order: t.nextOrder(), inFlight: false, failure: null })
+  if (type === 'join') t.write(stepEvent('join_completed', done))
+  else if (type === 'condition') {
+    t.write(stepEvent('condition_evaluated', done, { detail: { result: done.side === 'next' } }))
+  } else if (type !== 'human') t.write(stepEvent('step_completed', done, { attempts: done.attempts }))
+  return follow(t, done, output)
+}
+
+function follow(t: Transition, done: StepState, output: Payload): readonly Arrival[] {
+  const next = t.plan.nextOf(done)
+  if (next !== undefined) return [{ step: next, input: output }]
+  const place = t.plan.placeOf(done.name)
+  const block = place === undefined ? undefined : t.plan.blockOf(place.fork)
+  if (block === undefined) {
+    t.setInstance({ status: 'COMPLETED', output })
+    t.write({ type: 'workflow_completed', status: 'COMPLETED' })
+    return []
+  }
+  return arrive(t, block.closer)
+}
+
+/** The joins that were ready while the instance was frozen. */
+export function arriveAgain(t: Transition): void {
+  for (const { name, status } of t.steps()) {
+    const block = t.plan.blockClosedBy(name)
+    const waits = block?.fork === name ? status === 'RUNNING' : block !== undefined
+    if (waits) proceed(t, arrive(t, name))
+  }
+}
+
+/** A branch may have ended: fires the join if that is what it waited for, once. */
+function arrive(t: Transition, closer: string): readonly Arrival[] {
+  const waiting = t.step(closer)
+  const block = t.plan.blockClosedBy(closer)
+  if (waiting === undefined || block === undefined || !canFire(waiting)) return []
+  const parts = endedBranches(t, block)
+  if (parts.length === 0 || (block.strategy === 'all' && parts.length < block.branches.length)) return []
+  if (t.status === 'DLQ') {
+    if (closer !== block.fork) t.change(waiting, { status: 'PAUSED' })
+    return []
+  }
+  if (block.strategy === 'any') for (const [branch] of parts) skipOtherBranches(t, block, branch)
+  const output = t.surroundings.payloads.combine(parts)
+  return complete(t, { ...waiting, input: closer === block.fork ? waiting.input : output }, output)
+}
+
+const canFire = ({ status }: StepState): boolean => status === 'PENDING' || status === 'RUNNING' || status === 'PAUSED'
+
+function endedBranches(t: Transition, block: Block): (readonly [string, Payload])[] {
+  const ended = block.branches.flatMap((branch) => {
+    const output = outputOfPath(t, branch)
+    return output === null ? [] : [[branch, output] as const]
+  })
+  // In the DLQ two branches may have ended before the join was asked; the first of the definition wins then.
+  return block.strategy === 'any' ? ended.slice(0, 1) : ended
+}

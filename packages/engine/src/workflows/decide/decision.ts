@@ -1,0 +1,74 @@
+import type { Json } from '../../kernel/codec/type.js'
+import type { Failure } from '../../kernel/failure/classify.js'
+import type { StepType } from '../definition/definition.js'
+import type { EventType, InstanceStatus, StepStatus } from '../states.js'
+import type { By, HumanVerdict } from './occurrence.js'
+import type { CallKind, InstanceState, Payload, StepState } from './state.js'
+
+/** What changes: everything in it is applied in one transaction, or nothing. */
+export interface Decision {
+  /** Only for a claim: the handler to call, and the how-many-eth call of it this is. Without it there is nothing to call. */
+  readonly call: { readonly step: string; readonly kind: CallKind; readonly attempt: number } | null
+  readonly instance: Partial<Pick<InstanceState, 'status' | 'output' | 'failure'>>
+  /** The new records of the steps that changed, or were reached. */
+  readonly steps: readonly StepState[]
+  /** One item per step and kind: this makes it, or makes it due again. */
+  readonly enqueue: readonly QueueItem[]
+  readonly remove: readonly QueueRef[]
+  /** Steps whose running handlers get their AbortSignal, wherever they run. */
+  readonly abort: readonly string[]
+  readonly deadLetters: readonly DeadLetter[]
+  /** Steps whose dead letter is gone. */
+  readonly removedDeadLetters: readonly string[]
+  readonly humanDecisions: readonly HumanDecision[]
+  readonly events: readonly WorkflowEvent[]
+}
+
+export interface QueueRef {
+  readonly step: string
+  readonly kind: CallKind
+}
+
+export interface QueueItem extends QueueRef {
+  readonly handler: string
+  readonly delayMs: number
+  readonly priority: number
+}
+
+/** A record for people (W-09); instance, workflow and time are whoever stores it. */
+export interface DeadLetter {
+  readonly step: string
+  readonly kind: CallKind
+  readonly type: StepType
+  readonly input: Payload
+  readonly failure: Failure
+  readonly reason: string
+}
+
+export interface HumanDecision extends By {
+  readonly step: string
+  readonly decision: HumanVerdict
+}
+
+export interface WorkflowEvent extends Partial<By> {
+  readonly type: EventType
+  readonly step?: string
+  /** The status after it, of the step or, without one, of the instance. */
+  readonly status: StepStatus | InstanceStatus
+  /** Calls so far of the handler that it is about. */
+  readonly attempts?: number
+  readonly error?: { readonly code: string; readonly message: string }
+  readonly detail?: { readonly [key: string]: Json }
+}
+
+/**
+ * The state after a decision, for folding several occurrences of one instance in memory before they are written.
+ *
+ * @example
+ * const after = applyDecision(state, decide(Order, state, { type: 'completed', step: 'charge', output }))
+ */
+export function applyDecision(state: InstanceState, decision: Decision): InstanceState {
+  const steps = new Map(state.steps)
+  for (const step of decision.steps) steps.set(step.name, step)
+  return { ...state, ...decision.instance, steps }
+}

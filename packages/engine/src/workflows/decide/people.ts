@@ -1,0 +1,109 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { instanceHasEnded } from '../states.js'
+import { arriveAgain, complete, proceed } from './advance.js'
+import type { By, HumanVerdict } from './occurrence.js'
+import { continueRollback, startUndoing } from './rollback.js'
+import { skipActive } from './skip.js'
+import type { Payload, StepState } from './state.js'
+import { stepEvent, type Transition } from './transition.js'
+
+/** What people do to an instance. What does not fit its status is refused and changes nothing. */
+
+export function decideHuman(t: Transition, name: string, decision: HumanVerdict, by: By): void {
+  t.plan.step(name)
+  const step = t.step(name)
+  if (step?.status !== 'WAITING_DECISION') throw wrongStep(t, name, step, 'decided')
+  t.addHumanDecision({ step: name, decision, ...by })
+  if (decision === 'confirm') {
+    t.write(stepEvent('decision_made', { ...step, status: 'CONFIRMED' }, { ...by, detail: { decision } }))
+    proceed(t, complete(t, step, step.input))
+  } else {
+    const rejected = t.change(step, { status: 'REJECTED', order: t.nextOrder() })
+    t.write(stepEvent('decision_made', rejected, { ...by, detail: { decision } }))
+    stopEverything(t, by)
+  }
+}
+
+/** Undoes what was done, and ends `CANCELLED`. Twice is once. */
+export function cancel(t: Transition, by: By): void {
+  if (t.status === 'CANCELLING' || t.status === 'CANCELLED') return
+  if (instanceHasEnded(t.status)) throw wrongInstance(t, 'cancelled')
+  t.setInstance({ status: 'CANCELLING' })
+  t.write({ type: 'cancellation_started', status: 'CANCELLING', ...by })
+  skipActive(t, () => true)
+  continueRollback(t)
+}
+
+/** Stops without undoing anything. Twice is once. */
+export function abort(t: Transition, by: By): void {
+  if (t.status === 'ABORTED') return
+  if (instanceHasEnded(t.status)) throw wrongInstance(t, 'aborted')
+  t.write({ type: 'abort_started', status: t.status, ...by })
+  stopEverything(t, by)
+}
+
+function stopEverything(t: Transition, by: By): void {
+  t.setInstance({ status: 'ABORTED' })
+  skipActive(t, () => true)
+  for (const step of t.steps()) if (step.status === 'COMPENSATING') leaveAsItWas(t, step)
+  t.write({ type: 'workflow_aborted', status: 'ABORTED', ...by })
+}
+
+function leaveAsItWas(t: Transition, step: StepState): void {
+  if (step.inFlight) t.signalAbort(step.name)
+  else t.dequeue(step.name, 'compensation')
+  const done = t.plan.step(step.name).type === 'human' ? 'CONFIRMED' : 'COMPLETED'
+  t.change(step, { status: step.failure === null ? done : 'FAILED' })
+}
+
+/** The dead letter of a step, or of its compensation, is tried again (W-08, W-09). */
+export function requeue(t: Transition, name: string, input: Payload | undefined, by: By): void {
+  t.plan.step(name)
+  const step = t.step(name)
+  if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
+  t.removeDeadLetter(name)
+  const renewed = { ...step, input: input ?? step.input, dlq: false }
+  if (step.status === 'PAUSED') requeueStep(t, renewed, by)
+  else requeueCompensation(t, renewed, by)
+}
+
+function requeueStep(t: Transition, step: StepState, by: By): void {
+  const frozen = t.status === 'DLQ' ? t.steps().filter(({ status, dlq }) => status === 'PAUSED' && !dlq) : []
+  t.setInstance({ status: 'RUNNING', failure: null })
+  t.create(step.name, 'PAUSED', step.input)
+  const resumed = frozen.map(({ name }) => name)
+  const detail = resumed.length === 0 ? {} : { detail: { resumed } }
+  t.write(stepEvent('dlq_requeued', { ...step, status: 'PENDING' }, { ...by, ...detail }))
+  for (const name of [step.name, ...resumed]) resume(t, name)
+  arriveAgain(t)
+}
+
+/** At once, whatever delay its call had; what has no handler is decided, which may freeze the rest again. */
+function resume(t: Transition, name: string): void {
+  const step = t.step(name)
+  // One that was resumed before it may have failed again, or have won against it.
+  if (t.status !== 'RUNNING' || step?.status !== 'PAUSED') return
+  if (t.plan.step(name).type === 'task') {
+    t.change(step, { status: 'PENDING' })
+    t.enqueue(name, 'step', 0)
+  } else proceed(t, [{ step: name, input: step.input }])
+}
+
+/** That compensation only: in its turn while others are being undone, at once when the instance has ended. */
+function requeueCompensation(t: Transition, step: StepState, by: By): void {
+  const waiting = t.change(step, { compensationAttempts: 0 })
+  t.write(stepEvent('dlq_requeued', waiting, { ...by }))
+  if (instanceHasEnded(t.status)) startUndoing(t, waiting)
+  else continueRollback(t)
+}
+
+const wrongInstance = (t: Transition, operation: string) =>
+  new HoldfastError('HF_WRONG_STATUS', { what: 'workflow instance', id: t.id, status: t.status, operation })
+
+const wrongStep = (t: Transition, name: string, step: StepState | undefined, operation: string) =>
+  new HoldfastError('HF_WRONG_STATUS', {
+    what: 'step',
+    id: `\`${name}\` of workflow instance ${t.id}`,
+    status: step?.status ?? 'not reached yet',
+    operation,
+  })

@@ -1,0 +1,80 @@
+import type { Failure } from '../../kernel/failure/classify.js'
+import { compensationOf } from '../definition/definition.js'
+import { skipActive } from './skip.js'
+import { isDone, type StepState } from './state.js'
+import { stepEvent, type Transition } from './transition.js'
+
+/**
+ * The instance has failed (W-08). Steps that run may finish: they are undone too, before those that completed earlier.
+ */
+export function startRollback(t: Transition, step: StepState, failure: Failure): void {
+  t.setInstance({ status: 'ROLLING_BACK', failure: { step: step.name, failure } })
+  skipActive(t, ({ inFlight }) => !inFlight)
+  continueRollback(t)
+}
+
+/** Begins the next compensation if none is under way, or ends the instance when there is none left. */
+export function continueRollback(t: Transition): void {
+  if (t.status !== 'ROLLING_BACK' && t.status !== 'CANCELLING') return
+  const inScope = scopeOf(t)
+  for (;;) {
+    const steps = t.steps().filter(({ name }) => inScope(name))
+    if (steps.some(({ status }) => status === 'COMPENSATING')) return
+    const next = nextToUndo(t, steps)
+    if (next === undefined) end(t)
+    if (next === undefined || next === 'wait' || startUndoing(t, next)) return
+  }
+}
+
+/**
+ * Everything, or only what lies after the last save point that was reached. By the graph, not by time: of a fork before the
+ * save point, a branch that lost may end after it.
+ */
+function scopeOf(t: Transition): (name: string) => boolean {
+  let last: StepState | undefined
+  for (const step of t.steps()) {
+    if (t.plan.step(step.name).type !== 'save_point' || !isDone(step)) continue
+    if (last === undefined || (step.order ?? 0) > (last.order ?? 0)) last = step
+  }
+  if (last === undefined) return () => true
+  const after = t.plan.after(last.name)
+  return (name) => after.has(name)
+}
+
+/** The step that failed first; then, when nothing runs any more, strictly the last to have ended. */
+function nextToUndo(t: Transition, steps: readonly StepState[]): StepState | 'wait' | undefined {
+  const open = steps.filter(isToBeUndone)
+  const failing = open.find(({ name }) => name === t.failure?.step)
+  if (failing !== undefined) return failing
+  if (steps.some(({ inFlight }) => inFlight)) return 'wait'
+  return open.toSorted((a, b) => (b.order ?? 0) - (a.order ?? 0))[0]
+}
+
+const isToBeUndone = (step: StepState): boolean => isDone(step) || (step.status === 'FAILED' && !step.dlq)
+
+/** Answers whether there is something to wait for. */
+export function startUndoing(t: Transition, step: StepState): boolean {
+  const compensation = compensationOf(t.plan.step(step.name))
+  if (compensation === undefined) {
+    const undone = t.change(step, { status: 'ROLLED_BACK' })
+    t.write(stepEvent('compensation_success', undone, { detail: { compensation: null } }))
+    return false
+  }
+  const undoing = t.change(step, { status: 'COMPENSATING', compensationAttempts: 0 })
+  t.enqueue(step.name, 'compensation', compensation.delay)
+  t.write(stepEvent('compensation_started', undoing, { detail: { compensation: compensation.name } }))
+  return true
+}
+
+function end(t: Transition): void {
+  const stuck = t.steps().find(({ status, dlq }) => status === 'FAILED' && dlq)
+  if (t.status === 'CANCELLING' && stuck === undefined) {
+    t.setInstance({ status: 'CANCELLED' })
+    t.write({ type: 'workflow_cancelled', status: 'CANCELLED' })
+    return
+  }
+  const failure = t.failure ?? (stuck?.failure == null ? null : { step: stuck.name, failure: stuck.failure })
+  t.setInstance({ status: 'FAILED', failure })
+  const error = failure === null ? {} : { error: { code: failure.failure.code, message: failure.failure.message } }
+  t.write({ type: 'workflow_failed', status: 'FAILED', ...error })
+}

@@ -1,0 +1,34 @@
+import type { Block } from './plan.js'
+import { isActive, type StepState } from './state.js'
+import { stepEvent, type Transition } from './transition.js'
+
+/** A branch won: what the others have under way is skipped, what they completed is left. */
+export function skipOtherBranches(t: Transition, block: Block, winner: string): void {
+  for (const branch of block.branches) {
+    if (branch !== winner) skipActive(t, ({ name }) => t.plan.isInside(name, { fork: block.fork, branch }))
+  }
+}
+
+/**
+ * Skips what has not ended. A handler that runs gets its AbortSignal; its item stays with its worker, because it may
+ * complete all the same, which is then recorded.
+ */
+export function skipActive(t: Transition, which: (step: StepState) => boolean): void {
+  for (const step of t.steps()) if (isActive(step) && which(step)) skip(t, step)
+}
+
+function skip(t: Transition, step: StepState): void {
+  if (step.inFlight) t.signalAbort(step.name)
+  else if (t.plan.step(step.name).type === 'task') t.dequeue(step.name, 'step')
+  if (step.dlq) condemn(t, step)
+  else t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED' })))
+}
+
+/** It failed for good before, and nobody will requeue it now: as in saga mode, its own compensation has a turn if there is one. */
+function condemn(t: Transition, step: StepState): void {
+  t.removeDeadLetter(step.name)
+  const failed = t.change(step, { status: 'FAILED', dlq: false })
+  t.write(
+    stepEvent('step_failed', failed, { attempts: failed.attempts, ...(step.failure && { failure: step.failure }) }),
+  )
+}

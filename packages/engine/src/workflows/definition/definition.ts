@@ -1,0 +1,142 @@
+import type { Json } from '../../kernel/codec/type.js'
+import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
+
+/**
+ * A workflow as plain data: what `build` makes, what is stored, and what a file holds (`loadWorkflow`).
+ *
+ * The steps are in the order in which they are reached; the first is where an instance starts. Each leads to its `next`,
+ * and each is led to by exactly one other step: branches are brought together by a join only, which is the `next` of their
+ * fork. The last step of a branch has no `next`.
+ *
+ * ```json
+ * {
+ *   "name": "order", "version": 1,
+ *   "steps": [
+ *     { "name": "charge", "type": "task", "handler": "ChargeCard", "next": "fulfil",
+ *       "onFailure": { "name": "refund", "handler": "RefundCard", "maxAttempts": 3 } },
+ *     { "name": "fulfil", "type": "fork", "branches": ["ship", "check"], "next": "fulfilled" },
+ *     { "name": "ship", "type": "task", "handler": "ShipOrder", "retry": { "kind": "fixed", "delay": "5s" } },
+ *     { "name": "check", "type": "condition", "expression": "{{ gt .total 100 }}", "next": "approve", "else": "invoice" },
+ *     { "name": "approve", "type": "human" },
+ *     { "name": "invoice", "type": "task", "handler": "SendInvoice" },
+ *     { "name": "fulfilled", "type": "join", "strategy": "all" }
+ *   ]
+ * }
+ * ```
+ *
+ * Options that are left out have their defaults; durations may be written as everywhere (`"5s"`).
+ */
+export interface WorkflowDefinition {
+  readonly name: string
+  readonly version: number
+  /** A step that failed for good waits for a person instead of being undone (W-09). */
+  readonly dlq: boolean
+  /** How long a worker holds a step before it must say that it is still there; the worker's own unless given. */
+  readonly lease?: number
+  readonly steps: readonly StepDefinition[]
+}
+
+/** How a handler is called. Durations are in milliseconds. */
+export interface CallSettings {
+  readonly handler: string
+  /** All calls, the first included. */
+  readonly maxAttempts: number
+  readonly retry: RetryPolicy
+  /** Before the first call. */
+  readonly delay: number
+  readonly timeout?: number
+  readonly priority: number
+  /** One call ever; if it is lost in a crash, it counts as failed. */
+  readonly nonIdempotent: boolean
+  readonly metadata?: Metadata
+}
+
+export type Metadata = { readonly [key: string]: Json }
+
+export interface CompensationDefinition extends CallSettings {
+  readonly name: string
+}
+
+interface Named {
+  readonly name: string
+  readonly next?: string
+}
+
+interface TaskStep extends Named, CallSettings {
+  readonly type: 'task'
+  readonly onFailure?: CompensationDefinition
+}
+
+interface HumanStep extends Named {
+  readonly type: 'human'
+  readonly metadata?: Metadata
+  readonly onFailure?: CompensationDefinition
+}
+
+/** Evaluated on the way: it needs no handler. What follows (`next`) is its true side; `else` ends where it ends. */
+export interface ConditionStep extends Named {
+  readonly type: 'condition'
+  readonly expression: string
+  readonly else?: string
+}
+
+/** Several branches at once; its `next` is their join. Without one it is itself where they end, all of them. */
+export interface ForkStep extends Named {
+  readonly type: 'fork'
+  readonly branches: readonly string[]
+}
+
+/** Several branches at once that need no join: it goes on when all have ended. */
+export interface ParallelStep extends Named {
+  readonly type: 'parallel'
+  readonly branches: readonly string[]
+}
+
+export type JoinStrategy = 'all' | 'any'
+
+interface JoinStep extends Named {
+  readonly type: 'join'
+  readonly strategy: JoinStrategy
+}
+
+/** Nothing before it is ever undone once it is reached. */
+interface SavePointStep extends Named {
+  readonly type: 'save_point'
+}
+
+export type StepDefinition = TaskStep | HumanStep | ConditionStep | ForkStep | ParallelStep | JoinStep | SavePointStep
+
+export type StepType = StepDefinition['type']
+
+/** The compensation of a step, where it has one. */
+export function compensationOf(step: StepDefinition): CompensationDefinition | undefined {
+  return 'onFailure' in step ? step.onFailure : undefined
+}
+
+/** The steps that a step may lead to, side paths first: the order in which people read them. */
+export function successorsOf(step: StepDefinition): readonly string[] {
+  const next = step.next === undefined ? [] : [step.next]
+  switch (step.type) {
+    case 'fork':
+    case 'parallel':
+      return [...step.branches, ...next]
+    case 'condition':
+      return step.else === undefined ? next : [step.else, ...next]
+    default:
+      return next
+  }
+}
+
+/**
+ * Every handler that a workflow needs, compensations included: what a service has to have registered to run all of it.
+ *
+ * @example
+ * handlersOf(Order)   // ['ChargeCard', 'RefundCard', 'ShipOrder']
+ */
+export function handlersOf(definition: WorkflowDefinition): readonly string[] {
+  const handlers = definition.steps.flatMap((step) => [
+    ...(step.type === 'task' ? [step.handler] : []),
+    ...[compensationOf(step)?.handler ?? []].flat(),
+  ])
+  return [...new Set(handlers)]
+}

@@ -1,0 +1,134 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { describe } from '../../kernel/validation/describe.js'
+import { checkOptions, choiceOption } from '../../kernel/validation/options.js'
+import { checkSteps } from './check.js'
+import type { CompensationDefinition, StepDefinition, StepType, WorkflowDefinition } from './definition.js'
+import { workflowNameProblem } from './names.js'
+import { callOptionNames, checkCall, checkMetadata, checkVersion, checkWorkflowOptions } from './settings.js'
+
+const stepTypes = ['task', 'human', 'condition', 'fork', 'parallel', 'join', 'save_point'] as const satisfies StepType[]
+
+/**
+ * A workflow from a file: JSON text, or what was parsed from it. Accepts what `WorkflowDefinition` describes, and
+ * everything that `build` made; refuses the rest with the path and the reason, or with the step where the graph is wrong.
+ *
+ * @example
+ * const Order = loadWorkflow(await readFile('order.json', 'utf8'))
+ */
+export function loadWorkflow(json: unknown): WorkflowDefinition {
+  const file = record('$', typeof json === 'string' ? parse(json) : json)
+  const given = checkOptions('workflow file $', file, ['name', 'version', 'dlq', 'maxAttempts', 'lease', 'steps'])
+  const { name } = given
+  const problem = workflowNameProblem(name)
+  if (typeof name !== 'string' || problem !== undefined) throw refuse('$.name', `is no name: ${problem}`)
+  const { dlq, maxAttempts, lease } = options(given)
+  const steps = list('$.steps', given.steps).map((step, index) => readStep(`$.steps[${index}]`, step, maxAttempts))
+  return {
+    name,
+    version: checkVersion('workflow file $', given.version),
+    dlq,
+    ...(lease === undefined ? {} : { lease }),
+    steps: checkSteps(name, steps),
+  }
+}
+
+function options({ dlq, maxAttempts, lease }: { dlq?: unknown; maxAttempts?: unknown; lease?: unknown }) {
+  return checkWorkflowOptions('workflow file $', { dlq, maxAttempts, lease })
+}
+
+function readStep(path: string, json: unknown, maxAttempts: number): StepDefinition {
+  const step = record(path, json)
+  const name = text(`${path}.name`, field(step, 'name'))
+  const next = optionalText(`${path}.next`, field(step, 'next'))
+  const links = next === undefined ? {} : { next }
+  const type = choiceOption(`workflow file ${path}`, 'type', field(step, 'type'), stepTypes)
+  const only = <Name extends string>(...names: Name[]) =>
+    checkOptions(`workflow file ${path}`, step, [...common, ...names])
+  switch (type) {
+    case 'task': {
+      const {
+        handler,
+        onFailure,
+        name: _n,
+        type: _t,
+        next: _x,
+        ...call
+      } = only('handler', 'onFailure', ...callOptionNames)
+      const settings = checkCall(`workflow file ${path}`, text(`${path}.handler`, handler), call, {
+        maxAttempts,
+        priority: 50,
+      })
+      return { name, type, ...settings, ...compensation(path, onFailure, settings.priority), ...links }
+    }
+    case 'human': {
+      const given = only('metadata', 'onFailure')
+      const metadata = checkMetadata(`workflow file ${path}`, given.metadata)
+      return { name, type, ...metadata, ...compensation(path, given.onFailure, 50), ...links }
+    }
+    case 'condition': {
+      const given = only('expression', 'else')
+      const otherwise = optionalText(`${path}.else`, given.else)
+      const expression = text(`${path}.expression`, given.expression)
+      return { name, type, expression, ...(otherwise === undefined ? {} : { else: otherwise }), ...links }
+    }
+    case 'fork':
+    case 'parallel': {
+      const branches = list(`${path}.branches`, only('branches').branches)
+      return { name, type, branches: branches.map((begin, at) => text(`${path}.branches[${at}]`, begin)), ...links }
+    }
+    case 'join': {
+      const strategy = choiceOption(`workflow file ${path}`, 'strategy', only('strategy').strategy, ['all', 'any'])
+      return { name, type, strategy, ...links }
+    }
+    case 'save_point':
+      only()
+      return { name, type, ...links }
+  }
+}
+
+const common = ['name', 'type', 'next'] as const
+
+function compensation(path: string, json: unknown, priority: number): { onFailure?: CompensationDefinition } {
+  if (json === undefined) return {}
+  const at = `${path}.onFailure`
+  const { name, handler, ...call } = checkOptions(`workflow file ${at}`, record(at, json), [
+    'name',
+    'handler',
+    ...callOptionNames,
+  ])
+  const settings = checkCall(`workflow file ${at}`, text(`${at}.handler`, handler), call, { maxAttempts: 3, priority })
+  return { onFailure: { name: text(`${at}.name`, name), ...settings } }
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch (cause) {
+    throw refuse('$', `is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  }
+}
+
+function record(path: string, value: unknown): object {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw refuse(path, `must be an object, not ${describe(value)}`)
+}
+
+function list(path: string, value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  throw refuse(path, `must be a list, not ${describe(value)}`)
+}
+
+function text(path: string, value: unknown): string {
+  if (typeof value === 'string') return value
+  throw refuse(path, `must be a text, not ${describe(value)}`)
+}
+
+const optionalText = (path: string, value: unknown): string | undefined =>
+  value === undefined ? undefined : text(path, value)
+
+const field = (value: object, name: string): unknown =>
+  Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
+
+function refuse(path: string, problem: string, options?: ErrorOptions): HoldfastError<'HF_INVALID_WORKFLOW_FILE'> {
+  return new HoldfastError('HF_INVALID_WORKFLOW_FILE', { path, problem }, options)
+}

@@ -1,0 +1,119 @@
+import { createCodec } from '../../kernel/codec/codec.js'
+import type { Duration } from '../../kernel/duration/duration.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import {
+  checkMaxAttempts,
+  normalizeRetryPolicy,
+  type RetryPolicy,
+  type RetryPolicyInput,
+} from '../../kernel/retry/retry-policy.js'
+import { describe } from '../../kernel/validation/describe.js'
+import { booleanOption, checkOptions, durationOption, integerOption } from '../../kernel/validation/options.js'
+import type { CallSettings, Metadata } from './definition.js'
+
+/** How the handler of a step, or of its compensation, is called (W-01). */
+export interface StepOptions {
+  /** All calls, the first included: 3, or what the workflow says. */
+  readonly maxAttempts?: number
+  /** Exponential from 1 s unless given. */
+  readonly retry?: RetryPolicyInput
+  /** Before the first call. */
+  readonly delay?: Duration
+  /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
+  readonly timeout?: Duration
+  /** From 0 to 100, 50 unless given; what waits gains (W-12). */
+  readonly priority?: number
+  /** Given to the handler as it is. */
+  readonly metadata?: Metadata
+  /** One call ever; if it is lost in a crash, its outcome is unknown and it counts as failed. */
+  readonly nonIdempotent?: boolean
+}
+
+export interface WorkflowOptions {
+  /** Steps that failed for good wait for a person instead of being undone. */
+  readonly dlq?: boolean
+  /** For steps that do not say it themselves: 3. */
+  readonly maxAttempts?: number
+  /** How long a worker may be silent about a step of this workflow before another takes it over. */
+  readonly lease?: Duration
+}
+
+export const callOptionNames = [
+  'maxAttempts',
+  'retry',
+  'delay',
+  'timeout',
+  'priority',
+  'metadata',
+  'nonIdempotent',
+] as const
+
+/** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
+const LONGEST_TIMER = '24d'
+const defaultRetry: RetryPolicy = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
+const metadataCodec = createCodec({ maxBytes: 65_536 })
+
+export interface CallDefaults {
+  readonly maxAttempts: number
+  readonly priority: number
+}
+
+/** Fills in what was left out; the result is itself valid options. */
+export function checkCall(where: string, handler: string, options: unknown, defaults: CallDefaults): CallSettings {
+  const given = checkOptions(where, options, callOptionNames)
+  const nonIdempotent = booleanOption(where, 'nonIdempotent', given.nonIdempotent, { default: false })
+  const timeout = durationOption(where, 'timeout', given.timeout, {
+    min: '1ms',
+    max: LONGEST_TIMER,
+    default: undefined,
+  })
+  return {
+    handler,
+    maxAttempts: attempts(where, given.maxAttempts, nonIdempotent, defaults.maxAttempts),
+    retry: given.retry === undefined ? defaultRetry : normalizeRetryPolicy(given.retry, where),
+    delay: durationOption(where, 'delay', given.delay, { default: 0 }),
+    priority: integerOption(where, 'priority', given.priority, { min: 0, max: 100, default: defaults.priority }),
+    nonIdempotent,
+    ...(timeout === undefined ? {} : { timeout }),
+    ...checkMetadata(where, given.metadata),
+  }
+}
+
+function attempts(where: string, value: unknown, once: boolean, fallback: number): number {
+  const given = value === undefined ? undefined : checkMaxAttempts(where, value)
+  if (!once) return given ?? fallback
+  if (given === undefined || given === 1) return 1
+  const problem = 'must be 1 or left out beside `nonIdempotent`: such a step is called once'
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'maxAttempts', problem })
+}
+
+export function checkMetadata(where: string, value: unknown): { readonly metadata?: Metadata } {
+  if (value === undefined) return {}
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const problem = `must be an object, not ${describe(value)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'metadata', problem })
+  }
+  // Through JSON once: it is part of the stored definition, so what is given to handlers is what can be stored.
+  const metadata: Metadata = JSON.parse(metadataCodec.encode(value, { at: `${where}: metadata` }).json)
+  return { metadata }
+}
+
+export interface WorkflowSettings {
+  readonly dlq: boolean
+  readonly maxAttempts: number
+  readonly lease?: number
+}
+
+export function checkWorkflowOptions(where: string, options: unknown): WorkflowSettings {
+  const given = checkOptions(where, options, ['dlq', 'maxAttempts', 'lease'])
+  const lease = durationOption(where, 'lease', given.lease, { min: '1s', max: '1d', default: undefined })
+  return {
+    dlq: booleanOption(where, 'dlq', given.dlq, { default: false }),
+    maxAttempts: given.maxAttempts === undefined ? 3 : checkMaxAttempts(where, given.maxAttempts),
+    ...(lease === undefined ? {} : { lease }),
+  }
+}
+
+export function checkVersion(where: string, version: unknown): number {
+  return integerOption(where, 'version', version, { min: 1, max: 999_999_999 })
+}
