@@ -24,25 +24,24 @@ const Booking = defineProcess('ledger', 'Booking', {
 })
 
 const database = await startEmbedded({ ephemeral: true })
-const pool = new pg.Pool({ connectionString: database.connectionString })
-await pool.query('create table booking (account text, cents int)')
+const client = new pg.Client({ connectionString: database.connectionString })
+await client.connect()
+await client.query('create table booking (account text, cents int)')
 const hf = await holdfast({ connectionString: database.connectionString })
 hf.register(Booking)
 await hf.run()
 
 const { id } = await hf.start(Booking, { account: 'A-1', cents: 500 })
 console.log(`balance ${await hf.processes.result(Booking, id)} after ${calls} calls`)
-const { rows } = await pool.query('select account, cents from booking')
+const { rows } = await client.query('select account, cents from booking')
 console.log(`rows: ${rows.map(({ account, cents }) => `${account} ${cents}`).join(', ')}`)
 
 // The other way round: a process that is started by your own transaction, or not at all.
-const client = await pool.connect()
 await client.query('begin')
 await hf.start(Booking, { account: 'A-2', cents: 100 }, { key: 'never', transaction: client })
 await client.query('rollback')
-client.release()
 console.log(`started by what was rolled back: ${(await hf.processes.list({ key: 'never' })).length}`)
 
 await hf.close()
-await pool.end()
+await client.end()
 await database.stop()

@@ -115,7 +115,7 @@ test('P-15 a running step is never interrupted; the deadline is found at the nex
   await began.passed
   await waitFor('the deadline is over', async () => {
     const [row] = await bus.sql<{ over: boolean }>(
-      'select deadline_at < holdfast.now() as over from holdfast.process where type = $1',
+      `select deadline_at + interval '1 s' < holdfast.now() as over from holdfast.process where type = $1`,
       [Slow.name],
     )
     return row?.over
@@ -142,7 +142,7 @@ test('P-15 a process that has done everything completes, though its deadline is 
   const starting = bus.hf.start(Slow, {}, { deadline: '3s' })
   await began.passed
   await waitFor('the deadline is over', async () => {
-    const text = 'select deadline_at < holdfast.now() as over from holdfast.process where type = $1'
+    const text = `select deadline_at + interval '1 s' < holdfast.now() as over from holdfast.process where type = $1`
     return (await bus.sql<{ over: boolean }>(text, [Slow.name]))[0]?.over
   })
   bank.open()

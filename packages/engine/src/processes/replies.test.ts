@@ -229,6 +229,11 @@ test('P-05 a process killed between sending its command and its record sends it 
     `select id from holdfast.process_detail where state ->> 'mode' = 'left alone'`,
   )
   const id = left?.id ?? ''
+  // Before the clock moves: a command under way then would be received twice.
+  await waitFor('the command has ended', async () => {
+    const commands = await bus.hf.commands.list({ correlationId: id })
+    return commands.length > 0 && commands.every(({ status }) => status === 'COMPLETED')
+  })
   await bus.moveClock(31_000)
   expect(await processes.until(id, 'COMPLETED')).toMatchObject({ result: 'left alone 2030' })
   const sent = (await bus.hf.commands.list({ correlationId: id })).map(({ commandId }) => commandId)

@@ -67,7 +67,9 @@ export async function runProgram(
     })
     if (outcome !== true) {
       book = outcome
-      await stop()
+      // It may have died since, with a statement of a loop that nobody waits for.
+      await Promise.race([stop(), mortal.died])
+      await bury(pool, name)
       break
     }
     deaths += 1
