@@ -3,11 +3,14 @@ import { withClient } from '../../harness/with-client.js'
 import { type Body, FIRST_OF_BEFORE, type ProcessLibrary } from './process-library.js'
 import { untilWaiting } from './until-waiting.js'
 
-const PROCESSES = 150
+/** As many as will be measured, but no more than these: enough for plans, and for Node to have compiled its code. */
+const MOST = 1_000
 const ASK_EVERY_MS = 50
 
 interface Use {
   readonly body: Body
+  /** How many will be measured. */
+  readonly items: number
   /** They wait for a response on their way. */
   readonly waits?: boolean
 }
@@ -17,14 +20,15 @@ interface Use {
  * for ever: without this, a library that prepares its statements would be measured as nobody would meet it.
  */
 export async function useBefore(library: ProcessLibrary, connectionString: string, use: Use): Promise<void> {
+  const processes = Math.min(use.items, MOST)
   await library.install(connectionString)
-  await library.fill(connectionString, PROCESSES, FIRST_OF_BEFORE)
+  await library.fill(connectionString, processes, FIRST_OF_BEFORE)
   const host = await library.open(connectionString, use.body)
   await host.run()
   if (use.waits) {
-    await untilWaiting(connectionString, library.waiting, PROCESSES)
+    await untilWaiting(connectionString, library.waiting, processes)
     await host.learnIds?.()
-    await host.respondAll(Array.from({ length: PROCESSES }, (_, place) => FIRST_OF_BEFORE + place))
+    await host.respondAll(Array.from({ length: processes }, (_, place) => FIRST_OF_BEFORE + place))
   }
   await withClient(connectionString, async (client) => {
     for (;;) {

@@ -18,7 +18,7 @@ export function historySystem(library: ProcessLibrary, share = 1): System {
     anythingLeft,
     config: share === 1 ? library.config : { ...library.config, 'part of the steps': share },
     share,
-    prepare: ({ connectionString }) => useBefore(library, connectionString, { body: fiveSteps({}) }),
+    prepare: ({ connectionString, items }) => useBefore(library, connectionString, { body: fiveSteps({}), items }),
     open: (task) => openRun(library, task),
   }
 }

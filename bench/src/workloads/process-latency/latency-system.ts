@@ -16,7 +16,7 @@ export function latencySystem(library: ProcessLibrary): System {
     role,
     anythingLeft,
     config: library.config,
-    prepare: ({ connectionString }) => useBefore(library, connectionString, { body: fiveSteps({}) }),
+    prepare: ({ connectionString, items }) => useBefore(library, connectionString, { body: fiveSteps({}), items }),
     open: (task) => openRun(library, task),
   }
 }

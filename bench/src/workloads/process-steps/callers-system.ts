@@ -13,7 +13,7 @@ export function callersSystem(library: ProcessLibrary, callers: number): System 
     role,
     anythingLeft,
     config: { ...library.config, started: `by ${callers} callers` },
-    prepare: ({ connectionString }) => useBefore(library, connectionString, { body: fiveSteps({}) }),
+    prepare: ({ connectionString, items }) => useBefore(library, connectionString, { body: fiveSteps({}), items }),
     open: (task) => openRun(library, task, callers),
   }
 }

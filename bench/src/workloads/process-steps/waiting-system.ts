@@ -14,7 +14,7 @@ export function waitingSystem(library: ProcessLibrary): System {
     anythingLeft,
     config: { ...library.config, started: 'beforehand' },
     async prepare({ connectionString, items }) {
-      await useBefore(library, connectionString, { body: fiveSteps({}) })
+      await useBefore(library, connectionString, { body: fiveSteps({}), items })
       await library.fill(connectionString, items, 0)
     },
     open: (task) => openRun(library, task),

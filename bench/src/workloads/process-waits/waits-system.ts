@@ -15,7 +15,7 @@ export function waitsSystem(library: ProcessLibrary): System {
     config,
     anythingLeft,
     async prepare({ connectionString, items }) {
-      await useBefore(library, connectionString, { body: waitBetweenSteps({}), waits: true })
+      await useBefore(library, connectionString, { body: waitBetweenSteps({}), waits: true, items })
       await library.fill(connectionString, items, 0)
     },
     open: (task) => openRun(library, task),
