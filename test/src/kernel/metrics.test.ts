@@ -18,7 +18,7 @@ test('K-16 claims, leases, flushes and what is in flight are measured, by model 
   const { db } = await tinyDatabase()
   const ids = await enqueueTiny(db, 'a', 200)
   const { metrics, seen, sum } = collect()
-  const worker = tinyWorker(db, { worker: 'w', leaseMs: 1_500, pollMs: 20, concurrency: 50, workMs: 400, metrics })
+  const worker = tinyWorker(db, { worker: 'w', leaseMs: 6_000, pollMs: 20, concurrency: 50, workMs: 800, metrics })
   worker.loop.start()
   await waitFor('all are done', async () => (await tinyBooks(db)).done === 200)
   await worker.close()
