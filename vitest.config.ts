@@ -26,8 +26,8 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 120_000,
     maxWorkers: 4,
-    // Four files at once, some of which start and kill a dozen processes, stall a small machine for a second now and then;
-    // tests with short leases feel it. A test that needed its second try is named in the output.
+    // Other tenants stall a small machine for a second now and then, and tests with short leases feel it. A test that needed
+    // its second try is named in the output, and is a bug to look into.
     retry: process.env['CI'] ? 1 : 0,
     coverage: { provider: 'v8', include: ['packages/*/src/**'], exclude: ['**/*.test.ts', '**/index.ts'] },
   },

@@ -84,7 +84,7 @@ export interface Holdfast
   readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
   readonly queues: QueueClient
-  /** WhichProcesses PGMQ is in use: the server's extension or its SQL, and which version. */
+  /** Which PGMQ is in use: the server's extension or its SQL, and which version. */
   queueInfo(): Promise<QueueInfo>
   /** A worker of one domain, which you start yourself. */
   worker(domain: string, options?: Omit<WorkerOptions, 'domains'>): DomainWorker

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { testDatabase, waitFor } from '@holdfast/testing'
-import { defineCommand, holdfast } from 'holdfast'
+import { defineCommand, defineProcess, holdfast } from 'holdfast'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
@@ -80,4 +80,27 @@ test('R-03 the SQL of the guide on rate limits changes them', async () => {
   expect(await hf.limits.list()).toMatchObject([
     { key: 'risk_api', ticketsPerSecond: 5, burst: 5, description: 'calls of the risk service' },
   ])
+})
+
+test('K-15 P-11 the SQL of the guide to the first process responds to it', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const hf = await holdfast({ connectionString })
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  onTestFinished(async () => {
+    await client.end()
+    await hf.close()
+  })
+  const Payment = defineProcess('payments', 'Payment', {
+    state: z.object({}),
+    responses: { approved: { data: z.object({ by: z.string() }) } },
+    execute: async (ctx) => (await ctx.event('approval', 'approved')).by,
+  })
+  hf.register(Payment)
+  await hf.run()
+  await hf.start(Payment, {}, { key: 'PAY-1' })
+  const snippets = await shown('first-process', 'sql')
+  expect(snippets).toHaveLength(1)
+  await client.query(snippets.join('\n'))
+  expect(await hf.processes.result(Payment, 'PAY-1')).toBe('ann')
 })

@@ -72,8 +72,9 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
   return async function run(item: InboxItem): Promise<void> {
     const definition = find(item.type)
     if (!definition) return
+    let id = isId(item.reference) ? item.reference.toLowerCase() : undefined
     try {
-      const id = isId(item.reference) ? item.reference : await findIdByKey(db, item.type, item.reference)
+      id ??= await findIdByKey(db, item.type, item.reference)
       const { json, notes } = await sealed(definition, item)
       const write = { id, type: item.type, name: item.name, responseId: item.responseId, json, notes }
       await respond.record(definition, write, definition)
@@ -86,7 +87,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
       }
       if (error.status >= 500) throw error
       logger.warn({ err: error, process: item.reference, response: item.name }, 'a response was refused')
-      await db.run(refuseStatement, [item.id, item.epoch, error.code, error.message])
+      await db.run(refuseStatement, [item.id, item.epoch, error.code, error.message, id ?? null])
     }
   }
 
@@ -145,8 +146,7 @@ const refuseStatement = {
       jsonb_build_object('response', removed.name, 'response_id', removed.response_id, 'data', removed.data,
         'code', $3::text, 'message', $4::text)
     from removed
-    left join holdfast.process_detail as process
-      on process.id::text = removed.process_ref or process.type = removed.type and process.key = removed.process_ref`,
+    left join holdfast.process on process.id = $5::uuid`,
 }
 const oldestStatement = {
   name: 'processes.oldest-inbox',
