@@ -285,6 +285,102 @@ create table holdfast.wake_bucket (
   last_wake regclass not null
 );
 
+create table holdfast.workflow (
+  id uuid not null,
+  definition_id integer not null,
+  name text not null,
+  version integer not null,
+  key text,
+  status text not null,
+  revision integer default 0 not null,
+  last_write uuid,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  input jsonb,
+  input_notes jsonb,
+  output jsonb,
+  output_notes jsonb,
+  failed_step text,
+  failure jsonb
+) with (fillfactor=60, toast_tuple_target=256);
+
+create table holdfast.workflow_dead_letter (
+  id uuid not null,
+  workflow_id uuid not null,
+  number smallint not null,
+  workflow_name text not null,
+  workflow_version integer not null,
+  step text not null,
+  step_type text not null,
+  kind text not null,
+  input jsonb,
+  input_notes jsonb,
+  failure jsonb not null,
+  fingerprint text not null,
+  reason text not null,
+  created_at timestamp with time zone not null
+);
+
+create table holdfast.workflow_decision (
+  workflow_id uuid not null,
+  step text not null,
+  decision text not null,
+  actor text not null,
+  reason text not null,
+  at timestamp with time zone not null
+);
+
+create table holdfast.workflow_definition (
+  id integer generated always as identity not null,
+  name text not null,
+  version integer not null,
+  hash text not null,
+  body jsonb not null,
+  lease_ms integer,
+  created_at timestamp with time zone not null
+);
+
+create table holdfast.workflow_handler (
+  handler text not null,
+  seen_at timestamp with time zone,
+  missed_at timestamp with time zone
+);
+
+create table holdfast.workflow_step (
+  workflow_id uuid not null,
+  number smallint not null,
+  definition_id integer not null,
+  name text not null,
+  status text not null,
+  handler text,
+  compensates boolean default false not null,
+  due_at timestamp with time zone,
+  ready boolean default false not null,
+  scheduled_at timestamp with time zone,
+  priority smallint,
+  aging real,
+  rank timestamp with time zone,
+  lease_epoch integer default 0 not null,
+  leased_by text,
+  leased_at timestamp with time zone,
+  in_flight boolean default false not null,
+  abort boolean default false not null,
+  attempts integer default 0 not null,
+  compensation_attempts integer default 0 not null,
+  ended_order integer,
+  side text,
+  dlq boolean default false not null,
+  reached_at timestamp with time zone not null,
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  input jsonb,
+  input_notes jsonb,
+  output jsonb,
+  output_notes jsonb,
+  failure jsonb
+) with (fillfactor=60, toast_tuple_target=256);
+
 create sequence holdfast.wake_0 as bigint start 1 increment 1;
 
 create sequence holdfast.wake_1 as bigint start 1 increment 1;
@@ -421,6 +517,38 @@ alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRI
 
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
+alter table holdfast.workflow add constraint workflow_end_has_a_time CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text])) = (ended_at IS NOT NULL)));
+
+alter table holdfast.workflow add constraint workflow_pkey PRIMARY KEY (id);
+
+alter table holdfast.workflow add constraint workflow_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'RUNNING'::text, 'ROLLING_BACK'::text, 'CANCELLING'::text, 'COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text, 'DLQ'::text])));
+
+alter table holdfast.workflow_dead_letter add constraint workflow_dead_letter_kind_check CHECK ((kind = ANY (ARRAY['step'::text, 'compensation'::text])));
+
+alter table holdfast.workflow_dead_letter add constraint workflow_dead_letter_pkey PRIMARY KEY (id);
+
+alter table holdfast.workflow_dead_letter add constraint workflow_dead_letter_workflow_id_number_key UNIQUE (workflow_id, number);
+
+alter table holdfast.workflow_decision add constraint workflow_decision_decision_check CHECK ((decision = ANY (ARRAY['confirm'::text, 'reject'::text])));
+
+alter table holdfast.workflow_definition add constraint workflow_definition_name_version_key UNIQUE (name, version);
+
+alter table holdfast.workflow_definition add constraint workflow_definition_pkey PRIMARY KEY (id);
+
+alter table holdfast.workflow_definition add constraint workflow_definition_version_check CHECK ((version >= 1));
+
+alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
+
+alter table holdfast.workflow_step add constraint workflow_step_is_queued_whole CHECK ((((handler IS NULL) = (due_at IS NULL)) AND ((handler IS NULL) = (rank IS NULL)) AND ((due_at IS NOT NULL) OR (NOT ready))));
+
+alter table holdfast.workflow_step add constraint workflow_step_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR ((due_at IS NOT NULL) AND (NOT ready)))));
+
+alter table holdfast.workflow_step add constraint workflow_step_pkey PRIMARY KEY (workflow_id, number);
+
+alter table holdfast.workflow_step add constraint workflow_step_side_check CHECK ((side = ANY (ARRAY['next'::text, 'else'::text])));
+
+alter table holdfast.workflow_step add constraint workflow_step_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'RUNNING'::text, 'COMPLETED'::text, 'FAILED'::text, 'PAUSED'::text, 'COMPENSATING'::text, 'ROLLED_BACK'::text, 'SKIPPED'::text, 'WAITING_DECISION'::text, 'CONFIRMED'::text, 'REJECTED'::text])));
+
 CREATE INDEX audit_by_actor ON ONLY holdfast.audit USING btree (at, actor) WHERE (actor IS NOT NULL);
 
 CREATE INDEX audit_by_subject_id ON ONLY holdfast.audit USING btree (subject_id, seq) WHERE (subject_id IS NOT NULL);
@@ -472,6 +600,119 @@ CREATE INDEX process_trouble_by_batch ON holdfast.process_trouble USING btree (b
 CREATE INDEX process_trouble_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since);
 
 CREATE INDEX process_trouble_by_type ON holdfast.process_trouble USING btree (type, since);
+
+CREATE INDEX workflow_by_end ON holdfast.workflow USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE UNIQUE INDEX workflow_by_key ON holdfast.workflow USING btree (name, key) WHERE (key IS NOT NULL);
+
+CREATE INDEX workflow_by_status ON holdfast.workflow USING btree (status, name, created_at) WHERE (status <> 'COMPLETED'::text);
+
+CREATE INDEX workflow_by_time ON holdfast.workflow USING btree (name, created_at);
+
+CREATE INDEX workflow_dead_letter_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at);
+
+CREATE INDEX workflow_dead_letter_by_time ON holdfast.workflow_dead_letter USING btree (created_at);
+
+CREATE INDEX workflow_decision_by_workflow ON holdfast.workflow_decision USING btree (workflow_id, at);
+
+CREATE INDEX workflow_step_due ON holdfast.workflow_step USING btree (handler, due_at) WHERE ((NOT ready) AND (due_at IS NOT NULL));
+
+CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler, rank, scheduled_at) WHERE ready;
+
+CREATE INDEX workflow_step_waiting ON holdfast.workflow_step USING btree (reached_at) WHERE (status = 'WAITING_DECISION'::text);
+
+CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_handler text;
+begin
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
+    in_flight, attempts, compensation_attempts, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
+    output_notes, failure
+  )
+  select
+    doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
+    coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
+    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
+    step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
+    step.input, step.input_notes, step.output, step.output_notes, step.failure
+  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, start_ms float8, steps jsonb)
+  cross join lateral jsonb_to_recordset(doc.steps) as step (
+    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
+    fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
+    output_notes jsonb, failure jsonb
+  )
+  cross join lateral (
+    select case when step.q = 1 then
+      greatest(v_now, to_timestamp(doc.start_ms / 1000)) + step.delay * interval '1 ms'
+    end
+  ) as at (due)
+  where step.epoch is null;
+
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
+  select v_now, 'workflows', event.type, doc.id, event.actor, event.reason, event.detail
+  from jsonb_to_recordset(docs) as doc (id uuid, events jsonb)
+  cross join lateral jsonb_to_recordset(doc.events) as event (type text, actor text, reason text, detail jsonb);
+
+  if docs @? '$[*].unletters' then
+    delete from holdfast.workflow_dead_letter
+    using (
+      select doc.id, number::smallint
+      from jsonb_to_recordset(docs) as doc (id uuid, unletters jsonb)
+      cross join lateral jsonb_array_elements_text(doc.unletters) as number
+    ) as gone
+    where workflow_dead_letter.workflow_id = gone.id and workflow_dead_letter.number = gone.number;
+  end if;
+  if docs @? '$[*].letters' then
+    insert into holdfast.workflow_dead_letter (
+      id, workflow_id, number, workflow_name, workflow_version, step, step_type, kind, input, input_notes, failure, fingerprint,
+      reason, created_at
+    )
+    select
+      letter.id, doc.id, letter.n, workflow.name, workflow.version, letter.step, letter.type, letter.kind, letter.input,
+      letter.input_notes, letter.failure, letter.failure ->> 'fingerprint', letter.reason, v_now
+    from jsonb_to_recordset(docs) as doc (id uuid, letters jsonb)
+    join holdfast.workflow on workflow.id = doc.id
+    cross join lateral jsonb_to_recordset(doc.letters) as letter (
+      id uuid, n smallint, step text, type text, kind text, input jsonb, input_notes jsonb, failure jsonb, reason text
+    )
+    on conflict (workflow_id, number) do update
+    set id = excluded.id, kind = excluded.kind, input = excluded.input, input_notes = excluded.input_notes,
+        failure = excluded.failure, fingerprint = excluded.fingerprint, reason = excluded.reason,
+        created_at = excluded.created_at;
+  end if;
+  if docs @? '$[*].decisions' then
+    insert into holdfast.workflow_decision (workflow_id, step, decision, actor, reason, at)
+    select doc.id, it.step, it.decision, it.actor, it.reason, v_now
+    from jsonb_to_recordset(docs) as doc (id uuid, decisions jsonb)
+    cross join lateral jsonb_to_recordset(doc.decisions) as it (step text, decision text, actor text, reason text);
+  end if;
+
+  -- Delayed ones too: they may fall due before anybody would look.
+  for v_handler in
+    select distinct step.h
+    from jsonb_to_recordset(docs) as doc (steps jsonb)
+    cross join lateral jsonb_to_recordset(doc.steps) as step (q int, h text)
+    where step.q = 1
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+  if docs @? '$[*].steps[*] ? (@.abort == true)' then
+    perform holdfast.wake('workflows:abort');
+  end if;
+end
+$function$
+;
 
 CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
  RETURNS void
@@ -1150,6 +1391,153 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.claim_workflow_steps(handlers text[], worker text, most integer, p_lease_ms integer, p_beat_ms integer, spare_leased boolean, ceiling_ms integer)
+ RETURNS TABLE(items json, next_due_ms double precision)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_handlers text[] := handlers;
+  v_paused int[];
+  v_ids uuid[];
+  v_numbers smallint[];
+  v_fresh boolean[];
+  v_leases int[];
+  v_next timestamptz;
+  v_items json;
+begin
+  if exists (select from holdfast.pause) then
+    v_handlers := array(select it from unnest(handlers) as it where not holdfast.is_paused(array['handler:' || it]));
+    v_paused := array(
+      select definition.id
+      from holdfast.workflow_definition as definition
+      join holdfast.pause on pause.subject = 'definition:' || definition.name
+    );
+  end if;
+  -- What was delayed and has fallen due, and leases that have ended.
+  with due as (
+    select it.workflow_id, it.number
+    from unnest(v_handlers) as wanted
+    cross join lateral (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where handler = wanted and not ready and due_at <= v_now and (leased_at is null or not spare_leased)
+      order by due_at
+      limit greatest(4 * most, 1000)
+      for no key update skip locked
+    ) as it
+  )
+  update holdfast.workflow_step as step
+  set ready = true, leased_by = null, leased_at = null
+  from due
+  where step.workflow_id = due.workflow_id and step.number = due.number;
+
+  select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
+  into v_ids, v_numbers, v_fresh, v_leases
+  from (
+    select found.workflow_id, found.number, found.fresh,
+      -- Never shorter than what the worker's heartbeat is made for.
+      greatest(
+        coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
+      ) as lease_ms
+    from unnest(v_handlers) as wanted
+    cross join lateral (
+      select workflow_id, number, definition_id, rank, scheduled_at,
+        not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
+      from holdfast.workflow_step
+      where handler = wanted and ready and (v_paused is null or definition_id <> all (v_paused))
+      order by rank, scheduled_at
+      limit most
+      for no key update skip locked
+    ) as found
+    order by found.rank, found.scheduled_at
+    limit most
+  ) as it;
+  if v_ids is not null then
+    with claimed as (
+      update holdfast.workflow_step as step
+      set ready = false,
+          due_at = v_now + asked.lease_ms * interval '1 ms',
+          lease_epoch = step.lease_epoch + 1,
+          leased_by = worker,
+          leased_at = v_now,
+          in_flight = step.in_flight or asked.fresh,
+          status = case when asked.fresh and not compensates then 'RUNNING' else step.status end,
+          attempts = attempts + (asked.fresh and not compensates)::int,
+          compensation_attempts = compensation_attempts + (asked.fresh and compensates)::int,
+          started_at = coalesce(started_at, v_now)
+      from unnest(v_ids, v_numbers, v_fresh, v_leases) as asked (id, number, fresh, lease_ms)
+      where step.workflow_id = asked.id and step.number = asked.number
+      returning step.*, asked.fresh
+    ),
+    started as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'workflows', 'step_started', workflow_id,
+        jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
+      from claimed
+      where fresh and not compensates
+    )
+    -- Rows as lists: names would be most of it.
+    select json_agg(json_build_array(
+      workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
+      case when compensates then compensation_attempts else attempts end, input, input_notes,
+      case when compensates then output end, case when compensates then output_notes end
+    ) order by rank, scheduled_at)
+    into v_items
+    from claimed;
+  end if;
+  if coalesce(cardinality(v_ids), 0) < most then
+    select min(it.due_at)
+    into v_next
+    from unnest(v_handlers) as wanted
+    cross join lateral (
+      select due_at
+      from holdfast.workflow_step
+      where handler = wanted and not ready and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1
+    ) as it;
+  end if;
+  return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.clean_up_workflows(statuses text[], before timestamp with time zone, most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_ids uuid[];
+begin
+  v_ids := array(
+    select id
+    from holdfast.workflow
+    where ended_at < before
+      and status = any (statuses)
+      and not exists (select from holdfast.workflow_dead_letter where workflow_id = workflow.id)
+      -- A call that nobody has heard of yet.
+      and not exists (select from holdfast.workflow_step where workflow_id = workflow.id and due_at is not null)
+    order by ended_at
+    limit most
+    for update skip locked
+  );
+  delete from holdfast.workflow_step where workflow_id = any (v_ids);
+  delete from holdfast.workflow_decision where workflow_id = any (v_ids);
+  delete from holdfast.workflow where id = any (v_ids);
+  return cardinality(v_ids);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.close_batches(most integer)
  RETURNS TABLE(taken integer, closed json, next_due_ms double precision)
  LANGUAGE plpgsql
@@ -1506,6 +1894,48 @@ begin
       from unnest(ids, epochs) as asked (id, epoch)
       left join holdfast.process on process.id = asked.id
       where process.id is null or process.lease_epoch <> asked.epoch or process.leased_at is null
+    );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], p_lease_ms integer, p_beat_ms integer)
+ RETURNS TABLE(extended json, lost json)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  return query
+  with free as (
+    select step.workflow_id, step.number
+    from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+    cross join lateral (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+      for no key update skip locked
+    ) as step
+  ),
+  moved as (
+    update holdfast.workflow_step as step
+    set due_at = holdfast.now() + greatest(
+      coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
+    ) * interval '1 ms'
+    from free
+    where step.workflow_id = free.workflow_id and step.number = free.number
+    returning step.workflow_id, step.number
+  )
+  select
+    (select coalesce(json_agg(moved.workflow_id || '/' || moved.number), '[]') from moved),
+    (
+      select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
+      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+      left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
+      where step.number is null or step.lease_epoch <> asked.epoch or step.leased_at is null
     );
 end
 $function$
@@ -2113,6 +2543,36 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.load_workflows(ids uuid[])
+ RETURNS TABLE(id uuid, definition_id integer, revision integer, last_write uuid, status text, input text, input_notes jsonb, output text, output_notes jsonb, failed_step text, failure jsonb, steps json)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  return query
+  select
+    workflow.id, workflow.definition_id, workflow.revision, workflow.last_write, workflow.status, workflow.input::text,
+    workflow.input_notes, workflow.output::text, workflow.output_notes, workflow.failed_step, workflow.failure,
+    (
+      select json_agg(json_build_array(
+        step.number, step.lease_epoch, step.status, step.input::text, step.input_notes, step.output::text, step.output_notes,
+        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
+      ) order by step.number)
+      from holdfast.workflow_step as step
+      where step.workflow_id = workflow.id
+    )
+  from unnest(ids) as asked (id)
+  join holdfast.workflow on workflow.id = asked.id;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.make_bucket(key text)
  RETURNS void
  LANGUAGE sql
@@ -2352,6 +2812,73 @@ begin
   loop
     perform holdfast.free_queued_processes(v_type, v_now);
   end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_missing_handlers()
+ RETURNS TABLE(handler text, waiting bigint, oldest_seconds double precision)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  return query
+  with recursive queued as (
+    (select step.handler as name from holdfast.workflow_step as step where step.ready order by step.handler limit 1)
+    union all
+    select (
+      select step.handler
+      from holdfast.workflow_step as step
+      where step.ready and step.handler > queued.name
+      order by step.handler
+      limit 1
+    )
+    from queued
+    where queued.name is not null
+  ),
+  missing as (
+    select queued.name
+    from queued
+    left join holdfast.workflow_handler as known on known.handler = queued.name
+    where queued.name is not null
+      and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
+      and (known.missed_at is null or known.missed_at <= v_now - interval '1 minute')
+  ),
+  told as (
+    insert into holdfast.workflow_handler as known (handler, missed_at)
+    select name, v_now from missing
+    on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
+    where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
+    returning known.handler
+  ),
+  longest as (
+    select told.handler, step.*
+    from told
+    cross join lateral (
+      select it.workflow_id, it.name, it.status, it.scheduled_at
+      from holdfast.workflow_step as it
+      where it.handler = told.handler and it.ready
+      order by it.rank, it.scheduled_at
+      limit 1
+    ) as step
+  ),
+  noted as (
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'workflows', 'step_skipped_missing_handler', longest.workflow_id,
+      jsonb_build_object('step', longest.name, 'status', longest.status, 'handler', longest.handler)
+    from longest
+  )
+  select
+    longest.handler,
+    -- Enough to see how bad it is.
+    (
+      select count(*)
+      from (select from holdfast.workflow_step as it where it.handler = longest.handler and it.ready limit 10000) as first_ones
+    ),
+    extract(epoch from v_now - longest.scheduled_at)::float8
+  from longest;
 end
 $function$
 ;
@@ -3213,6 +3740,57 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.release_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number, asked.fresh
+      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    released as (
+      update holdfast.workflow_step as step
+      set ready = true,
+          due_at = v_now,
+          leased_by = null,
+          leased_at = null,
+          in_flight = step.in_flight and not free.fresh,
+          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
+          attempts = attempts - (free.fresh and not compensates)::int,
+          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
+          started_at = case when attempts > 1 then started_at end
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+      -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.
+        and (not free.fresh or step.status in ('RUNNING', 'COMPENSATING'))
+      returning step.*, free.fresh
+    ),
+    noted as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
+      from released
+      where fresh and not compensates
+    )
+    select distinct handler from released
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.remove_idle_buckets()
  RETURNS integer
  LANGUAGE plpgsql
@@ -3696,6 +4274,36 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_handler text;
+begin
+  with due as (
+    update holdfast.workflow_step
+    set due_at = v_now, ready = true
+    where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
+    returning *
+  ),
+  noted as (
+    insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
+    select v_now, 'workflows', 'step_retry', workflow_id, p_actor, p_reason,
+      jsonb_build_object('step', name, 'status', status, 'attempts', attempts, 'now', true)
+    from due
+  )
+  select handler into v_handler from due;
+  if v_handler is null then
+    return false;
+  end if;
+  perform holdfast.wake('workflows:' || v_handler);
+  return true;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision)
  RETURNS void
  LANGUAGE plpgsql
@@ -3941,6 +4549,15 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.shown_priority(priority integer, aging real, scheduled timestamp with time zone, at timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
  RETURNS bigint
  LANGUAGE sql
@@ -4133,6 +4750,64 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.start_workflows(docs jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_docs jsonb := docs;
+  v_new uuid[];
+begin
+  with created as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, ended_at, input, input_notes, output, output_notes,
+      failed_step, failure
+    )
+    select
+      id, definition_id, name, version, key, status, v_now, v_now, case when ended then v_now end, input, input_notes,
+      output, output_notes, failed_step, failure
+    from jsonb_to_recordset(docs) as asked (
+      id uuid, definition_id int, name text, version int, key text, status text, ended boolean, input jsonb, input_notes jsonb,
+      output jsonb, output_notes jsonb, failed_step text, failure jsonb
+    )
+    on conflict do nothing
+    returning id
+  )
+  select array_agg(id) into v_new from created;
+  if v_new is not null then
+    if cardinality(v_new) < jsonb_array_length(docs) then
+      select jsonb_agg(it order by place) into v_docs
+      from jsonb_array_elements(docs) with ordinality as asked (it, place)
+      where (it ->> 'id')::uuid = any (v_new);
+    end if;
+    perform holdfast.add_workflow_rows(v_docs, v_now);
+    if cardinality(v_new) = jsonb_array_length(docs) then
+      return null;
+    end if;
+  end if;
+  return (
+    select json_agg(
+      json_build_array(coalesce(same.id, keyed.id), asked.id = any (v_new), coalesce(same.name, keyed.name),
+        coalesce(same.version, keyed.version))
+      order by place
+    )
+    from jsonb_array_elements(docs) with ordinality as it (doc, place)
+    cross join lateral jsonb_to_record(it.doc) as asked (id uuid, name text, key text)
+    left join holdfast.workflow as same on same.id = asked.id
+    left join holdfast.workflow as keyed on keyed.name = asked.name and keyed.key = asked.key
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision)
  RETURNS TABLE(deadline_ms double precision)
  LANGUAGE plpgsql
@@ -4300,6 +4975,45 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select case
+    when priority >= 100 then scheduled
+    when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
+    else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
+  end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.workflow_write_answers(docs jsonb, mine uuid[])
+ RETURNS json
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select json_agg(
+    case
+      when asked.id = any (mine) then 0
+      when workflow.id is null then 3
+      when workflow.revision <> asked.revision then 1
+      when exists (
+        select
+        from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+        left join holdfast.workflow_step on workflow_id = asked.id and number = step.n
+        where step.epoch is not null and workflow_step.lease_epoch is distinct from step.epoch
+      ) then 1
+      else 2
+    end
+    order by place
+  )
+  from jsonb_array_elements(docs) with ordinality as it (doc, place)
+  cross join lateral jsonb_to_record(it.doc) as asked (id uuid, revision int, steps jsonb)
+  left join holdfast.workflow on workflow.id = asked.id
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.write_processes(writes jsonb)
  RETURNS json
  LANGUAGE plpgsql
@@ -4380,6 +5094,138 @@ begin
     return null;
   end if;
   return holdfast.process_write_answers(writes, v_mine);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_docs jsonb := docs;
+  v_mine uuid[];
+  v_changed int;
+  v_locked int;
+begin
+  select array_agg(locked.id)
+  into v_mine
+  from jsonb_to_recordset(docs) as asked (id uuid, revision int)
+  cross join lateral (
+    select workflow.id
+    from holdfast.workflow
+    where workflow.id = asked.id and workflow.revision = asked.revision
+    for no key update skip locked
+  ) as locked;
+  if v_mine is null then
+    return holdfast.workflow_write_answers(docs, '{}');
+  end if;
+  -- A claim changes a step without a decision.
+  select count(*), count(locked.number)
+  into v_changed, v_locked
+  from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
+  cross join lateral jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+  left join lateral (
+    select number
+    from holdfast.workflow_step
+    where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+    for no key update skip locked
+  ) as locked on true
+  where step.epoch is not null;
+  if v_locked < v_changed then
+    v_mine := array(
+      select asked.id
+      from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
+      where asked.id = any (v_mine)
+        and not exists (
+          select
+          from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+          where step.epoch is not null
+            and not exists (
+              select from holdfast.workflow_step
+              where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+              for no key update skip locked
+            )
+        )
+    );
+  end if;
+  if cardinality(v_mine) < jsonb_array_length(docs) then
+    select jsonb_agg(it order by place) into v_docs
+    from jsonb_array_elements(docs) with ordinality as asked (it, place)
+    where (it ->> 'id')::uuid = any (v_mine);
+    if v_docs is null then
+      return holdfast.workflow_write_answers(docs, '{}');
+    end if;
+  end if;
+
+  update holdfast.workflow
+  set revision = workflow.revision + 1,
+      last_write = asked.token,
+      updated_at = v_now,
+      status = coalesce(asked.status, workflow.status),
+      ended_at = case when asked.ended then v_now else workflow.ended_at end,
+      output = case when asked.ho then asked.output else workflow.output end,
+      output_notes = case when asked.ho then asked.output_notes else workflow.output_notes end,
+      failed_step = case when asked.hf then asked.failed_step else workflow.failed_step end,
+      failure = case when asked.hf then asked.failure else workflow.failure end
+  from jsonb_to_recordset(v_docs) as asked (
+    id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
+    hf boolean, failed_step text, failure jsonb
+  )
+  where workflow.id = asked.id and asked.revision = asked.revision + 0;
+
+  update holdfast.workflow_step
+  set status = asked.status,
+      handler = case asked.q when 0 then workflow_step.handler when 1 then asked.h end,
+      compensates = case asked.q when 1 then asked.comp else workflow_step.compensates end,
+      due_at = case asked.q when 0 then workflow_step.due_at when 1 then v_now + asked.delay * interval '1 ms' end,
+      ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
+      scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
+      priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
+      aging = case asked.q when 0 then workflow_step.aging when 1 then asked.aging end,
+      rank = case asked.q when 0 then workflow_step.rank
+        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, asked.aging) end,
+      leased_by = case asked.q when 0 then leased_by end,
+      leased_at = case asked.q when 0 then leased_at end,
+      in_flight = asked.fl,
+      abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
+      attempts = asked.att,
+      compensation_attempts = asked.catt,
+      ended_order = asked.ord,
+      side = asked.side,
+      dlq = asked.dlq,
+      started_at = case when asked.att > 0 then coalesce(started_at, v_now) end,
+      ended_at = case when asked.over then coalesce(ended_at, v_now) end,
+      input = case when asked.hi then asked.input else workflow_step.input end,
+      input_notes = case when asked.hi then asked.input_notes else workflow_step.input_notes end,
+      output = case when asked.ho then asked.output else workflow_step.output end,
+      output_notes = case when asked.ho then asked.output_notes else workflow_step.output_notes end,
+      failure = asked.failure
+  from (
+    select doc.id, step.*
+    from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
+    cross join lateral jsonb_to_recordset(doc.steps) as step (
+      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
+      abort boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, hi boolean, input jsonb,
+      input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
+    )
+    where step.epoch is not null
+    offset 0
+  ) as asked
+  where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
+  perform holdfast.add_workflow_rows(v_docs, v_now);
+  if cardinality(v_mine) = jsonb_array_length(docs) then
+    return null;
+  end if;
+  return holdfast.workflow_write_answers(docs, v_mine);
 end
 $function$
 ;

@@ -26,7 +26,7 @@ import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
-import { booleanOption, checkOptions } from './kernel/validation/options.js'
+import { booleanOption, checkOptions, numberOption } from './kernel/validation/options.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
@@ -47,6 +47,14 @@ import {
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
+import {
+  createWorkflowClient,
+  createWorkflowEngine,
+  createWorkflows,
+  isWorkflow,
+  type WorkflowDefinition,
+  type Workflows,
+} from './workflows/index.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
   /** Bring the schema up to date when opening (default). Otherwise it is only checked. */
@@ -55,6 +63,10 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
   readonly codec?: Codec
   readonly logger?: Logger
   readonly metrics?: Metrics
+  readonly workflows?: {
+    /** Points of priority that a queued step gains per second, so that nothing starves: 0.5 unless given; false: none. */
+    readonly aging?: number | false
+  }
 }
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
@@ -69,15 +81,17 @@ export interface Holdfast
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,
   ): void
-  /** Registers a process or a manager, so that workers started here run it. */
+  /** Registers a process or a manager, so that workers started here run it; or a workflow, so that they store it. */
   register<Input, Responses extends ResponseSchemas, Result>(
-    definition: ProcessDefinition<Input, Responses, Result> | ManagerDefinition<Input>,
+    definition: ProcessDefinition<Input, Responses, Result> | ManagerDefinition<Input> | WorkflowDefinition,
   ): void
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
   readonly batches: Batches
   /** Looking at processes, awaiting results, and what operators do with them. */
   readonly processes: Processes
+  /** Declared saga graphs. */
+  readonly workflows: Workflows
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
   /** How often something may be done, across all workers and machines. */
@@ -113,6 +127,7 @@ const KNOWN_OPTIONS = [
   'migrate',
   'codec',
   'metrics',
+  'workflows',
 ] as const satisfies readonly (keyof HoldfastOptions)[]
 
 /**
@@ -127,6 +142,7 @@ const KNOWN_OPTIONS = [
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
+  agingOf(options.workflows)
   const { logger = silentLogger } = options
   const db = await openDatabase({ ...options, logger })
   try {
@@ -145,7 +161,10 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 }
 
 /** The installation over a database that is open and migrated; tests give one with fault points. */
-export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 'logger' | 'metrics'>): Holdfast {
+export function assemble(
+  db: Database,
+  options: Pick<HoldfastOptions, 'codec' | 'logger' | 'metrics' | 'workflows'>,
+): Holdfast {
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
@@ -166,6 +185,8 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     metrics,
   })
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
+  const workflowEngine = createWorkflowEngine(db, { codec, aging: agingOf(options.workflows), logger, metrics })
+  const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics })
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     const worker = createWorker(db, workerOptions, {
@@ -173,6 +194,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       queues,
       engine,
       managers,
+      workflows: workflowEngine,
       outgoing,
       codec,
       logger,
@@ -187,6 +209,10 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
     register(definition) {
+      if (isWorkflow(definition)) {
+        workflowEngine.registered.add(definition)
+        return
+      }
       const name = definition?.name
       const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
       if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
@@ -207,6 +233,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     commands: createCommands(db, codec),
     batches: createBatches(db, client, queues, codec),
     processes: createProcesses(db, engine, { logger }),
+    workflows: createWorkflows(db, workflowEngine, workflowClient),
     troubleshooting: createTroubleshooting(db, codec),
     limits,
     queues: createQueueClient(db),
@@ -229,8 +256,16 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       await processClient.close()
       await managerClient.close()
       await engine.close()
+      await workflowClient.close()
+      await workflowEngine.close()
       await Promise.all([client.close(), closeLimits()])
       await db.close()
     },
   }
+}
+
+function agingOf(options: HoldfastOptions['workflows']): number {
+  const { aging } = checkOptions('holdfast: workflows', options, ['aging'])
+  if (aging === false) return 0
+  return numberOption('holdfast: workflows', 'aging', aging, { min: 0, max: 1_000, default: 0.5 })
 }

@@ -25,10 +25,13 @@ import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { limiterChores } from './limiter/index.js'
 import { createProcessLoops, type ManagerRegistry, type ProcessEngine } from './processes/index.js'
+import { createWorkflowLoop, type WorkflowEngine, workflowChores } from './workflows/index.js'
 
 export interface WorkerOptions {
   /** The domains whose commands and processes it runs; all that are registered here unless given. */
   readonly domains?: readonly string[]
+  /** Whether it runs the steps of workflows whose handlers are registered here; yes, unless `domains` is given. */
+  readonly workflows?: boolean
   /** Shown to operators beside what this worker holds; host, process and a random part by default. */
   readonly name?: string
   /** How many items of a domain run at once, 4 by default. */
@@ -71,6 +74,7 @@ interface Parts {
   readonly queues: Domains
   readonly engine: ProcessEngine
   readonly managers: ManagerRegistry
+  readonly workflows: WorkflowEngine
   readonly outgoing: Outgoing
   readonly codec: Codec
   readonly logger: Logger
@@ -79,13 +83,14 @@ interface Parts {
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const { registry, queues, engine, managers, outgoing, codec, logger, metrics } = parts
+  const { registry, queues, engine, managers, workflows, outgoing, codec, logger, metrics } = parts
   const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
   const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains()])
-  const chores = { ...kernelChores, ...commandChores, ...limiterChores }
+  const chores = { ...kernelChores, ...commandChores, ...limiterChores, ...workflowChores({ logger, metrics }) }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
   let processes: readonly Awaited<ReturnType<typeof createProcessLoops>>[] = []
+  let workflowLoops: readonly WorkLoop[] = []
   let loops: readonly WorkLoop[] = []
   let starting: Promise<void> | undefined
   let stopped = false
@@ -107,11 +112,15 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
           createProcessLoops(domain, settings, { db, engine, managers, outgoing, listener, logger, metrics }),
         ),
     )
+    workflowLoops = settings.workflows
+      ? [await createWorkflowLoop(settings, { db, engine: workflows, listener, logger, metrics })]
+      : []
     loops = [
       kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
       kernelLoop('batches', batchSource(db), async () => undefined),
       ...commandLoops,
       ...processes.flatMap((domain) => domain.loops),
+      ...workflowLoops,
     ]
     for (const loop of loops) loop.start()
   }
@@ -162,7 +171,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       return !stopped && loops.length > 0 && loops.every((loop) => loop.isRunning)
     },
     get inFlightCount() {
-      const running = [...commandLoops, ...processes.flatMap((domain) => domain.loops)]
+      const running = [...commandLoops, ...processes.flatMap((domain) => domain.loops), ...workflowLoops]
       return running.reduce((sum, loop) => sum + loop.inFlight, 0)
     },
   }
@@ -173,6 +182,7 @@ const wakeBy = (listener: Listener | undefined, topic: string) =>
 
 const KNOWN_OPTIONS = [
   'domains',
+  'workflows',
   'name',
   'concurrency',
   'lease',
@@ -187,6 +197,7 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
   const given = checkOptions('run', options, KNOWN_OPTIONS)
   return {
     domains: checkDomains(options?.domains, known),
+    workflows: booleanOption('run', 'workflows', given.workflows, { default: options?.domains === undefined }),
     name: textOption('run', 'name', given.name, {
       max: 200,
       default: `${hostname()}:${process.pid}:${newId().slice(-6)}`,

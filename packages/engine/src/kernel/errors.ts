@@ -292,6 +292,46 @@ export const errorRegistry = {
     (d) => `workflow ${d.workflow} has another graph under version ${d.version} already`,
     'Raise the version: running instances go on with the graph they were started with.',
   ),
+  HF_UNKNOWN_WORKFLOW: entry<{ workflow: string; nearest?: string }>(
+    404,
+    (d) => `there is no workflow \`${d.workflow}\`${d.nearest === undefined ? '' : `; did you mean \`${d.nearest}\`?`}`,
+    'Register it, or start it by its definition once; `name-vN` is one version, `name` the newest.',
+  ),
+  HF_UNKNOWN_INSTANCE: entry<{ id: string }>(
+    404,
+    (d) => `there is no workflow instance ${d.id}`,
+    'Correct the id; an instance that ended long ago may have been cleaned up.',
+  ),
+  HF_UNKNOWN_DEAD_LETTER: entry<{ id: string }>(
+    404,
+    (d) => `there is no dead letter ${d.id}`,
+    'It was requeued already, its instance was cancelled, or the id is wrong; nothing was changed.',
+  ),
+  HF_INSTANCE_HELD: entry<{ id: string }>(
+    503,
+    (d) => `somebody else holds a step of workflow instance ${d.id}`,
+    'Nothing was changed; the step is tried again.',
+  ),
+  HF_INSTANCE_OF_OTHER_WORKFLOW: entry<{ id: string; workflow: string; actual: string }>(
+    409,
+    (d) => `${d.id} is an instance of ${d.actual}, not of ${d.workflow}`,
+    'Give every start an id or key of its own.',
+  ),
+  HF_START_VETOED: entry<{ workflow: string; hook: string; problem: string }>(
+    409,
+    (d) => `workflow ${d.workflow} was not started: the hook ${d.hook} refused it: ${d.problem}`,
+    'Nothing was written. Mend what the hook objects to, or remove the hook.',
+  ),
+  HF_WORKFLOW_NOT_COMPLETED: entry<{ id: string; status: string; code: string; message: string }>(
+    409,
+    (d) => `workflow instance ${d.id} ended ${d.status}: ${d.code}: ${d.message}`,
+    'Look at its steps and events: `hf.workflows.steps(id)`, `hf.workflows.events(id)`.',
+  ),
+  HF_DUPLICATE_STEP_HANDLER: entry<{ handler: string }>(
+    409,
+    (d) => `there is a handler \`${d.handler}\` already`,
+    'Register each handler of workflow steps once per program, or remove the other one first.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry

@@ -40,7 +40,7 @@ export interface CancelOptions {
   readonly compensate: boolean
 }
 
-/** WhichProcesses ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
+/** Which ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
 export type WhichProcesses = readonly string[] | { readonly fingerprint: string } | 'all'
 
 /** What became of one of many. */

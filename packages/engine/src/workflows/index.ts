@@ -1,44 +1,35 @@
-export { type Condition, type ConditionSubject, parseCondition } from './condition/condition.js'
-export { decide } from './decide/decide.js'
 export {
-  applyDecision,
-  type DeadLetter,
-  type Decision,
-  type HumanDecision,
-  type QueueItem,
-  type QueueRef,
-  type WorkflowEvent,
-} from './decide/decision.js'
-export type { By, HumanVerdict, Occurrence } from './decide/occurrence.js'
-export { type Payloads, plainPayloads } from './decide/payloads.js'
-export type { CallKind, InstanceState, Payload, StepState } from './decide/state.js'
-export type { Surroundings } from './decide/transition.js'
+  createWorkflowClient,
+  type StartedWorkflow,
+  type WorkflowReference,
+  type WorkflowStartOptions,
+} from './client.js'
+export type { StepContext, StepHandler } from './context.js'
+export type { HumanVerdict } from './decide/occurrence.js'
 export { defineWorkflow, type Workflow, type WorkflowBuilder } from './define.js'
-export { canonicalWorkflow, workflowHash } from './definition/canonical.js'
-export {
-  type CallSettings,
-  type CompensationDefinition,
-  compensationOf,
-  handlersOf,
-  type JoinStrategy,
-  type Metadata,
-  type StepDefinition,
-  type StepType,
-  type WorkflowDefinition,
+export type {
+  CallSettings,
+  CompensationDefinition,
+  JoinStrategy,
+  Metadata,
+  StepDefinition,
+  StepType,
+  WorkflowDefinition,
 } from './definition/definition.js'
+export { handlersOf, isWorkflow } from './definition/definition.js'
 export { loadWorkflow } from './definition/load.js'
-export { workflowReference } from './definition/names.js'
 export type { StepOptions, WorkflowOptions } from './definition/settings.js'
+export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
+export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
+export type { CleanUpOptions, RequeueAnswer, RequeueOptions, WorkflowOperations } from './operations.js'
+export type { DeadLetterFilter, DeadLetterGroup, WorkflowDeadLetter } from './queries/find-dead-letters.js'
+export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
+export type { WorkflowEventRecord } from './queries/find-events.js'
+export type { WorkflowRecord } from './queries/find-instances.js'
+export type { WorkflowStepRecord } from './queries/find-steps.js'
 export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
-export {
-  type EventType,
-  eventTypes,
-  type InstanceEnd,
-  type InstanceStatus,
-  instanceHasEnded,
-  instanceStatuses,
-  type StepStatus,
-  stepStatuses,
-} from './states.js'
+export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
+export { createWorkflowLoop, workflowChores } from './worker.js'
+export { createWorkflows, type WorkflowListFilter, type Workflows } from './workflows.js'

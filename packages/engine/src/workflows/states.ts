@@ -124,6 +124,8 @@ export const eventTypes = [
   'compensation_success',
   'compensation_max_retries_exceeded',
   'step_skipped_missing_handler',
+  // Claimed and given back before it was called, by a worker that stops.
+  'step_released',
   'decision_made',
   'cancellation_started',
   'abort_started',

@@ -50,7 +50,7 @@ export function createCodec(options: CodecOptions = {}): Codec {
   const maxBytes = integerOption('createCodec', 'maxBytes', options.maxBytes, { min: 1, default: 1_048_576 })
   const types = options.types ?? []
   const typesByName = byName(types)
-  return {
+  const codec: Codec = {
     encode(value, { at = '$' } = {}) {
       const walk = new EncodeWalk({ at, types, maxBytes })
       const plain = walk.replace(value)
@@ -63,6 +63,15 @@ export function createCodec(options: CodecOptions = {}): Codec {
       return notes === null ? json : applyNotes(json, notes, typesByName)
     },
   }
+  plainCodecs.add(codec)
+  return codec
+}
+
+const plainCodecs = new WeakSet<Codec>()
+
+/** Whether a codec's JSON is the value itself, readable for everybody, as with those that `createCodec` makes. */
+export function isPlainCodec(codec: Codec): boolean {
+  return plainCodecs.has(codec)
 }
 
 /**

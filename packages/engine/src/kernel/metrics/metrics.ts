@@ -19,10 +19,11 @@ type CounterName =
   | 'messages_not_ours'
   | 'replies_unknown'
   | 'replies_ignored'
+  | 'steps_given_back'
 
-type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds'
+type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds' | 'step_milliseconds'
 
-type GaugeName = 'in_flight' | 'oldest_due_seconds'
+type GaugeName = 'in_flight' | 'oldest_due_seconds' | 'steps_without_handler'
 
 export interface Metrics {
   /** Raises a counter. */

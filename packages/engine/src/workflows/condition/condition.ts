@@ -4,7 +4,7 @@ import { parseExpression } from './parse.js'
 import { isTruthy, readJson, type Value } from './value.js'
 
 /** What a condition is asked about. */
-export interface ConditionSubject {
+interface ConditionSubject {
   /** The step's input as JSON text, so that no digit of a number is lost on the way. */
   readonly input: string
   readonly instanceId: string

@@ -99,11 +99,15 @@ function start(t: Transition): void {
 const COOLDOWN_MS = 5_000
 
 /** W-04: another worker may have the handler, and this one not soon. */
-function giveBack(t: Transition, step: StepState, { kind, because }: Extract<Report, { type: 'given_back' }>): void {
+function giveBack(
+  t: Transition,
+  step: StepState,
+  { kind, because, quiet = false }: Extract<Report, { type: 'given_back' }>,
+): void {
   const missing = because === 'handler_missing'
   const delayMs = missing ? Math.round(COOLDOWN_MS * (0.8 + 0.4 * t.surroundings.random())) : 0
   if (kind === 'step') stepGivenBack(t, step, delayMs)
   else compensationGivenBack(t, step, delayMs)
-  if (missing && step.inFlight)
+  if (missing && !quiet && step.inFlight)
     t.write(stepEvent('step_skipped_missing_handler', t.step(step.name) ?? step, { detail: { kind } }))
 }

@@ -22,6 +22,8 @@ export type Occurrence =
       readonly step: string
       readonly kind: CallKind
       readonly because: 'handler_missing' | 'stopping'
+      /** Without an event: it was told not long ago that the handler is missing. */
+      readonly quiet?: boolean
     }
   | { readonly type: 'decided'; readonly step: string; readonly decision: HumanVerdict; readonly by: By }
   | { readonly type: 'cancel'; readonly by: By }

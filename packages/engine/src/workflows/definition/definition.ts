@@ -108,6 +108,12 @@ export type StepDefinition = TaskStep | HumanStep | ConditionStep | ForkStep | P
 
 export type StepType = StepDefinition['type']
 
+/** Whether something is a workflow as `build` makes it, among other definitions. */
+export function isWorkflow(definition: unknown): definition is WorkflowDefinition {
+  const is = typeof definition === 'object' && definition !== null
+  return is && 'steps' in definition && Array.isArray(definition.steps) && 'dlq' in definition
+}
+
 /** The compensation of a step, where it has one. */
 export function compensationOf(step: StepDefinition): CompensationDefinition | undefined {
   return 'onFailure' in step ? step.onFailure : undefined

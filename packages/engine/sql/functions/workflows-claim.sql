@@ -1,0 +1,222 @@
+-- revision: 1
+-- after: kernel, workflows-write
+--
+-- Claiming the steps of workflows and keeping them.
+
+-- One claim over all handlers that a worker has, in the order in which items reach priority 100 (W-12). A step that is as
+-- the queue says begins here: it is running, and the call is counted before it is made. Anything else (a call that was lost,
+-- a step that is not due to be called any more) comes with `fresh` false, and the engine decides.
+create or replace function holdfast.claim_workflow_steps(
+  handlers text[], worker text, most int, p_lease_ms int, p_beat_ms int, spare_leased boolean, ceiling_ms int
+)
+returns table (items json, next_due_ms float8)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_handlers text[] := handlers;
+  v_paused int[];
+  v_ids uuid[];
+  v_numbers smallint[];
+  v_fresh boolean[];
+  v_leases int[];
+  v_next timestamptz;
+  v_items json;
+begin
+  if exists (select from holdfast.pause) then
+    v_handlers := array(select it from unnest(handlers) as it where not holdfast.is_paused(array['handler:' || it]));
+    v_paused := array(
+      select definition.id
+      from holdfast.workflow_definition as definition
+      join holdfast.pause on pause.subject = 'definition:' || definition.name
+    );
+  end if;
+  -- What was delayed and has fallen due, and leases that have ended.
+  with due as (
+    select it.workflow_id, it.number
+    from unnest(v_handlers) as wanted
+    cross join lateral (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where handler = wanted and not ready and due_at <= v_now and (leased_at is null or not spare_leased)
+      order by due_at
+      limit greatest(4 * most, 1000)
+      for no key update skip locked
+    ) as it
+  )
+  update holdfast.workflow_step as step
+  set ready = true, leased_by = null, leased_at = null
+  from due
+  where step.workflow_id = due.workflow_id and step.number = due.number;
+
+  select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
+  into v_ids, v_numbers, v_fresh, v_leases
+  from (
+    select found.workflow_id, found.number, found.fresh,
+      -- Never shorter than what the worker's heartbeat is made for.
+      greatest(
+        coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
+      ) as lease_ms
+    from unnest(v_handlers) as wanted
+    cross join lateral (
+      select workflow_id, number, definition_id, rank, scheduled_at,
+        not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
+      from holdfast.workflow_step
+      where handler = wanted and ready and (v_paused is null or definition_id <> all (v_paused))
+      order by rank, scheduled_at
+      limit most
+      for no key update skip locked
+    ) as found
+    order by found.rank, found.scheduled_at
+    limit most
+  ) as it;
+  if v_ids is not null then
+    with claimed as (
+      update holdfast.workflow_step as step
+      set ready = false,
+          due_at = v_now + asked.lease_ms * interval '1 ms',
+          lease_epoch = step.lease_epoch + 1,
+          leased_by = worker,
+          leased_at = v_now,
+          in_flight = step.in_flight or asked.fresh,
+          status = case when asked.fresh and not compensates then 'RUNNING' else step.status end,
+          attempts = attempts + (asked.fresh and not compensates)::int,
+          compensation_attempts = compensation_attempts + (asked.fresh and compensates)::int,
+          started_at = coalesce(started_at, v_now)
+      from unnest(v_ids, v_numbers, v_fresh, v_leases) as asked (id, number, fresh, lease_ms)
+      where step.workflow_id = asked.id and step.number = asked.number
+      returning step.*, asked.fresh
+    ),
+    started as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'workflows', 'step_started', workflow_id,
+        jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
+      from claimed
+      where fresh and not compensates
+    )
+    -- Rows as lists: names would be most of it.
+    select json_agg(json_build_array(
+      workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
+      case when compensates then compensation_attempts else attempts end, input, input_notes,
+      case when compensates then output end, case when compensates then output_notes end
+    ) order by rank, scheduled_at)
+    into v_items
+    from claimed;
+  end if;
+  if coalesce(cardinality(v_ids), 0) < most then
+    select min(it.due_at)
+    into v_next
+    from unnest(v_handlers) as wanted
+    cross join lateral (
+      select due_at
+      from holdfast.workflow_step
+      where handler = wanted and not ready and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1
+    ) as it;
+  end if;
+  return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$$;
+
+-- The heartbeat, skipping what somebody holds.
+create or replace function holdfast.extend_workflow_steps(
+  ids uuid[], numbers smallint[], epochs int[], p_lease_ms int, p_beat_ms int
+)
+returns table (extended json, lost json)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  return query
+  with free as (
+    select step.workflow_id, step.number
+    from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+    cross join lateral (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+      for no key update skip locked
+    ) as step
+  ),
+  moved as (
+    update holdfast.workflow_step as step
+    set due_at = holdfast.now() + greatest(
+      coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
+    ) * interval '1 ms'
+    from free
+    where step.workflow_id = free.workflow_id and step.number = free.number
+    returning step.workflow_id, step.number
+  )
+  select
+    (select coalesce(json_agg(moved.workflow_id || '/' || moved.number), '[]') from moved),
+    (
+      select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
+      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+      left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
+      where step.number is null or step.lease_epoch <> asked.epoch or step.leased_at is null
+    );
+end
+$$;
+
+-- Gives back what was claimed and never called: as if it had not been claimed, but for an event.
+create or replace function holdfast.release_workflow_steps(ids uuid[], numbers smallint[], epochs int[], freshness boolean[])
+returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number, asked.fresh
+      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    released as (
+      update holdfast.workflow_step as step
+      set ready = true,
+          due_at = v_now,
+          leased_by = null,
+          leased_at = null,
+          in_flight = step.in_flight and not free.fresh,
+          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
+          attempts = attempts - (free.fresh and not compensates)::int,
+          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
+          started_at = case when attempts > 1 then started_at end
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+      -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.
+        and (not free.fresh or step.status in ('RUNNING', 'COMPENSATING'))
+      returning step.*, free.fresh
+    ),
+    noted as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
+      from released
+      where fresh and not compensates
+    )
+    select distinct handler from released
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+end
+$$;

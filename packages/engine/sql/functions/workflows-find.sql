@@ -1,0 +1,131 @@
+-- revision: 1
+-- after: kernel, workflows-write
+--
+-- What operators and housekeeping ask of workflows.
+
+-- Handlers that steps wait for and no worker has had for two minutes (W-04): told on the step that has waited longest, at
+-- most once a minute each.
+create or replace function holdfast.note_missing_handlers()
+returns table (handler text, waiting bigint, oldest_seconds float8)
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  return query
+  with recursive queued as (
+    (select step.handler as name from holdfast.workflow_step as step where step.ready order by step.handler limit 1)
+    union all
+    select (
+      select step.handler
+      from holdfast.workflow_step as step
+      where step.ready and step.handler > queued.name
+      order by step.handler
+      limit 1
+    )
+    from queued
+    where queued.name is not null
+  ),
+  missing as (
+    select queued.name
+    from queued
+    left join holdfast.workflow_handler as known on known.handler = queued.name
+    where queued.name is not null
+      and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
+      and (known.missed_at is null or known.missed_at <= v_now - interval '1 minute')
+  ),
+  told as (
+    insert into holdfast.workflow_handler as known (handler, missed_at)
+    select name, v_now from missing
+    on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
+    where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
+    returning known.handler
+  ),
+  longest as (
+    select told.handler, step.*
+    from told
+    cross join lateral (
+      select it.workflow_id, it.name, it.status, it.scheduled_at
+      from holdfast.workflow_step as it
+      where it.handler = told.handler and it.ready
+      order by it.rank, it.scheduled_at
+      limit 1
+    ) as step
+  ),
+  noted as (
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select v_now, 'workflows', 'step_skipped_missing_handler', longest.workflow_id,
+      jsonb_build_object('step', longest.name, 'status', longest.status, 'handler', longest.handler)
+    from longest
+  )
+  select
+    longest.handler,
+    -- Enough to see how bad it is.
+    (
+      select count(*)
+      from (select from holdfast.workflow_step as it where it.handler = longest.handler and it.ready limit 10000) as first_ones
+    ),
+    extract(epoch from v_now - longest.scheduled_at)::float8
+  from longest;
+end
+$$;
+
+-- Ended instances that ended before a moment, oldest first, with all that belongs to them (W-14). What still has a dead
+-- letter waits for a person. The audit trail has a retention of its own.
+create or replace function holdfast.clean_up_workflows(statuses text[], before timestamptz, most int)
+returns int
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_ids uuid[];
+begin
+  v_ids := array(
+    select id
+    from holdfast.workflow
+    where ended_at < before
+      and status = any (statuses)
+      and not exists (select from holdfast.workflow_dead_letter where workflow_id = workflow.id)
+      -- A call that nobody has heard of yet.
+      and not exists (select from holdfast.workflow_step where workflow_id = workflow.id and due_at is not null)
+    order by ended_at
+    limit most
+    for update skip locked
+  );
+  delete from holdfast.workflow_step where workflow_id = any (v_ids);
+  delete from holdfast.workflow_decision where workflow_id = any (v_ids);
+  delete from holdfast.workflow where id = any (v_ids);
+  return cardinality(v_ids);
+end
+$$;
+
+-- A step that waits for its next attempt is due at once.
+create or replace function holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text)
+returns boolean
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_handler text;
+begin
+  with due as (
+    update holdfast.workflow_step
+    set due_at = v_now, ready = true
+    where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
+    returning *
+  ),
+  noted as (
+    insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
+    select v_now, 'workflows', 'step_retry', workflow_id, p_actor, p_reason,
+      jsonb_build_object('step', name, 'status', status, 'attempts', attempts, 'now', true)
+    from due
+  )
+  select handler into v_handler from due;
+  if v_handler is null then
+    return false;
+  end if;
+  perform holdfast.wake('workflows:' || v_handler);
+  return true;
+end
+$$;

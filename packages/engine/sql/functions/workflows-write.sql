@@ -1,0 +1,373 @@
+-- revision: 1
+-- after: kernel
+--
+-- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
+-- the meantime, and stores it: one statement for many instances (K-05).
+
+-- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority.
+create or replace function holdfast.workflow_rank(scheduled timestamptz, priority int, aging float4)
+returns timestamptz
+language sql
+immutable
+parallel safe
+as $$
+  select case
+    when priority >= 100 then scheduled
+    when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
+    else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
+  end
+$$;
+
+-- The priority that people see.
+create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
+returns int
+language sql
+immutable
+parallel safe
+as $$
+  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
+$$;
+
+-- Each document names an instance, the revision on which it was decided, and of every step that it changes the epoch of its
+-- last claim. Answers, in order: 0 done, 1 decided on something that has changed, 2 held by somebody else, 3 unknown; null
+-- where all are done. The documents come in the order of ids.
+create or replace function holdfast.write_workflows(docs jsonb)
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_docs jsonb := docs;
+  v_mine uuid[];
+  v_changed int;
+  v_locked int;
+begin
+  select array_agg(locked.id)
+  into v_mine
+  from jsonb_to_recordset(docs) as asked (id uuid, revision int)
+  cross join lateral (
+    select workflow.id
+    from holdfast.workflow
+    where workflow.id = asked.id and workflow.revision = asked.revision
+    for no key update skip locked
+  ) as locked;
+  if v_mine is null then
+    return holdfast.workflow_write_answers(docs, '{}');
+  end if;
+  -- A claim changes a step without a decision.
+  select count(*), count(locked.number)
+  into v_changed, v_locked
+  from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
+  cross join lateral jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+  left join lateral (
+    select number
+    from holdfast.workflow_step
+    where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+    for no key update skip locked
+  ) as locked on true
+  where step.epoch is not null;
+  if v_locked < v_changed then
+    v_mine := array(
+      select asked.id
+      from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
+      where asked.id = any (v_mine)
+        and not exists (
+          select
+          from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+          where step.epoch is not null
+            and not exists (
+              select from holdfast.workflow_step
+              where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+              for no key update skip locked
+            )
+        )
+    );
+  end if;
+  if cardinality(v_mine) < jsonb_array_length(docs) then
+    select jsonb_agg(it order by place) into v_docs
+    from jsonb_array_elements(docs) with ordinality as asked (it, place)
+    where (it ->> 'id')::uuid = any (v_mine);
+    if v_docs is null then
+      return holdfast.workflow_write_answers(docs, '{}');
+    end if;
+  end if;
+
+  update holdfast.workflow
+  set revision = workflow.revision + 1,
+      last_write = asked.token,
+      updated_at = v_now,
+      status = coalesce(asked.status, workflow.status),
+      ended_at = case when asked.ended then v_now else workflow.ended_at end,
+      output = case when asked.ho then asked.output else workflow.output end,
+      output_notes = case when asked.ho then asked.output_notes else workflow.output_notes end,
+      failed_step = case when asked.hf then asked.failed_step else workflow.failed_step end,
+      failure = case when asked.hf then asked.failure else workflow.failure end
+  from jsonb_to_recordset(v_docs) as asked (
+    id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
+    hf boolean, failed_step text, failure jsonb
+  )
+  where workflow.id = asked.id and asked.revision = asked.revision + 0;
+
+  update holdfast.workflow_step
+  set status = asked.status,
+      handler = case asked.q when 0 then workflow_step.handler when 1 then asked.h end,
+      compensates = case asked.q when 1 then asked.comp else workflow_step.compensates end,
+      due_at = case asked.q when 0 then workflow_step.due_at when 1 then v_now + asked.delay * interval '1 ms' end,
+      ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
+      scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
+      priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
+      aging = case asked.q when 0 then workflow_step.aging when 1 then asked.aging end,
+      rank = case asked.q when 0 then workflow_step.rank
+        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, asked.aging) end,
+      leased_by = case asked.q when 0 then leased_by end,
+      leased_at = case asked.q when 0 then leased_at end,
+      in_flight = asked.fl,
+      abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
+      attempts = asked.att,
+      compensation_attempts = asked.catt,
+      ended_order = asked.ord,
+      side = asked.side,
+      dlq = asked.dlq,
+      started_at = case when asked.att > 0 then coalesce(started_at, v_now) end,
+      ended_at = case when asked.over then coalesce(ended_at, v_now) end,
+      input = case when asked.hi then asked.input else workflow_step.input end,
+      input_notes = case when asked.hi then asked.input_notes else workflow_step.input_notes end,
+      output = case when asked.ho then asked.output else workflow_step.output end,
+      output_notes = case when asked.ho then asked.output_notes else workflow_step.output_notes end,
+      failure = asked.failure
+  from (
+    select doc.id, step.*
+    from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
+    cross join lateral jsonb_to_recordset(doc.steps) as step (
+      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
+      abort boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, hi boolean, input jsonb,
+      input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
+    )
+    where step.epoch is not null
+    offset 0
+  ) as asked
+  where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
+  perform holdfast.add_workflow_rows(v_docs, v_now);
+  if cardinality(v_mine) = jsonb_array_length(docs) then
+    return null;
+  end if;
+  return holdfast.workflow_write_answers(docs, v_mine);
+end
+$$;
+
+-- What a decision adds: steps that are reached, events, dead letters, people's decisions; and who has to hear of it.
+create or replace function holdfast.add_workflow_rows(docs jsonb, v_now timestamptz)
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_handler text;
+begin
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
+    in_flight, attempts, compensation_attempts, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
+    output_notes, failure
+  )
+  select
+    doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
+    coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
+    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
+    step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
+    step.input, step.input_notes, step.output, step.output_notes, step.failure
+  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, start_ms float8, steps jsonb)
+  cross join lateral jsonb_to_recordset(doc.steps) as step (
+    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
+    fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
+    output_notes jsonb, failure jsonb
+  )
+  cross join lateral (
+    select case when step.q = 1 then
+      greatest(v_now, to_timestamp(doc.start_ms / 1000)) + step.delay * interval '1 ms'
+    end
+  ) as at (due)
+  where step.epoch is null;
+
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
+  select v_now, 'workflows', event.type, doc.id, event.actor, event.reason, event.detail
+  from jsonb_to_recordset(docs) as doc (id uuid, events jsonb)
+  cross join lateral jsonb_to_recordset(doc.events) as event (type text, actor text, reason text, detail jsonb);
+
+  if docs @? '$[*].unletters' then
+    delete from holdfast.workflow_dead_letter
+    using (
+      select doc.id, number::smallint
+      from jsonb_to_recordset(docs) as doc (id uuid, unletters jsonb)
+      cross join lateral jsonb_array_elements_text(doc.unletters) as number
+    ) as gone
+    where workflow_dead_letter.workflow_id = gone.id and workflow_dead_letter.number = gone.number;
+  end if;
+  if docs @? '$[*].letters' then
+    insert into holdfast.workflow_dead_letter (
+      id, workflow_id, number, workflow_name, workflow_version, step, step_type, kind, input, input_notes, failure, fingerprint,
+      reason, created_at
+    )
+    select
+      letter.id, doc.id, letter.n, workflow.name, workflow.version, letter.step, letter.type, letter.kind, letter.input,
+      letter.input_notes, letter.failure, letter.failure ->> 'fingerprint', letter.reason, v_now
+    from jsonb_to_recordset(docs) as doc (id uuid, letters jsonb)
+    join holdfast.workflow on workflow.id = doc.id
+    cross join lateral jsonb_to_recordset(doc.letters) as letter (
+      id uuid, n smallint, step text, type text, kind text, input jsonb, input_notes jsonb, failure jsonb, reason text
+    )
+    on conflict (workflow_id, number) do update
+    set id = excluded.id, kind = excluded.kind, input = excluded.input, input_notes = excluded.input_notes,
+        failure = excluded.failure, fingerprint = excluded.fingerprint, reason = excluded.reason,
+        created_at = excluded.created_at;
+  end if;
+  if docs @? '$[*].decisions' then
+    insert into holdfast.workflow_decision (workflow_id, step, decision, actor, reason, at)
+    select doc.id, it.step, it.decision, it.actor, it.reason, v_now
+    from jsonb_to_recordset(docs) as doc (id uuid, decisions jsonb)
+    cross join lateral jsonb_to_recordset(doc.decisions) as it (step text, decision text, actor text, reason text);
+  end if;
+
+  -- Delayed ones too: they may fall due before anybody would look.
+  for v_handler in
+    select distinct step.h
+    from jsonb_to_recordset(docs) as doc (steps jsonb)
+    cross join lateral jsonb_to_recordset(doc.steps) as step (q int, h text)
+    where step.q = 1
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+  if docs @? '$[*].steps[*] ? (@.abort == true)' then
+    perform holdfast.wake('workflows:abort');
+  end if;
+end
+$$;
+
+create or replace function holdfast.workflow_write_answers(docs jsonb, mine uuid[])
+returns json
+language sql
+stable
+as $$
+  select json_agg(
+    case
+      when asked.id = any (mine) then 0
+      when workflow.id is null then 3
+      when workflow.revision <> asked.revision then 1
+      when exists (
+        select
+        from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+        left join holdfast.workflow_step on workflow_id = asked.id and number = step.n
+        where step.epoch is not null and workflow_step.lease_epoch is distinct from step.epoch
+      ) then 1
+      else 2
+    end
+    order by place
+  )
+  from jsonb_array_elements(docs) with ordinality as it (doc, place)
+  cross join lateral jsonb_to_record(it.doc) as asked (id uuid, revision int, steps jsonb)
+  left join holdfast.workflow on workflow.id = asked.id
+$$;
+
+-- New instances with what their start decided. One that is there already, by its id or by its name and key, is left as it
+-- is. Answers, in order, the id, whether it was created, the workflow and version.
+create or replace function holdfast.start_workflows(docs jsonb)
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_docs jsonb := docs;
+  v_new uuid[];
+begin
+  with created as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, ended_at, input, input_notes, output, output_notes,
+      failed_step, failure
+    )
+    select
+      id, definition_id, name, version, key, status, v_now, v_now, case when ended then v_now end, input, input_notes,
+      output, output_notes, failed_step, failure
+    from jsonb_to_recordset(docs) as asked (
+      id uuid, definition_id int, name text, version int, key text, status text, ended boolean, input jsonb, input_notes jsonb,
+      output jsonb, output_notes jsonb, failed_step text, failure jsonb
+    )
+    on conflict do nothing
+    returning id
+  )
+  select array_agg(id) into v_new from created;
+  if v_new is not null then
+    if cardinality(v_new) < jsonb_array_length(docs) then
+      select jsonb_agg(it order by place) into v_docs
+      from jsonb_array_elements(docs) with ordinality as asked (it, place)
+      where (it ->> 'id')::uuid = any (v_new);
+    end if;
+    perform holdfast.add_workflow_rows(v_docs, v_now);
+    if cardinality(v_new) = jsonb_array_length(docs) then
+      return null;
+    end if;
+  end if;
+  return (
+    select json_agg(
+      json_build_array(coalesce(same.id, keyed.id), asked.id = any (v_new), coalesce(same.name, keyed.name),
+        coalesce(same.version, keyed.version))
+      order by place
+    )
+    from jsonb_array_elements(docs) with ordinality as it (doc, place)
+    cross join lateral jsonb_to_record(it.doc) as asked (id uuid, name text, key text)
+    left join holdfast.workflow as same on same.id = asked.id
+    left join holdfast.workflow as keyed on keyed.name = asked.name and keyed.key = asked.key
+  );
+end
+$$;
+
+-- All that a decision needs to know of instances. Payloads are texts: conditions compare every digit of a number.
+create or replace function holdfast.load_workflows(ids uuid[])
+returns table (
+  id uuid, definition_id int, revision int, last_write uuid, status text, input text, input_notes jsonb, output text,
+  output_notes jsonb, failed_step text, failure jsonb, steps json
+)
+language plpgsql
+stable
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  return query
+  select
+    workflow.id, workflow.definition_id, workflow.revision, workflow.last_write, workflow.status, workflow.input::text,
+    workflow.input_notes, workflow.output::text, workflow.output_notes, workflow.failed_step, workflow.failure,
+    (
+      select json_agg(json_build_array(
+        step.number, step.lease_epoch, step.status, step.input::text, step.input_notes, step.output::text, step.output_notes,
+        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
+      ) order by step.number)
+      from holdfast.workflow_step as step
+      where step.workflow_id = workflow.id
+    )
+  from unnest(ids) as asked (id)
+  join holdfast.workflow on workflow.id = asked.id;
+end
+$$;

@@ -1,0 +1,45 @@
+import type { Queryable } from '../kernel/database/executor.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metadata } from './definition/definition.js'
+
+/** What a handler knows of the step it is called for (W-05). */
+export interface StepContext<Input = unknown> {
+  readonly instanceId: string
+  readonly workflow: string
+  readonly version: number
+  /** The step; for a compensation the step that it undoes. */
+  readonly stepName: string
+  /** The name of the compensation that this is; null where the step itself is called. */
+  readonly compensation: string | null
+  /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
+  readonly idempotencyKey: string
+  /** The number of this call, from 1. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly isLastAttempt: boolean
+  /** What the step before it answered; a join's has each branch's under its name. For a compensation: the step's own. */
+  readonly input: Input
+  /** For a compensation: what the step answered; undefined where it did not complete. */
+  readonly output: unknown
+  readonly metadata: Metadata
+  /** Fires when the instance is cancelled or aborted, another branch has won, time is up, or the lease is lost. */
+  readonly signal: AbortSignal
+  readonly logger: Logger
+  /**
+   * Runs your SQL in a transaction that also completes the step with what the function returns: both commit, or neither.
+   * The handler ends with it; what it does afterwards changes nothing.
+   *
+   * @example
+   * hf.workflows.handle('BookStock', (order, ctx) =>
+   *   ctx.transaction(async (tx) => {
+   *     await tx.query('insert into booking (id) values ($1)', [ctx.idempotencyKey])
+   *     return { booked: true }
+   *   }))
+   */
+  transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T>
+}
+
+export type StepHandler<Input = unknown, Output = unknown> = (
+  input: Input,
+  context: StepContext<Input>,
+) => Promise<Output> | Output

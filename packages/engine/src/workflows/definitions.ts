@@ -1,0 +1,124 @@
+import type { Executor } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { nearestName } from '../kernel/validation/nearest.js'
+import { canonicalWorkflow, workflowHash } from './definition/canonical.js'
+import type { WorkflowDefinition } from './definition/definition.js'
+import { loadWorkflow } from './definition/load.js'
+import { workflowReference } from './definition/names.js'
+
+export interface KnownDefinition {
+  readonly id: number
+  readonly definition: WorkflowDefinition
+}
+
+/** The stored definitions (W-03), each read or written once: a stored version never changes. */
+export interface Definitions {
+  /** Stores it unless it is there; refuses another graph under a version that is. */
+  store(definition: WorkflowDefinition): Promise<KnownDefinition>
+  byId(id: number): Promise<WorkflowDefinition>
+  /** `order-v2`, or the newest `order`. */
+  find(reference: string): Promise<KnownDefinition>
+  /** The shortest lease that a stored definition asks for. */
+  shortestLease(): Promise<number | null>
+}
+
+interface Row {
+  id: number
+  hash: string
+  body: unknown
+}
+
+export function createDefinitions(db: Executor): Definitions {
+  const stored = new WeakMap<WorkflowDefinition, Promise<KnownDefinition>>()
+  const known = new Map<number, KnownDefinition>()
+
+  async function storeNow(definition: WorkflowDefinition): Promise<KnownDefinition> {
+    const { name, version, lease = null } = definition
+    const hash = workflowHash(definition)
+    const params = [name, version, hash, canonicalWorkflow(definition), lease]
+    const [row] = await db.run<{ id: number; hash: string }>(storeStatement, params)
+    if (row?.hash !== hash) throw new HoldfastError('HF_WORKFLOW_CHANGED', { workflow: name, version })
+    return remember({ id: row.id, definition })
+  }
+
+  function remember(one: KnownDefinition): KnownDefinition {
+    const before = known.get(one.id)
+    if (before === undefined) known.set(one.id, one)
+    // One object per definition: what is derived from it is kept by its identity.
+    return before ?? one
+  }
+
+  const toKnown = ({ id, body }: Row): KnownDefinition =>
+    known.get(id) ?? remember({ id, definition: loadWorkflow(body) })
+
+  return {
+    store(definition) {
+      let storing = stored.get(definition)
+      if (storing === undefined) {
+        storing = storeNow(definition)
+        stored.set(definition, storing)
+        // A database that was away must not be remembered as a definition that cannot be stored.
+        storing.catch(() => stored.delete(definition))
+      }
+      return storing
+    },
+    async byId(id) {
+      const before = known.get(id)
+      if (before) return before.definition
+      const [row] = await db.run<Row>(byIdStatement, [id])
+      if (!row) throw new HoldfastError('HF_UNKNOWN_WORKFLOW', { workflow: `#${id}` })
+      return toKnown(row).definition
+    },
+    async find(reference) {
+      const { name, version = null } = workflowReference(reference)
+      const [row] = await db.run<Row>(findStatement, [name, version])
+      if (row) return toKnown(row)
+      const names = await db.run<{ name: string }>(namesStatement)
+      const nearest = nearestName(
+        reference,
+        names.map((it) => it.name),
+      )
+      throw new HoldfastError('HF_UNKNOWN_WORKFLOW', { workflow: reference, ...(nearest ? { nearest } : {}) })
+    },
+    async shortestLease() {
+      const [row] = await db.run<{ lease: number | null }>(leaseStatement)
+      return row?.lease ?? null
+    },
+  }
+}
+
+const storeStatement = {
+  name: 'workflows.store-definition',
+  text: `
+    with stored as (
+      insert into holdfast.workflow_definition (name, version, hash, body, lease_ms, created_at)
+      values ($1, $2, $3, $4::text::jsonb, $5, holdfast.now())
+      on conflict (name, version) do nothing
+      returning id, hash
+    )
+    select id, hash from stored
+    union all
+    select id, hash from holdfast.workflow_definition where name = $1 and version = $2
+    limit 1`,
+}
+const byIdStatement = {
+  name: 'workflows.definition-by-id',
+  text: 'select id, hash, body from holdfast.workflow_definition where id = $1',
+}
+const findStatement = {
+  name: 'workflows.find-definition',
+  text: `
+    select id, hash, body
+    from holdfast.workflow_definition
+    where name = $1 and ($2::int is null or version = $2)
+    order by version desc
+    limit 1`,
+}
+const namesStatement = {
+  name: 'workflows.definition-names',
+  text: 'select distinct name from holdfast.workflow_definition order by name limit 1000',
+}
+const leaseStatement = {
+  name: 'workflows.shortest-lease',
+  text: 'select min(lease_ms) as lease from holdfast.workflow_definition',
+}

@@ -1,0 +1,68 @@
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { type Aborts, createAborts } from './aborts.js'
+import type { Payloads } from './decide/payloads.js'
+import type { WorkflowDefinition } from './definition/definition.js'
+import { createDefinitions, type Definitions } from './definitions.js'
+import { createHappenings, type Happenings } from './happenings.js'
+import { createHooks, type Hooks } from './hooks.js'
+import { payloadsOf } from './payloads.js'
+import { createStepHandlers, type StepHandlers } from './registry.js'
+
+/** What starters, workers and operators of workflows share in one program. */
+export interface WorkflowEngine {
+  readonly codec: Codec
+  readonly payloads: Payloads
+  /** Points of priority per second that what waits gains; 0: none (W-12). */
+  readonly aging: number
+  readonly definitions: Definitions
+  readonly happenings: Happenings
+  readonly handlers: StepHandlers
+  readonly hooks: Hooks
+  readonly aborts: Aborts
+  /** Definitions that workers store before they begin. */
+  readonly registered: Set<WorkflowDefinition>
+  close(): Promise<void>
+}
+
+interface Options {
+  readonly codec: Codec
+  readonly aging: number
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** A call on another machine hears within a second that it is to stop (W-11). */
+const LOOK_EVERY = 500
+
+export function createWorkflowEngine(db: Database, { codec, aging, logger, metrics }: Options): WorkflowEngine {
+  const definitions = createDefinitions(db)
+  const payloads = payloadsOf(codec)
+  const hooks = createHooks(logger)
+  const aborts = createAborts(db, { everyMs: LOOK_EVERY, logger })
+  const happenings = createHappenings(db, {
+    definitions,
+    payloads,
+    aging,
+    happened: (it) => hooks.happened(it),
+    logger,
+    metrics,
+  })
+  return {
+    codec,
+    payloads,
+    aging,
+    definitions,
+    happenings,
+    handlers: createStepHandlers(),
+    hooks,
+    aborts,
+    registered: new Set(),
+    async close() {
+      aborts.close()
+      await happenings.close(1_000)
+    },
+  }
+}

@@ -1,0 +1,271 @@
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import type { Outcome } from '../kernel/batching/flusher.js'
+import type { Executor } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { newId } from '../kernel/ids/id.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { decide } from './decide/decide.js'
+import type { Decision } from './decide/decision.js'
+import type { Occurrence } from './decide/occurrence.js'
+import type { Payloads } from './decide/payloads.js'
+import type { InstanceState } from './decide/state.js'
+import type { WorkflowDefinition } from './definition/definition.js'
+import type { Definitions } from './definitions.js'
+import { loadInstances } from './queries/load-instances.js'
+import { type WriteAnswer, writeInstances } from './queries/write-instances.js'
+import { instanceHasEnded } from './states.js'
+import { addDecision, type Change, changeDocument, isEmpty, noChange } from './store/document.js'
+import { afterWrite, type StepClaim, type StoredInstance, withClaim, withDecision } from './store/stored-instance.js'
+
+/** Something that happened to an instance, and the claim of whoever reports it. */
+interface Happening {
+  readonly id: string
+  readonly occurrence: Occurrence
+  readonly claim?: StepClaim
+}
+
+/** What was decided and is committed. */
+export interface Happened {
+  readonly definition: WorkflowDefinition
+  readonly decision: Decision
+  readonly state: InstanceState
+}
+
+/**
+ * The one way in which instances change: what happens is decided on the state that is known, and written on the condition
+ * that it still is the state; otherwise it is decided again. Many happenings share a statement, those of one instance a
+ * document.
+ */
+export interface Happenings {
+  /** Resolves when the decision is committed. */
+  report(happening: Happening): Promise<Happened>
+  /** Decides and writes inside a transaction, on a state that it locks; the transaction must be given up if this throws. */
+  reportWithin(tx: Executor, happening: Happening): Promise<Happened>
+  /** An instance that was just started here. */
+  remember(stored: StoredInstance): void
+  close(timeout?: number): Promise<void>
+}
+
+interface Options {
+  readonly definitions: Definitions
+  readonly payloads: Payloads
+  readonly aging: number
+  /** Told of everything that is committed. */
+  readonly happened: (happened: Happened) => void
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** Each time somebody else has changed an instance first, who has gone on: more rounds than this are not waited for here. */
+const ROUNDS = 10
+
+/** On its way: the token tells its write from others when the answer is lost. */
+interface Reported extends Happening {
+  readonly key: string
+  readonly token: string
+}
+
+interface Group {
+  readonly id: string
+  readonly places: readonly number[]
+}
+
+interface Decided {
+  readonly group: Group
+  readonly token: string
+  readonly before: StoredInstance
+  readonly after: StoredInstance
+  readonly change: Change
+}
+
+export function createHappenings(db: Executor, options: Options): Happenings {
+  const { definitions, payloads, aging, logger, metrics } = options
+  const states = createStates()
+  let count = 0
+
+  const batcher: Batcher<Reported, Happened> = createBatcher<Reported, Happened>({
+    name: 'workflows.write',
+    key: ({ key }) => key,
+    flush,
+    logger,
+    metrics,
+  })
+
+  async function flush(happenings: readonly Reported[]): Promise<readonly Outcome<Happened>[]> {
+    const outcomes: Outcome<Happened>[] = happenings.map(() => 'held')
+    let groups = groupsOf(happenings)
+    for (let round = 0; groups.length > 0 && round < ROUNDS; round += 1) {
+      const known = await statesOf(groups)
+      const decided = groups.flatMap((group) => decideGroup(group, known.get(group.id), happenings, outcomes) ?? [])
+      const answers =
+        decided.length === 0
+          ? []
+          : await writeInstances(
+              db,
+              decided.map(({ before, change, token }) => changeDocument(before, change, { token, aging })),
+            )
+      groups = decided.flatMap((one, place) => settle(one, answers[place] ?? 'held', outcomes))
+    }
+    for (const outcome of outcomes) if (outcome !== 'held' && 'done' in outcome) options.happened(outcome.done)
+    return outcomes
+  }
+
+  async function statesOf(groups: readonly Group[]): Promise<Map<string, StoredInstance>> {
+    const known = new Map<string, StoredInstance>()
+    const missing: string[] = []
+    for (const { id } of groups) {
+      const state = states.get(id)
+      if (state) known.set(id, state)
+      else missing.push(id)
+    }
+    if (missing.length === 0) return known
+    const loaded = await loadInstances(db, (id) => definitions.byId(id), missing)
+    for (const [id, stored] of loaded) known.set(id, stored)
+    return known
+  }
+
+  /** Decides all that happened to one instance, one after the other; what is refused leaves the rest alone. */
+  function decideGroup(
+    group: Group,
+    stored: StoredInstance | undefined,
+    happenings: readonly Reported[],
+    outcomes: Outcome<Happened>[],
+  ): Decided | undefined {
+    const { id, places } = group
+    if (!stored) {
+      for (const place of places) outcomes[place] = { failed: new HoldfastError('HF_UNKNOWN_INSTANCE', { id }) }
+      return undefined
+    }
+    const token = happenings[places[0] ?? 0]?.token ?? newId()
+    // Committed by an earlier try of this flush, whose answer was lost.
+    if (stored.lastWrite === token) {
+      const { definition, state } = stored
+      for (const place of places) outcomes[place] = { done: { definition, decision: nothing, state } }
+      return undefined
+    }
+    const change = noChange()
+    let before = stored
+    let after = stored
+    for (const place of places) {
+      const happening = happenings[place]
+      if (happening === undefined) continue
+      try {
+        const { claim, occurrence } = happening
+        if (claim) {
+          before = withClaim(before, claim)
+          after = withClaim(after, claim)
+        }
+        const decision = decide(stored.definition, after.state, occurrence, { payloads })
+        addDecision(change, decision)
+        after = withDecision(after, decision)
+        outcomes[place] = { done: { definition: stored.definition, decision, state: after.state } }
+      } catch (error) {
+        outcomes[place] = { failed: error instanceof Error ? error : new Error(String(error)) }
+      }
+    }
+    return isEmpty(change) ? undefined : { group, token, before, after, change }
+  }
+
+  /** Answers the group again where it has to be decided again. */
+  function settle(
+    { group, token, before, after }: Decided,
+    answer: WriteAnswer,
+    outcomes: Outcome<Happened>[],
+  ): Group[] {
+    if (answer === 'done') {
+      states.set(afterWrite(before, after, token))
+      return []
+    }
+    states.forget(group.id)
+    if (answer === 'changed') return [group]
+    for (const place of group.places) {
+      outcomes[place] =
+        answer === 'held' ? 'held' : { failed: new HoldfastError('HF_UNKNOWN_INSTANCE', { id: group.id }) }
+    }
+    return []
+  }
+
+  return {
+    report(happening) {
+      count += 1
+      return batcher.write({ ...happening, token: newId(), key: `${happening.id} ${count}` })
+    },
+    async reportWithin(tx, { id, occurrence, claim }) {
+      states.forget(id)
+      await tx.run(lockStatement, [id])
+      const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
+      const stored = loaded.get(id)
+      if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
+      const before = claim ? withClaim(stored, claim) : stored
+      const decision = decide(stored.definition, before.state, occurrence, { payloads })
+      const change = noChange()
+      addDecision(change, decision)
+      const after = withDecision(before, decision)
+      if (!isEmpty(change)) {
+        const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
+        if (answer !== 'done') throw new HoldfastError('HF_INSTANCE_HELD', { id })
+      }
+      return { definition: stored.definition, decision, state: after.state }
+    },
+    remember: (stored) => states.set(stored),
+    close: (timeout) => batcher.close(timeout),
+  }
+}
+
+const nothing: Decision = {
+  call: null,
+  instance: {},
+  steps: [],
+  enqueue: [],
+  remove: [],
+  abort: [],
+  deadLetters: [],
+  removedDeadLetters: [],
+  humanDecisions: [],
+  events: [],
+}
+
+function groupsOf(happenings: readonly Happening[]): Group[] {
+  const groups = new Map<string, number[]>()
+  happenings.forEach(({ id }, place) => {
+    const places = groups.get(id)
+    if (places) places.push(place)
+    else groups.set(id, [place])
+  })
+  // In the order of ids, in which they are locked.
+  return [...groups].map(([id, places]) => ({ id, places })).toSorted((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+/** More instances than are in hand at once would be kept for nothing; payloads of large ones are read again instead. */
+const MOST_STATES = 5_000
+const LARGEST_STATE = 64 * 1024
+
+/** The states of instances that this program has last seen. They may be outdated: every write says on which it was decided. */
+function createStates() {
+  const kept = new Map<string, StoredInstance>()
+  return {
+    get: (id: string) => kept.get(id),
+    set(stored: StoredInstance): void {
+      const { id, status } = stored.state
+      kept.delete(id)
+      if (instanceHasEnded(status) || sizeOf(stored) > LARGEST_STATE) return
+      kept.set(id, stored)
+      if (kept.size <= MOST_STATES) return
+      const [oldest] = kept.keys()
+      if (oldest !== undefined) kept.delete(oldest)
+    },
+    forget: (id: string) => void kept.delete(id),
+  }
+}
+
+function sizeOf({ state }: StoredInstance): number {
+  let size = state.input.json.length
+  for (const { input, output } of state.steps.values()) size += input.json.length + (output?.json.length ?? 0)
+  return size
+}
+
+const lockStatement = {
+  name: 'workflows.lock',
+  text: 'select revision from holdfast.workflow where id = $1 for no key update',
+}

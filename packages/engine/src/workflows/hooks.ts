@@ -1,0 +1,138 @@
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import { describe } from '../kernel/validation/describe.js'
+import { checkOptions } from '../kernel/validation/options.js'
+import type { Happened } from './happenings.js'
+import type { InstanceEnd } from './states.js'
+
+export interface HookedWorkflow {
+  readonly instanceId: string
+  readonly workflow: string
+  readonly version: number
+}
+
+export interface HookedStep extends HookedWorkflow {
+  readonly step: string
+  /** Calls so far. */
+  readonly attempt: number
+}
+
+interface HookedError {
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+/**
+ * What a plugin hears of (W-15). `workflowStarting` and `stepStarting` are asked before: what they throw refuses the start
+ * of an instance, or fails that attempt of a step. The others are told after it is committed, by the program that recorded
+ * it: at most once, and not at all if that program dies in that moment. What must not be lost is a step of the workflow.
+ */
+export interface WorkflowHooks {
+  /** Shown where it refuses something; `hook 1`, `hook 2` … unless given. */
+  readonly name?: string
+  workflowStarting?(workflow: HookedWorkflow & { readonly input: unknown }): void | Promise<void>
+  workflowCompleted?(workflow: HookedWorkflow): void | Promise<void>
+  workflowFailed?(workflow: HookedWorkflow & HookedError & { readonly status: InstanceEnd }): void | Promise<void>
+  stepStarting?(step: HookedStep & { readonly input: unknown }): void | Promise<void>
+  stepCompleted?(step: HookedStep): void | Promise<void>
+  /** It failed for good. */
+  stepFailed?(step: HookedStep & HookedError): void | Promise<void>
+}
+
+const HOOKS = [
+  'name',
+  'workflowStarting',
+  'workflowCompleted',
+  'workflowFailed',
+  'stepStarting',
+  'stepCompleted',
+  'stepFailed',
+] as const satisfies readonly (keyof WorkflowHooks)[]
+
+export interface Hooks {
+  add(hooks: WorkflowHooks): () => void
+  readonly any: boolean
+  /** Asks all; throws HF_START_VETOED for the first that refuses. */
+  starting(workflow: HookedWorkflow & { readonly input: unknown }): Promise<void>
+  /** Asks all; what one throws is the attempt's failure. */
+  stepStarting(step: HookedStep & { readonly input: unknown }): Promise<void>
+  /** Tells what was committed; never throws. */
+  happened(happened: Happened): void
+}
+
+export function createHooks(logger: Logger): Hooks {
+  const plugins = new Set<{ readonly name: string; readonly hooks: WorkflowHooks }>()
+  let count = 0
+
+  function tell(name: string, call: () => void | Promise<void> | undefined): void {
+    const failed = (error: unknown) =>
+      logger.error({ err: error, hook: name }, 'a workflow hook failed; what it was told of stands')
+    try {
+      Promise.resolve(call()).catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
+  return {
+    add(hooks) {
+      check(hooks)
+      count += 1
+      const plugin = { name: hooks.name ?? `hook ${count}`, hooks }
+      plugins.add(plugin)
+      return () => void plugins.delete(plugin)
+    },
+    get any() {
+      return plugins.size > 0
+    },
+    async starting(workflow) {
+      for (const { name, hooks } of plugins) {
+        try {
+          await hooks.workflowStarting?.(workflow)
+        } catch (error) {
+          const problem = error instanceof Error ? error.message : String(error)
+          const details = { workflow: `${workflow.workflow}-v${workflow.version}`, hook: name, problem }
+          throw new HoldfastError('HF_START_VETOED', details, { cause: error })
+        }
+      }
+    },
+    async stepStarting(step) {
+      for (const { hooks } of plugins) await hooks.stepStarting?.(step)
+    },
+    happened({ definition, decision, state }) {
+      if (plugins.size === 0) return
+      const workflow = { instanceId: state.id, workflow: definition.name, version: definition.version }
+      for (const { type, step = '', status, attempts = 0, error } of decision.events) {
+        const failed = error === undefined ? {} : { error }
+        for (const { name, hooks } of plugins) {
+          tell(name, () => {
+            switch (type) {
+              case 'workflow_completed':
+                return hooks.workflowCompleted?.(workflow)
+              case 'workflow_failed':
+              case 'workflow_cancelled':
+              case 'workflow_aborted':
+                return hooks.workflowFailed?.({ ...workflow, ...failed, status: status as InstanceEnd })
+              case 'step_completed':
+                return hooks.stepCompleted?.({ ...workflow, step, attempt: attempts })
+              case 'step_failed':
+                return hooks.stepFailed?.({ ...workflow, ...failed, step, attempt: attempts })
+              default:
+                return undefined
+            }
+          })
+        }
+      }
+    },
+  }
+}
+
+function check(hooks: WorkflowHooks): void {
+  const given = checkOptions('workflows.use', hooks, HOOKS)
+  for (const name of HOOKS) {
+    const value = given[name]
+    const wanted = name === 'name' ? 'string' : 'function'
+    if (value === undefined || typeof value === wanted) continue
+    const problem = `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.use', option: name, problem })
+  }
+}

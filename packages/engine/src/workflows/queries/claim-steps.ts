@@ -1,0 +1,74 @@
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import type { ClaimAnswer, Claimed, ClaimRequest } from '../../kernel/work/source.js'
+
+/** A claimed step, or the claimed compensation of one. Its `type` is the handler, its `id` the instance and the number. */
+export interface ClaimedStep extends Claimed {
+  readonly workflowId: string
+  readonly number: number
+  readonly definitionId: number
+  readonly compensates: boolean
+  readonly fresh: boolean
+  readonly attempts: number
+  readonly input: unknown
+  readonly inputNotes: Notes | null
+  readonly output: unknown
+  readonly outputNotes: Notes | null
+}
+
+type Row = [
+  workflowId: string,
+  number: number,
+  definitionId: number,
+  handler: string,
+  compensates: boolean,
+  epoch: number,
+  fresh: boolean,
+  attempts: number,
+  input: unknown,
+  inputNotes: Notes | null,
+  output: unknown,
+  outputNotes: Notes | null,
+]
+
+export async function claimSteps(
+  executor: Executor,
+  { lanes, worker, limit, leaseMs: beatMs, spareLeased, ceilingMs }: ClaimRequest,
+  leaseMs: number,
+): Promise<ClaimAnswer<ClaimedStep>> {
+  const handlers = lanes.map(({ type }) => type)
+  const params = [handlers, worker, limit, leaseMs, beatMs, spareLeased, ceilingMs]
+  const [row] = await executor.run<{ items: Row[]; next_due_ms: number | null }>(statement, params)
+  return { items: (row?.items ?? []).map(toItem), marks: [], nextDueMs: row?.next_due_ms ?? null }
+}
+
+function toItem([
+  workflowId,
+  number,
+  definitionId,
+  type,
+  compensates,
+  epoch,
+  fresh,
+  attempts,
+  ...payloads
+]: Row): ClaimedStep {
+  const [input, inputNotes, output, outputNotes] = payloads
+  const id = stepId(workflowId, number, fresh)
+  const call = { workflowId, number, definitionId, compensates, fresh, attempts }
+  return { id, type, epoch, ...call, input, inputNotes, output, outputNotes }
+}
+
+/** One text for the loop. It tells whether the claim made it a running call, which giving it back has to undo. */
+const stepId = (workflowId: string, number: number, fresh: boolean): string =>
+  `${workflowId}/${number}${fresh ? '' : '?'}`
+
+export function parseStepId(id: string): { workflowId: string; number: number; fresh: boolean } {
+  const at = id.indexOf('/')
+  return { workflowId: id.slice(0, at), number: Number.parseInt(id.slice(at + 1), 10), fresh: !id.endsWith('?') }
+}
+
+const statement = {
+  name: 'workflows.claim',
+  text: 'select * from holdfast.claim_workflow_steps($1::text[], $2, $3, $4, $5, $6, $7)',
+}

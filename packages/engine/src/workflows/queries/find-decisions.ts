@@ -1,0 +1,64 @@
+import type { Codec } from '../../kernel/codec/codec.js'
+import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import type { HumanVerdict } from '../decide/occurrence.js'
+
+/** A human step that waits for somebody (W-10). */
+export interface WaitingDecision {
+  readonly instanceId: string
+  readonly workflow: string
+  readonly version: number
+  readonly step: string
+  /** What there is to decide on. */
+  readonly input: unknown
+  readonly since: Date
+}
+
+/** What somebody decided. */
+export interface RecordedDecision {
+  readonly step: string
+  readonly decision: HumanVerdict
+  readonly actor: string
+  readonly reason: string
+  readonly at: Date
+}
+
+interface Row extends Omit<WaitingDecision, 'input'> {
+  readonly input: unknown
+  readonly notes: Notes | null
+}
+
+/** Those that wait longest first. */
+export async function findWaitingDecisions(
+  executor: Executor,
+  codec: Codec,
+  { workflow, limit }: { readonly workflow?: string | undefined; readonly limit: number },
+): Promise<WaitingDecision[]> {
+  const rows = await executor.run<Row>(waitingStatement, [workflow ?? null, limit])
+  return rows.map(({ input, notes, ...row }) => ({ ...row, input: decodeOrRaw(codec, input, notes) }))
+}
+
+export async function findDecisions(executor: Executor, id: string): Promise<RecordedDecision[]> {
+  return executor.run<RecordedDecision & object>(decisionsStatement, [id])
+}
+
+const waitingStatement = {
+  name: 'workflows.waiting-decisions',
+  text: `
+    select workflow.id as "instanceId", workflow.name as workflow, workflow.version, step.name as step, step.input,
+      step.input_notes as notes, step.reached_at as since
+    from holdfast.workflow_step as step
+    join holdfast.workflow on workflow.id = step.workflow_id
+    where step.status = 'WAITING_DECISION' and ($1::text is null or workflow.name = $1)
+    order by step.reached_at
+    limit $2`,
+}
+const decisionsStatement = {
+  name: 'workflows.decisions',
+  text: `
+    select step, decision, actor, reason, at
+    from holdfast.workflow_decision
+    where workflow_id = $1
+    order by at`,
+}

@@ -1,0 +1,143 @@
+import type { Codec } from '../../kernel/codec/codec.js'
+import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
+import type { Notes } from '../../kernel/codec/notes.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import type { Failure } from '../../kernel/failure/classify.js'
+import type { InstanceStatus } from '../states.js'
+
+/** An instance as it stands. */
+export interface WorkflowRecord {
+  readonly id: string
+  readonly key: string | null
+  readonly workflow: string
+  readonly version: number
+  readonly status: InstanceStatus
+  readonly input: unknown
+  /** What the last step answered; null until the instance is `COMPLETED`. */
+  readonly output: unknown
+  /** Why it failed, is being rolled back, or waits in the DLQ. */
+  readonly error: {
+    readonly step: string
+    readonly kind: string
+    readonly code: string
+    readonly message: string
+  } | null
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  readonly endedAt: Date | null
+}
+
+export interface InstanceFilter {
+  readonly id?: string
+  readonly workflow?: string
+  readonly version?: number
+  readonly key?: string
+  readonly status?: InstanceStatus
+  readonly since?: Date
+  readonly until?: Date
+  readonly limit: number
+}
+
+interface Row {
+  id: string
+  key: string | null
+  name: string
+  version: number
+  status: InstanceStatus
+  input: unknown
+  input_notes: Notes | null
+  output: unknown
+  output_notes: Notes | null
+  failed_step: string | null
+  failure: Failure | null
+  created_at: Date
+  updated_at: Date
+  ended_at: Date | null
+}
+
+export async function findInstances(
+  executor: Executor,
+  codec: Codec,
+  filter: InstanceFilter,
+): Promise<WorkflowRecord[]> {
+  const { limit, ...narrowed } = filter
+  const given = Object.entries(narrowed).filter(([, value]) => value !== undefined)
+  const rows = await executor.run<Row>(listStatement(given.map(([name]) => name)), [
+    limit,
+    ...given.map(([, value]) => value),
+  ])
+  return rows.map((row) => toRecord(row, codec))
+}
+
+function toRecord(row: Row, codec: Codec): WorkflowRecord {
+  const { failed_step: step, failure } = row
+  return {
+    id: row.id,
+    key: row.key,
+    workflow: row.name,
+    version: row.version,
+    status: row.status,
+    input: decodeOrRaw(codec, row.input, row.input_notes),
+    output: decodeOrRaw(codec, row.output, row.output_notes),
+    error:
+      step === null || failure === null
+        ? null
+        : { step, kind: failure.kind, code: failure.code, message: failure.message },
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    endedAt: row.ended_at,
+  }
+}
+
+interface End {
+  status: InstanceStatus
+  output: unknown
+  outputNotes: Notes | null
+  failure: Failure | null
+}
+
+export async function findEnd(executor: Executor, id: string): Promise<End> {
+  const [row] = await executor.run<End>(endStatement, [id])
+  if (!row) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
+  return row
+}
+
+const columns = `
+  id, key, name, version, status, input, input_notes, output, output_notes, failed_step, failure, created_at, updated_at,
+  ended_at`
+
+/** A statement for each set of conditions: with one for all of them PostgreSQL could use no index. */
+function listStatement(filters: readonly string[]) {
+  const conditions = filters.map((name, place) => conditionOf(name, `$${place + 2}`))
+  return {
+    name: `workflows.list ${filters.join(' ')}`,
+    text: `
+      select ${columns}
+      from holdfast.workflow
+      ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`}
+      order by created_at desc
+      limit $1`,
+  }
+}
+
+function conditionOf(name: string, value: string): string {
+  switch (name) {
+    case 'workflow':
+      return `name = ${value}`
+    case 'since':
+      return `created_at >= ${value}`
+    case 'until':
+      return `created_at < ${value}`
+    default:
+      return `${name} = ${value}`
+  }
+}
+
+const endStatement = {
+  name: 'workflows.find-end',
+  text: `
+    select status, output, output_notes as "outputNotes", failure
+    from holdfast.workflow
+    where id = $1`,
+}

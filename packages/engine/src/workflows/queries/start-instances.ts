@@ -1,0 +1,24 @@
+import type { Executor } from '../../kernel/database/executor.js'
+
+export interface StartAnswer {
+  readonly id: string
+  /** False: it was there already. */
+  readonly created: boolean
+  /** What is there, where it was not created. */
+  readonly name?: string
+  readonly version?: number
+}
+
+/** Creates instances (see `startDocument`); answers in their order. One text parameter: it also runs inside callers' transactions. */
+export async function startInstances(
+  executor: Executor,
+  starts: readonly { readonly id: string; readonly document: string }[],
+): Promise<StartAnswer[]> {
+  const documents = `[${starts.map(({ document }) => document).join(',')}]`
+  const [row] = await executor.run<{ answers: [string, boolean, string, number][] | null }>(statement, [documents])
+  const answers = row?.answers
+  if (!answers) return starts.map(({ id }) => ({ id, created: true }))
+  return answers.map(([id, created, name, version]) => ({ id, created, name, version }))
+}
+
+const statement = { name: 'workflows.start', text: 'select holdfast.start_workflows($1::text::jsonb) as answers' }

@@ -1,0 +1,52 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { HoldfastError } from '../kernel/errors.js'
+import { describe } from '../kernel/validation/describe.js'
+import { checkSchema } from '../kernel/validation/schema.js'
+import type { StepHandler } from './context.js'
+import { nameProblem } from './definition/names.js'
+
+export interface RegisteredStepHandler {
+  readonly handle: StepHandler
+  readonly inputSchema: StandardSchemaV1 | undefined
+}
+
+/** The handlers that this program has, by name (W-04). Read before every claim, so they may come and go. */
+export interface StepHandlers {
+  add(name: string, handle: StepHandler, inputSchema?: StandardSchemaV1): void
+  /** Answers whether it was there. What it is running goes on. */
+  remove(name: string): boolean
+  find(name: string): RegisteredStepHandler | undefined
+  names(): readonly string[]
+}
+
+export function createStepHandlers(): StepHandlers {
+  const handlers = new Map<string, RegisteredStepHandler>()
+  let names: readonly string[] = []
+  const changed = () => {
+    names = [...handlers.keys()].toSorted()
+  }
+  return {
+    add(name, handle, inputSchema) {
+      const problem = nameProblem(name)
+      if (problem !== undefined) throw invalid('workflows.handle', 'name', `is no name: ${problem}`)
+      const where = `workflows.handle ${name}`
+      if (typeof handle !== 'function') {
+        throw invalid(where, 'handler', `must be a function, not ${describe(handle)}`)
+      }
+      if (inputSchema !== undefined) checkSchema(where, 'input', inputSchema)
+      if (handlers.has(name)) throw new HoldfastError('HF_DUPLICATE_STEP_HANDLER', { handler: name })
+      handlers.set(name, { handle, inputSchema })
+      changed()
+    },
+    remove(name) {
+      const there = handlers.delete(name)
+      changed()
+      return there
+    },
+    find: (name) => handlers.get(name),
+    names: () => names,
+  }
+}
+
+const invalid = (where: string, option: string, problem: string) =>
+  new HoldfastError('HF_INVALID_OPTION', { where, option, problem })

@@ -1,0 +1,65 @@
+import type { Executor } from '../kernel/database/executor.js'
+import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
+import { type ClaimedStep, claimSteps, parseStepId } from './queries/claim-steps.js'
+
+/**
+ * The steps of workflows as a source of work. A lane is a handler, and one claim goes through all of them in the order of
+ * priorities (W-12). `leaseMs` is how long a step is held whose workflow does not say it.
+ */
+export function stepSource(
+  db: Executor,
+  { handlers, leaseMs }: { readonly handlers: () => readonly string[]; readonly leaseMs: number },
+): WorkSource<ClaimedStep> {
+  return {
+    model: 'workflows',
+    types: handlers,
+    claim: (request) => claimSteps(db, request, leaseMs),
+    async extend(leases, beatMs) {
+      const ids = new Map(leases.map(({ id }) => [id.replace('?', ''), id]))
+      const params = [...columns(leases), leaseMs, beatMs]
+      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, params)
+      const named = (found: readonly string[] = []) => found.flatMap((id) => ids.get(id) ?? [])
+      return { extended: named(row?.extended), lost: named(row?.lost) }
+    },
+    async release(leases) {
+      const freshness = leases.map(({ id }) => parseStepId(id).fresh)
+      await db.run(releaseStatement, [...columns(leases), freshness])
+    },
+    async oldestDueSeconds() {
+      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [handlers()])
+      return row?.seconds ?? null
+    },
+  }
+}
+
+function columns(leases: readonly LeaseRef[]) {
+  const steps = leases.map(({ id }) => parseStepId(id))
+  return [
+    steps.map(({ workflowId }) => workflowId),
+    steps.map(({ number }) => number),
+    leases.map(({ epoch }) => epoch),
+  ]
+}
+
+const extendStatement = {
+  name: 'workflows.extend',
+  text: 'select * from holdfast.extend_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4, $5)',
+}
+const releaseStatement = {
+  name: 'workflows.release',
+  text: 'select holdfast.release_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4::boolean[])',
+}
+// The first in the order of claims: with aging it is among the oldest, and no other index would say more.
+const oldestStatement = {
+  name: 'workflows.oldest-due',
+  text: `
+    select extract(epoch from holdfast.now() - min(it.scheduled_at))::float8 as seconds
+    from unnest($1::text[]) as wanted
+    cross join lateral (
+      select scheduled_at
+      from holdfast.workflow_step
+      where handler = wanted and ready
+      order by rank, scheduled_at
+      limit 1
+    ) as it`,
+}

@@ -1,0 +1,122 @@
+import type { Chores } from '../kernel/chores/chores.js'
+import { databaseUptimeMs } from '../kernel/clock/clock.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Listener } from '../kernel/notify/listener.js'
+import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import type { WorkflowEngine } from './engine.js'
+import { createStepExecutor } from './executor.js'
+import { stepSource } from './source.js'
+
+interface WorkerSettings {
+  readonly name: string
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly pollMs: number
+}
+
+interface Parts {
+  readonly db: Database
+  readonly engine: WorkflowEngine
+  readonly listener: Listener | undefined
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+const SEEN_EVERY = 60_000
+
+/** The loop that runs the steps whose handlers this program has (W-04). Definitions registered here are stored first. */
+export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts): Promise<WorkLoop> {
+  const { db, engine, listener, logger, metrics } = parts
+  for (const definition of engine.registered) await engine.definitions.store(definition)
+  const shortest = await engine.definitions.shortestLease()
+  const beatMs = Math.min(settings.leaseMs, shortest ?? settings.leaseMs)
+  const loop = createWorkLoop({
+    source: stepSource(db, { handlers: () => engine.handlers.names(), leaseMs: settings.leaseMs }),
+    run: createStepExecutor({ ...engine, db, logger, metrics }),
+    worker: settings.name,
+    concurrency: settings.concurrency,
+    leaseMs: beatMs,
+    pollMs: settings.pollMs,
+    databaseUptimeMs: () => databaseUptimeMs(db),
+    onWake: (wake) => subscribe(engine, listener, wake),
+    logger,
+    metrics,
+  })
+  const note = () =>
+    noteHandlers(db, engine.handlers.names()).catch((error: unknown) =>
+      logger.debug({ err: error }, 'could not note the handlers of this worker; trying again in a minute'),
+    )
+  await note()
+  return noting(loop, note)
+}
+
+function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake: () => void): () => void {
+  if (!listener) return () => undefined
+  const ends = engine.handlers.names().map((name) => listener.subscribe(`workflows:${name}`, wake))
+  ends.push(listener.subscribe('workflows:abort', () => engine.aborts.look()))
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+/** A loop that also says now and then which handlers have a worker. */
+function noting(loop: WorkLoop, note: () => Promise<void>): WorkLoop {
+  let timer: NodeJS.Timeout | undefined
+  return {
+    start() {
+      loop.start()
+      timer ??= setInterval(() => void note(), SEEN_EVERY).unref()
+    },
+    stop(timeout) {
+      clearInterval(timer)
+      return loop.stop(timeout)
+    },
+    stopNow() {
+      clearInterval(timer)
+      loop.stopNow()
+    },
+    get isRunning() {
+      return loop.isRunning
+    },
+    get inFlight() {
+      return loop.inFlight
+    },
+  }
+}
+
+async function noteHandlers(db: Database, handlers: readonly string[]): Promise<void> {
+  await db.run(seenStatement, [handlers])
+}
+
+/** Tells, once a minute, which handlers steps wait for and no worker has (W-04). */
+export function workflowChores({ logger, metrics }: { logger: Logger; metrics: Metrics }): Chores {
+  let missed = new Set<string>()
+  return {
+    async workflow_handlers(db) {
+      const rows = await db.run<{ handler: string; waiting: string; oldest_seconds: number }>(missingStatement)
+      for (const { handler, waiting, oldest_seconds } of rows) {
+        metrics.gauge('steps_without_handler', { model: 'workflows', type: handler }, Number(waiting))
+        logger.warn({ handler, waiting: Number(waiting), oldestSeconds: oldest_seconds }, 'no worker has this handler')
+      }
+      const now = new Set(rows.map(({ handler }) => handler))
+      for (const handler of missed) {
+        if (!now.has(handler)) metrics.gauge('steps_without_handler', { model: 'workflows', type: handler }, 0)
+      }
+      missed = now
+    },
+  }
+}
+
+const seenStatement = {
+  name: 'workflows.note-handlers',
+  text: `
+    insert into holdfast.workflow_handler (handler, seen_at)
+    select handler, holdfast.now() from unnest($1::text[]) as handler order by handler
+    on conflict (handler) do update set seen_at = excluded.seen_at`,
+}
+const missingStatement = {
+  name: 'workflows.missing-handlers',
+  text: 'select handler, waiting, oldest_seconds from holdfast.note_missing_handlers()',
+}
