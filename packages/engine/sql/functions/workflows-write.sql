@@ -4,11 +4,12 @@
 -- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
 -- the meantime, and stores it: one statement for many instances (K-05).
 
--- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority.
+-- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. As
+-- stable as adding an interval is, so that it is inlined.
 create or replace function holdfast.workflow_rank(scheduled timestamptz, priority int, aging float4)
 returns timestamptz
 language sql
-immutable
+stable
 parallel safe
 as $$
   select case
