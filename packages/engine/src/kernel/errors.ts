@@ -269,7 +269,7 @@ export const errorRegistry = {
   HF_UNKNOWN_RATE_LIMIT: entry<{ key: string }>(
     404,
     (d) => `there is no rate limit \`${d.key}\``,
-    'Correct the key, or configure it: `hf.limits.set`, or a row in the table `rate_limit`.',
+    'Correct the key, or configure it: `hf.limits.define`, or a row in the table `rate_limit`.',
   ),
   HF_INVALID_WORKFLOW: entry<{ workflow: string; step?: string; problem: string }>(
     400,
