@@ -1,9 +1,12 @@
+/** Tests, and what several test files share. */
+const tests = '\\.(test|fixture)\\.ts$'
+
 /** The import directions of the house (ARCHITECTURE.md): who may import whom. */
 const model = (name, mayImport) => ({
   name: `${name}-imports-only-below`,
   comment: `engine/${name} may import ${mayImport.join(', ')} and itself`,
   severity: 'error',
-  from: { path: `^packages/engine/src/${name}/`, pathNot: '\\.test\\.ts$' },
+  from: { path: `^packages/engine/src/${name}/`, pathNot: tests },
   to: { path: '^packages/engine/src/', pathNot: `^packages/engine/src/(${[name, ...mayImport].join('|')})/` },
 })
 
@@ -24,7 +27,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^packages/engine/src/kernel/(retry|duration|codec|ids|failure|validation)/',
-        pathNot: '\\.test\\.ts$',
+        pathNot: tests,
       },
       to: {
         path: '^(packages/engine/src/kernel/(database|migrations|work|batching|notify|audit|chores|pausing)/|node_modules/pg/|(node:)?(fs|net|timers))',
@@ -43,20 +46,20 @@ module.exports = {
     {
       name: 'engine-knows-nobody-above',
       severity: 'error',
-      from: { path: '^packages/(engine|embedded)/src/', pathNot: '\\.test\\.ts$' },
+      from: { path: '^packages/(engine|embedded)/src/', pathNot: tests },
       to: { path: '^(packages/(testing|server|cli|console|temporal)|examples|test|bench)/' },
     },
     {
       name: 'embedded-stands-alone',
       severity: 'error',
-      from: { path: '^packages/embedded/src/', pathNot: '\\.test\\.ts$' },
+      from: { path: '^packages/embedded/src/', pathNot: tests },
       to: { path: '^packages/engine/' },
     },
     {
       name: 'no-tests-in-products',
       severity: 'error',
-      from: { pathNot: '\\.test\\.ts$' },
-      to: { path: '\\.test\\.ts$' },
+      from: { pathNot: tests },
+      to: { path: tests },
     },
   ],
   options: {

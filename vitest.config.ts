@@ -29,6 +29,10 @@ export default defineConfig({
     // Other tenants stall a small machine for a second now and then, and tests with short leases feel it. A test that needed
     // its second try is named in the output, and is a bug to look into.
     retry: process.env['CI'] ? 1 : 0,
-    coverage: { provider: 'v8', include: ['packages/*/src/**'], exclude: ['**/*.test.ts', '**/index.ts'] },
+    coverage: {
+      provider: 'v8',
+      include: ['packages/*/src/**'],
+      exclude: ['**/*.test.ts', '**/*.fixture.ts', '**/index.ts'],
+    },
   },
 })

@@ -3869,7 +3869,13 @@ declare
   v_now timestamptz;
   v_lead float8;
   v_taken bigint;
+  v_shift interval;
+  v_seed bigint;
 begin
+  -- Before anything is locked: what is done under the lock of a hot bucket is what all others wait for.
+  select holdfast.now() - statement_timestamp(), clock.tableoid::bigint
+  into v_shift, v_seed
+  from holdfast.clock;
   for v_key, v_runs in
     select asked.key, array_agg(asked.place::int order by asked.place)
     from unnest(keys) with ordinality as asked (key, place)
@@ -3877,6 +3883,9 @@ begin
     order by asked.key collate "C"
   loop
     outcome := 'reserved';
+    if patient then
+      perform pg_advisory_xact_lock(hashtextextended('holdfast bucket ' || v_key, v_seed));
+    end if;
     loop
       if patient then
         select * into v_bucket from holdfast.rate_limit_bucket where resource_key = v_key for no key update;
@@ -3911,7 +3920,7 @@ begin
     end if;
 
     -- The one clock, but not as it was before we waited for the lock: slots that have passed meanwhile are nobody's.
-    v_now := holdfast.now() + (clock_timestamp() - statement_timestamp());
+    v_now := clock_timestamp() + v_shift;
     v_lead := holdfast.bucket_lead(v_bucket, v_rate, v_burst, v_now);
     v_taken := 0;
     step_us := 1e6 / v_rate;

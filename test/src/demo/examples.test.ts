@@ -153,7 +153,7 @@ test.each<[rule: string, example: string, output: string[]]>([
       'HF_RATE_LIMITED, to be tried again',
       'fax: 100 per second, burst 5, 0 waiting',
       'risk_api: 20 per second, burst 2, 0 waiting',
-      'RATE_LIMIT_SET by ann: it is a slow machine',
+      'RATE_LIMIT_DEFINED by the service',
       'RATE_LIMIT_SET by bob: we have bought a new one',
     ],
   ],

@@ -7,8 +7,7 @@ const Score = defineCommand('risk', 'Score', { data: z.object({ payment: z.strin
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-const ann = { actor: 'ann', reason: 'as agreed with the risk service' }
-await hf.limits.set('risk_api', { ticketsPerSecond: 20, burst: 2, description: 'calls of the risk service' }, ann)
+await hf.limits.define('risk_api', { ticketsPerSecond: 20, burst: 2, description: 'calls of the risk service' })
 
 // However many workers run this, on however many machines: 2 at once, then one every 50 ms.
 hf.handle(Score, async ({ payment }) => {
@@ -24,7 +23,7 @@ await Promise.all(ids.map((id) => hf.commands.result(Score, id)))
 console.log(`5 calls took 150 ms or more: ${performance.now() - began >= 150}`)
 
 // A slot that is further away than you want to wait for is not taken.
-await hf.limits.set('fax', { ticketsPerSecond: 1 / 60 }, { actor: 'ann', reason: 'it is a slow machine' })
+await hf.limits.define('fax', { ticketsPerSecond: 1 / 60 })
 console.log(`the first fax goes out: ${await hf.limits.tryAcquire('fax')}`)
 console.log(`the second does: ${await hf.limits.tryAcquire('fax')}`)
 try {
@@ -41,7 +40,7 @@ for (const { key, ticketsPerSecond, burst, reservedAhead } of await hf.limits.li
   console.log(`${key}: ${ticketsPerSecond} per second, burst ${burst}, ${reservedAhead} waiting`)
 }
 for (const { event, actor, reason } of await hf.auditTrail({ name: 'rate_limit:fax' })) {
-  console.log(`${event} by ${actor}: ${reason}`)
+  console.log(actor === null ? `${event} by the service` : `${event} by ${actor}: ${reason}`)
 }
 
 await hf.close()

@@ -16,7 +16,7 @@ const Scoring = defineProcess('risk', 'Scoring', {
 
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
-await hf.limits.set('risk_api', { ticketsPerSecond: 20, burst: 2 }, { actor: 'ann', reason: 'as agreed with them' })
+await hf.limits.define('risk_api', { ticketsPerSecond: 20, burst: 2 })
 hf.register(Scoring)
 await hf.run({ concurrency: 20 })
 

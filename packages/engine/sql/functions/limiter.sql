@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Token buckets (R-01), kept as GCRA does: with T = 1 / rate and a bucket that is full at F, the next slot is at
@@ -68,6 +68,10 @@ $$;
 --
 -- Buckets are locked in the order of their keys. Patiently, the lock is waited for; with several keys it is not, because
 -- whoever waits for one bucket would hold the others meanwhile: the answer is then 'held'.
+--
+-- Patient ones first queue at an advisory lock. Every update makes another version of the row, and those who wait for one
+-- version all wake up to wait for the next: with eight connections a grant cost PostgreSQL 460 µs of CPU, and costs 330 with
+-- a queue in which one is woken at a time. The row's lock stays the one that decides.
 create or replace function holdfast.reserve_slots(keys text[], counts int[], max_waits_ms float8[], patient boolean)
 returns table (run int, outcome text, granted int, first_us float8, step_us float8, at_us float8)
 language plpgsql
@@ -85,7 +89,13 @@ declare
   v_now timestamptz;
   v_lead float8;
   v_taken bigint;
+  v_shift interval;
+  v_seed bigint;
 begin
+  -- Before anything is locked: what is done under the lock of a hot bucket is what all others wait for.
+  select holdfast.now() - statement_timestamp(), clock.tableoid::bigint
+  into v_shift, v_seed
+  from holdfast.clock;
   for v_key, v_runs in
     select asked.key, array_agg(asked.place::int order by asked.place)
     from unnest(keys) with ordinality as asked (key, place)
@@ -93,6 +103,9 @@ begin
     order by asked.key collate "C"
   loop
     outcome := 'reserved';
+    if patient then
+      perform pg_advisory_xact_lock(hashtextextended('holdfast bucket ' || v_key, v_seed));
+    end if;
     loop
       if patient then
         select * into v_bucket from holdfast.rate_limit_bucket where resource_key = v_key for no key update;
@@ -127,7 +140,7 @@ begin
     end if;
 
     -- The one clock, but not as it was before we waited for the lock: slots that have passed meanwhile are nobody's.
-    v_now := holdfast.now() + (clock_timestamp() - statement_timestamp());
+    v_now := clock_timestamp() + v_shift;
     v_lead := holdfast.bucket_lead(v_bucket, v_rate, v_burst, v_now);
     v_taken := 0;
     step_us := 1e6 / v_rate;

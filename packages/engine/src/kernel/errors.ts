@@ -240,6 +240,16 @@ export const errorRegistry = {
       `the state (\`${d.property}\`) was written inside a step, or after awaiting something that is no call of ctx`,
     'Return the value from the step and write it to the state in `execute`: a replay repeats only that.',
   ),
+  HF_REDUCER_THREW: entry<{ response: string; problem: string }>(
+    500,
+    (d) => `the reducer of the response \`${d.response}\` threw: ${d.problem}`,
+    'Mend `apply` in the definition and retry the process: the same response is met again. A reducer should not throw.',
+  ),
+  HF_CONDITION_THREW: entry<{ wait: string; problem: string }>(
+    500,
+    (d) => `the condition of the wait \`${d.wait}\` threw: ${d.problem}`,
+    'Mend the condition and retry the process. It should only read the state, also where a value is not there yet.',
+  ),
   HF_CANCELLED: entry<{ id: string }>(
     409,
     (d) => `process ${d.id} is cancelled`,
@@ -259,7 +269,7 @@ export const errorRegistry = {
   HF_UNKNOWN_RATE_LIMIT: entry<{ key: string }>(
     404,
     (d) => `there is no rate limit \`${d.key}\``,
-    'Correct the key, or configure it: `hf.limits.set`, or a row in the table `rate_limit`.',
+    'Correct the key, or configure it: `hf.limits.define`, or a row in the table `rate_limit`.',
   ),
   HF_INVALID_WORKFLOW: entry<{ workflow: string; step?: string; problem: string }>(
     400,

@@ -1,5 +1,6 @@
 import { openTestBus, waitFor } from '@holdfast/testing'
-import { afterAll, expect, test } from 'vitest'
+import pg from 'pg'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { classifyFailure } from '../kernel/failure/classify.js'
 
 const bus = await openTestBus()
@@ -80,6 +81,42 @@ test('R-03 two who set the same limit at once both have their say in the audit',
   expect(trail.filter(({ before }) => before === null)).toHaveLength(1)
 })
 
+test('R-03 a service that starts again leaves alone what an operator has changed', async () => {
+  const start = () => limits.define('started', { ticketsPerSecond: 10, burst: 2, description: 'the bank' })
+  expect(await start()).toBe(true)
+  await limits.set('started', { ticketsPerSecond: 3 }, by)
+  expect(await start()).toBe(false)
+  expect(await limits.get('started')).toMatchObject({ ticketsPerSecond: 3, burst: 3, description: null })
+  expect(await bus.hf.auditTrail({ name: 'rate_limit:started' })).toMatchObject([
+    { event: 'RATE_LIMIT_DEFINED', model: 'limits', actor: null, after: { ticketsPerSecond: 10, burst: 2 } },
+    { event: 'RATE_LIMIT_SET', before: { ticketsPerSecond: 10, description: 'the bank' } },
+  ])
+})
+
+test('R-03 of services that start at once, one makes the limit', async () => {
+  const made = await Promise.all([1, 2, 3, 4].map((ticketsPerSecond) => limits.define('once', { ticketsPerSecond })))
+  expect(made.filter(Boolean)).toHaveLength(1)
+  expect((await limits.get('once')).ticketsPerSecond).toBe(made.indexOf(true) + 1)
+  expect(await bus.hf.auditTrail({ name: 'rate_limit:once' })).toHaveLength(1)
+})
+
+test('R-03 a service that starts while an operator sets the limit waits for it, and leaves it alone', async () => {
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  onTestFinished(() => client.end())
+  await client.query('begin')
+  await client.query("insert into holdfast.rate_limit values ('meanwhile', 5)")
+  const defined = limits.define('meanwhile', { ticketsPerSecond: 10 })
+  await waitFor('it waits for the operator', async () => {
+    const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%made as%'
+      and datname = current_database()`
+    return (await bus.sql(waiting)).length > 0
+  })
+  await client.query('commit')
+  expect(await defined).toBe(false)
+  expect(await limits.get('meanwhile')).toMatchObject({ ticketsPerSecond: 5 })
+})
+
 test('R-03 the list shows what is reserved ahead', async () => {
   await limits.set('list', { ticketsPerSecond: 0.01, burst: 1 }, by)
   await limits.acquire('list')
@@ -110,10 +147,9 @@ test.each([
   ['a bucket that never fills', { ticketsPerSecond: 0.001, burst: 1e9 }, 'burst'],
   ['an unstorable description', { ticketsPerSecond: 1, description: 'a\u0000b' }, 'description'],
 ])('R-03 K-13 %s is refused and nothing is written', async (_, limit, option) => {
-  await expect(limits.set('bad', limit, by)).rejects.toMatchObject({
-    code: 'HF_INVALID_OPTION',
-    message: expect.stringContaining(`\`${option}\``),
-  })
+  const refused = { code: 'HF_INVALID_OPTION', message: expect.stringContaining(`\`${option}\``) }
+  await expect(limits.set('bad', limit, by)).rejects.toMatchObject(refused)
+  await expect(limits.define('bad', limit)).rejects.toMatchObject(refused)
   await expect(limits.get('bad')).rejects.toMatchObject({ code: 'HF_UNKNOWN_RATE_LIMIT' })
 })
 
@@ -122,6 +158,7 @@ test.each([[''], ['x'.repeat(201)], ['a\u0000b'], [7]])('R-03 K-13 %j is no key'
   // @ts-expect-error the compiler refuses a number, too
   const asText: string = key
   await expect(limits.set(asText, { ticketsPerSecond: 1 }, by)).rejects.toMatchObject(refused)
+  await expect(limits.define(asText, { ticketsPerSecond: 1 })).rejects.toMatchObject(refused)
   await expect(limits.acquire(asText)).rejects.toMatchObject(refused)
   await expect(limits.tryAcquire(asText)).rejects.toMatchObject(refused)
 })

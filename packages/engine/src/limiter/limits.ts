@@ -5,7 +5,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
 import { checkLimit, checkLimitKey, type RateLimitOptions } from './check-limit.js'
 import type { Limiter } from './limiter.js'
-import { removeLimit, setLimit } from './queries/change-limit.js'
+import { defineLimit, removeLimit, setLimit } from './queries/change-limit.js'
 import { findLimits, type RateLimit } from './queries/find-limits.js'
 import { createWaitingRoom } from './waiting-room.js'
 
@@ -19,7 +19,12 @@ export interface AcquireOptions {
 /** Rate limits across all workers and machines: how often something may be done, by a key. */
 export interface RateLimits {
   /**
-   * Configures a limit. It replaces what there was and holds for the next reservation, everywhere. Answers whether it
+   * What a service says of a limit that it needs, whenever it starts: made where there is none of that key. One that is
+   * there stays as it is, because an operator may have changed it. Answers whether it was made; if so it is audited.
+   */
+  define(key: string, limit: RateLimitOptions): Promise<boolean>
+  /**
+   * What an operator says of a limit. It replaces what there was and holds for the next reservation, everywhere. Answers whether it
    * changed anything; if so it is audited.
    */
   set(key: string, limit: RateLimitOptions, by: Actor): Promise<boolean>
@@ -40,12 +45,15 @@ export const GIVE_UP_AFTER = 30_000
  * What applications and operators do with rate limits.
  *
  * @example
- * await hf.limits.set('risk_api', { ticketsPerSecond: 10 }, { actor: 'ann', reason: 'as agreed with the bank' })
+ * await hf.limits.define('risk_api', { ticketsPerSecond: 10 })
  * await hf.limits.acquire('risk_api', { maxWait: '5s' })
  */
 export function createRateLimits(db: Database, limiter: Limiter): RateLimits & { close: () => Promise<void> } {
   const room = createWaitingRoom()
   return {
+    async define(key, limit) {
+      return defineLimit(db, checkLimitKey('limits.define', key), checkLimit('limits.define', limit))
+    },
     async set(key, limit, by) {
       const actor = checkActor('limits.set', by)
       return setLimit(db, checkLimitKey('limits.set', key), checkLimit('limits.set', limit), actor)

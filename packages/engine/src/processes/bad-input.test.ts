@@ -2,6 +2,7 @@ import { numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { createCodec } from '../kernel/codec/codec.js'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
 import { newId } from '../kernel/ids/id.js'
 import type { ProcessContext } from './context.js'
 import { defineProcess } from './define.js'
@@ -155,11 +156,23 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
   ['an unknown event', (ctx) => ctx.event('e', JSON.parse('"nonsense"')), /HF_UNKNOWN_RESPONSE/],
   ['a bad duration', (ctx) => ctx.sleep('z', JSON.parse('"soon"')), /HF_INVALID_DURATION/],
   ['an invalid date', (ctx) => ctx.sleep('z', new Date(Number.NaN)), /must be a valid date/],
-  ['a condition that throws', (ctx) => ctx.wait('w', () => JSON.parse('{')), /JSON/],
+  [
+    'a condition that throws',
+    (ctx) => ctx.wait('w', () => JSON.parse('{')),
+    /^HF_CONDITION_THREW: the condition of the wait `w` threw: .*JSON/,
+  ],
+  [
+    'a condition that throws a business error: it is no place to decide',
+    (ctx) =>
+      ctx.wait('w', () => {
+        throw new BusinessError('declined')
+      }),
+    /the condition of the wait `w` threw: declined/,
+  ],
   [
     'a condition that writes',
     (ctx, state) => ctx.wait('w', () => Boolean(Object.assign(state, { n: 1 }))),
-    /HF_STATE_WRITE_IN_STEP/,
+    /the condition of the wait `w` threw: HF_STATE_WRITE_IN_STEP/,
   ],
   [
     'a step in a step',
@@ -253,7 +266,10 @@ test('P-11 a reducer that throws sends its process to troubleshooting, and no ot
   const good = await bus.hf.start(Broken, { n: 0 })
   await Promise.all([bus.hf.respond(Broken, bad.id, 'told', 13), bus.hf.respond(Broken, good.id, 'told', 1)])
   const { error_code, error_message } = await bus.rests(bad.id, 'WAITING_FOR_TSQ')
-  expect([error_code, error_message]).toEqual(['PERMANENT_FAILURE', expect.stringContaining('thirteen')])
+  expect([error_code, error_message]).toEqual([
+    'PERMANENT_FAILURE',
+    'HF_REDUCER_THREW: the reducer of the response `told` threw: thirteen',
+  ])
   await bus.rests(good.id, 'COMPLETED')
   // Mended, the same response is met again.
   broken = false
@@ -286,7 +302,10 @@ test('P-09 a reducer that throws on a replay too needs a person, not five crashe
   broken = true
   await bus.wakeUp(id)
   const { error_code, error_message, state } = await bus.rests(id, 'WAITING_FOR_TSQ')
-  expect([error_code, error_message]).toEqual(['PERMANENT_FAILURE', expect.stringContaining('broken since yesterday')])
+  expect([error_code, error_message]).toEqual([
+    'PERMANENT_FAILURE',
+    'HF_REDUCER_THREW: the reducer of the response `told` threw: broken since yesterday',
+  ])
   expect(state).toEqual({ n: 1 })
 })
 

@@ -29,6 +29,8 @@ export interface RecordDetail {
   readonly error?: RecordedFailure
   /** The failure was thrown into user code: the call has ended. */
   readonly thrown?: boolean
+  /** `execute` had ended when the call failed: the failure decides nothing. */
+  readonly afterEnd?: boolean
   /** What was recorded is `undefined`. */
   readonly nothing?: boolean
   readonly timeoutMs?: number

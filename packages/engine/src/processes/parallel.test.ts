@@ -219,19 +219,6 @@ test('P-06 the loser of a race is recorded before the process rests, and the rep
   expect(await bus.history(id)).toContain('STEP slow COMPLETED')
 })
 
-test('P-07 a step that nobody awaits is called and recorded before the end', async () => {
-  const Forget = defineProcess(domain(), 'Forget', {
-    state: anything,
-    async execute(ctx) {
-      void ctx.step('forgotten', { run: () => 'done' })
-      return 'end'
-    },
-  })
-  const { id, status } = await bus.hf.start(Forget, {})
-  expect(status).toBe('COMPLETED')
-  expect(await bus.history(id)).toEqual(['STEP forgotten COMPLETED'])
-})
-
 test('P-06 hundreds of parallel steps: each called once, all settled alike on replay', async () => {
   let calls = 0
   const sums: string[] = []

@@ -3,13 +3,26 @@ import type { Database } from '../../kernel/database/database.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { CheckedLimit } from '../check-limit.js'
 
+/** Makes a limit where there is none, and audits it in the same statement; false where there is one. */
+export async function defineLimit(db: Database, key: string, limit: CheckedLimit): Promise<boolean> {
+  const { model, event, subject } = entryOf('RATE_LIMIT_DEFINED', key)
+  const made = await db.run(defineStatement, [
+    ...valuesOf(key, limit),
+    model,
+    event,
+    subject.name,
+    JSON.stringify(limit),
+  ])
+  return made.length > 0
+}
+
 /** Sets a limit and audits it in the same transaction (K-12); false where it was so already and nothing was written. */
 export async function setLimit(db: Database, key: string, limit: CheckedLimit, by: Actor): Promise<boolean> {
   return db.transaction(async (tx) => {
     const before = await addOrLock(tx, key, limit)
     if (before !== null && isSame(before, limit)) return false
     if (before !== null) await tx.run(updateStatement, valuesOf(key, limit))
-    await appendAudit(tx, [{ ...entryOf('RATE_LIMIT_SET', key, by), before, after: limit }])
+    await appendAudit(tx, [{ ...entryOf('RATE_LIMIT_SET', key), by, before, after: limit }])
     return true
   })
 }
@@ -20,7 +33,7 @@ export async function removeLimit(db: Database, key: string, by: Actor): Promise
     const [before] = await tx.run<CheckedLimit>(removeStatement, [key])
     if (!before) return false
     await tx.run(removeBucketStatement, [key])
-    await appendAudit(tx, [{ ...entryOf('RATE_LIMIT_REMOVED', key, by), before }])
+    await appendAudit(tx, [{ ...entryOf('RATE_LIMIT_REMOVED', key), by, before }])
     return true
   })
 }
@@ -43,11 +56,10 @@ const valuesOf = (key: string, { ticketsPerSecond, burst, description }: Checked
   description,
 ]
 
-const entryOf = (event: string, key: string, by: Actor) => ({
+const entryOf = (event: string, key: string) => ({
   model: 'limits',
   event,
   subject: { name: `rate_limit:${key}` },
-  by,
 })
 
 function isSame(one: CheckedLimit, other: CheckedLimit): boolean {
@@ -67,6 +79,23 @@ const insertStatement = {
     values ($1, $2, $3, $4)
     on conflict (resource_key) do nothing
     returning resource_key`,
+}
+
+// One statement, so that of services that start at once one makes the limit, and a limit that an operator sets meanwhile
+// is left alone.
+const defineStatement = {
+  name: 'limits.define',
+  text: `
+    with made as (
+      insert into holdfast.rate_limit (resource_key, tickets_per_second, burst, description)
+      values ($1, $2, $3, $4)
+      on conflict (resource_key) do nothing
+      returning resource_key
+    )
+    insert into holdfast.audit (at, model, event, subject_name, after)
+    select holdfast.now(), $5::text, $6::text, $7::text, $8::text::jsonb
+    from made
+    returning event`,
 }
 
 const lockStatement = {

@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import type { Failure } from '../../kernel/failure/classify.js'
 import type { JournalEvent } from '../queries/write-processes.js'
 import { attemptStep, databaseTrouble } from './attempt.js'
 import { attemptTransaction } from './attempt-transaction.js'
@@ -61,8 +62,10 @@ export async function drive(execution: Execution): Promise<Standstill> {
 }
 
 /** Where it goes is known: nothing that comes from outside changes the way of user code any more. */
-const isDecided = ({ ending, verdict, continuation }: Execution): boolean =>
-  ending !== undefined || verdict !== undefined || continuation !== undefined
+const isDecided = (execution: Execution): boolean => execution.verdict !== undefined || isOver(execution)
+
+/** User code has said how it ends. What was begun is awaited and recorded, and changes nothing of that. */
+const isOver = ({ ending, continuation }: Execution): boolean => ending !== undefined || continuation !== undefined
 
 /** User code awaits something that is no call of ours: there is nothing to do but to keep the lease (P-16 cancels it). */
 const isForeignWait = (execution: Execution): boolean => !isDecided(execution) && execution.calls.open().size === 0
@@ -120,12 +123,13 @@ function deadlineVerdict(execution: Execution): Verdict {
   return trouble('DEADLINE_EXCEEDED', named)
 }
 
-/** New calls, and those whose next attempt is due; none once the process has come to a verdict. */
+/** New calls, and those whose next attempt is due, unless `execute` is over; none once the process has come to a verdict. */
 function startable(execution: Execution): Call[] {
   if (execution.verdict) return []
   const found: Call[] = []
+  const over = isOver(execution)
   for (const call of execution.calls.open()) {
-    const due = call.progress === 'retrying' && (call.nextAt ?? 0) <= execution.now()
+    const due = call.progress === 'retrying' && !over && (call.nextAt ?? 0) <= execution.now()
     if (due || call.progress === 'new') found.push(call)
   }
   return found
@@ -256,7 +260,10 @@ async function fail(
   const maxAttempts = 'maxAttempts' in spec ? spec.maxAttempts : 1
   const retryDelayMs = 'retryDelayMs' in spec ? spec.retryDelayMs : 1_000
   const onFailure = 'onFailure' in spec && !unknown ? spec.onFailure : 'tsq'
-  const decision = decideFailedCall(failed, { attempts: call.attempts, maxAttempts, retryDelayMs, onFailure })
+  // The loser of a race, say: it is not tried again. That nobody knows what it did is for a person all the same.
+  const over = isOver(execution) && !unknown
+  const attempts = over ? maxAttempts : call.attempts
+  const decision = decideFailedCall(failed, { attempts, maxAttempts, retryDelayMs, onFailure })
   const error = toRecorded(failed)
   const nextAt = decision.status === 'WAITING_RETRY' ? Math.floor(execution.now() + decision.delayMs) : undefined
   const event = execution.journal.append({
@@ -271,6 +278,7 @@ async function fail(
       maxAttempts,
       error,
       ...(decision.status === 'FAILED' && decision.thrown ? { thrown: true } : {}),
+      ...(over ? { afterEnd: true } : {}),
     },
   })
   call.lastSeq = event.seq
@@ -280,8 +288,14 @@ async function fail(
   else if (decision.thrown) await execution.settle(call, { failed: error }, event.at)
   else {
     call.progress = 'failed'
-    execution.verdict ??= unknown ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict
+    if (over) warnOfLate(execution, call, failed)
+    else execution.verdict ??= unknown ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict
   }
+}
+
+function warnOfLate({ item, parts }: Execution, call: Call, { code, message }: Failure): void {
+  const about = { id: item.id, type: item.type, call: call.id, code, problem: message }
+  parts.logger.warn(about, 'a call failed after `execute` had ended, which stands')
 }
 
 function detailOf(call: Call, startedAt: number, nothing: boolean) {

@@ -74,7 +74,7 @@ describe('the state of a process', () => {
 
   it('a reducer that throws leaves the guard closed, and its response seen', () => {
     const state = stateWith([response(1, 'broken')])
-    expect(() => state.applyNext()).toThrow('broken reducer')
+    expect(() => state.applyNext()).toThrow('the reducer of the response `broken` threw: broken reducer')
     expect([state.guard.open, state.seen]).toEqual([false, 1])
   })
 })

@@ -1,6 +1,8 @@
 import type { Codec } from '../../kernel/codec/codec.js'
+import { HoldfastError } from '../../kernel/errors.js'
 import type { ProcessDefinition } from '../define.js'
 import type { RecordedResponse } from '../history.js'
+import { fromUserCode } from './from-user-code.js'
 import { StateGuard } from './guard.js'
 import { Mismatch } from './mismatch.js'
 
@@ -56,7 +58,7 @@ export class ProcessState {
     }
   }
 
-  /** Brings the next response into the state; false when there is none. What its reducer throws is the caller's. */
+  /** Brings the next response into the state; false when there is none. Throws `HF_REDUCER_THREW` when its reducer does. */
   applyNext(): boolean {
     const response = this.#ahead.shift()
     if (!response) return false
@@ -67,7 +69,10 @@ export class ProcessState {
     if (!definition) throw new Mismatch(`the response \`${response.name}\``, 'no such response in the definition')
     this.guard.open = true
     try {
-      definition.apply?.(this.shown, data)
+      fromUserCode(
+        () => definition.apply?.(this.shown, data),
+        (problem, cause) => new HoldfastError('HF_REDUCER_THREW', { response: response.name, problem }, { cause }),
+      )
     } finally {
       this.guard.open = false
     }

@@ -80,7 +80,7 @@ async function absorbFailure(execution: Execution, call: Call, { at, attempt, de
   if (!error) throw new Mismatch(`a failure of \`${call.id}\``, 'no error in its record')
   if (detail.thrown) return execution.settle(call, { failed: error }, at)
   call.progress = 'failed'
-  execution.verdict ??= verdictOfRecord(call.spec, detail.timedOut === true, error)
+  if (!detail.afterEnd) execution.verdict ??= verdictOfRecord(call.spec, detail.timedOut === true, error)
 }
 
 function verdictOfRecord(spec: CallSpec, timedOut: boolean, error: Parameters<typeof verdictOn>[0]): Verdict {

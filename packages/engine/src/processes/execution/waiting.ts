@@ -1,3 +1,4 @@
+import { HoldfastError } from '../../kernel/errors.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { derivedId } from '../../kernel/ids/derived-id.js'
 import type { RecordDetail, RecordedFailure } from '../history.js'
@@ -7,6 +8,7 @@ import type { WaitingSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import { toRecorded, trouble, type Verdict } from './decisions.js'
 import type { Execution } from './execution.js'
+import { fromUserCode } from './from-user-code.js'
 import type { ChildEnd, CommandReply } from './remotes.js'
 
 interface WaitingCall extends Call {
@@ -70,7 +72,7 @@ function meet(execution: Execution, call: WaitingCall): Met | undefined {
   const { spec } = call
   switch (spec.kind) {
     case 'WAIT':
-      return spec.condition() ? { value: { encoded: undefined, value: true } } : undefined
+      return holds(call.id, spec.condition) ? { value: { encoded: undefined, value: true } } : undefined
     case 'EVENT': {
       const response = state.find(spec.response)
       if (!response) return undefined
@@ -95,6 +97,13 @@ function meet(execution: Execution, call: WaitingCall): Met | undefined {
     case 'SLEEP':
       return undefined
   }
+}
+
+function holds(wait: string, condition: () => unknown): boolean {
+  return fromUserCode(
+    () => Boolean(condition()),
+    (problem, cause) => new HoldfastError('HF_CONDITION_THREW', { wait, problem }, { cause }),
+  )
 }
 
 function commandEnd(execution: Execution, call: Call, reply: CommandReply, response: number): Met {

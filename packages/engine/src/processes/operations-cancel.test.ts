@@ -1,0 +1,97 @@
+import { waitFor } from '@holdfast/testing'
+import { afterAll, expect, test } from 'vitest'
+import { defineProcess } from './define.js'
+import { by, empty, openOperations } from './operations.fixture.js'
+
+const { bus, processes, work, get, until, events, repairable } = await openOperations()
+afterAll(() => bus.close())
+
+test('P-16 cancel ends a process in troubleshooting, with or without undoing what it did', async () => {
+  const { Payment, failing, undone } = repairable('cancel')
+  failing.add('AAAA')
+  const plain = await bus.hf.start(Payment, { iban: 'AAAA' })
+  const careful = await bus.hf.start(Payment, { iban: 'AAAA' })
+  await processes().cancel(Payment, plain.id, by, { compensate: false })
+  expect(await processes().troubles.count({ domain: 'cancel' })).toBe(1)
+  expect(await get(Payment, plain.id)).toMatchObject({ status: 'PENDING', cancelling: true, error: null })
+  await expect(processes().retry(Payment, plain.id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await processes().cancel(Payment, careful.id, by, { compensate: true })
+  await work('cancel')
+  await until(Payment, plain.id, 'CANCELLED')
+  await until(Payment, careful.id, 'CANCELLED')
+  expect(undone).toEqual(['reserve'])
+  expect(await events(Payment, careful.id)).toEqual(['PROCESS_CREATED', 'TSQ_CANCEL', 'COMPENSATION_SUCCESS'])
+  await expect(processes().result(Payment, careful.id)).rejects.toMatchObject({
+    code: 'HF_PROCESS_NOT_COMPLETED',
+    details: { status: 'CANCELLED' },
+  })
+})
+
+test('P-16 a process that waits is cancelled at once; the audit does not speak of troubleshooting', async () => {
+  const Waits = defineProcess('cancel-waiting', 'Waits', {
+    state: empty,
+    execute: async (ctx) => void (await ctx.wait('never', () => false)),
+  })
+  bus.hf.register(Waits)
+  await work('cancel-waiting')
+  const { id, status } = await bus.hf.start(Waits, {})
+  expect(status).toBe('WAITING_FOR_ASYNC')
+  await processes().cancel(Waits, id, by, { compensate: false })
+  await until(Waits, id, 'CANCELLED')
+  expect(await events(Waits, id)).toEqual(['PROCESS_CREATED', 'CANCEL_REQUESTED'])
+  await expect(processes().cancel(Waits, id, by, { compensate: false })).rejects.toMatchObject({
+    code: 'HF_WRONG_STATUS',
+    message: `process ${id} cannot be cancelled: it is CANCELLED`,
+  })
+})
+
+test('P-16 a process that never pauses and never ends shows as long-running, and can be cancelled', async () => {
+  let aborted = false
+  const Hangs = defineProcess('hangs', 'Hangs', {
+    state: empty,
+    async execute(ctx) {
+      ctx.signal.addEventListener('abort', () => {
+        aborted = true
+      })
+      await new Promise(() => undefined)
+    },
+  })
+  bus.hf.register(Hangs)
+  const worker = await work('hangs')
+  const { id } = await bus.hf.start(Hangs, {}, { deferred: true })
+  await until(Hangs, id, 'EXECUTING')
+  await bus.moveClock(5_000)
+  const [found] = await processes().list({ domain: 'hangs', status: 'EXECUTING', longerThan: '4s' })
+  expect(found).toMatchObject({ id, leasedBy: worker.name, executingSince: expect.any(Date) })
+  expect(await processes().list({ domain: 'hangs', longerThan: '1h' })).toEqual([])
+  await processes().cancel(Hangs, id, by, { compensate: false })
+  await until(Hangs, id, 'CANCELLED')
+  expect(aborted).toBe(true)
+})
+
+test('P-16, P-18 a process whose code no longer fits is cancelled without undoing', async () => {
+  const domain = 'misfit-cancel'
+  const First = defineProcess(domain, 'P', {
+    state: empty,
+    async execute(ctx) {
+      await ctx.step('one', { run: () => 1 })
+      await ctx.wait('never', () => false)
+    },
+  })
+  const { id } = await bus.hf.start(First, {})
+  const Changed = defineProcess(domain, 'P', {
+    state: empty,
+    mismatchGrace: '1ms',
+    execute: async (ctx) => void (await ctx.step('two', { run: () => 2 })),
+  })
+  bus.hf.register(Changed)
+  await work(domain)
+  await processes().resume(Changed, id, by)
+  await waitFor('it is found not to fit', async () => {
+    await bus.moveClock(6_000)
+    return (await get(Changed, id)).status === 'WAITING_FOR_TSQ'
+  })
+  expect((await get(Changed, id)).error?.code).toBe('NON_DETERMINISM')
+  await processes().cancel(Changed, id, by, { compensate: false })
+  await until(Changed, id, 'CANCELLED')
+})

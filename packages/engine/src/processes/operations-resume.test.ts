@@ -1,0 +1,91 @@
+import { waitFor } from '@holdfast/testing'
+import { afterAll, expect, test } from 'vitest'
+import { BusinessError, TransientError } from '../kernel/failure/failure-errors.js'
+import { defineProcess } from './define.js'
+import { by, empty, openOperations } from './operations.fixture.js'
+
+const { bus, processes, work, get, until, events } = await openOperations()
+afterAll(() => bus.close())
+
+test('P-16 resume makes the next attempt of a step due now', async () => {
+  let calls = 0
+  const Later = defineProcess('resume-retry', 'Later', {
+    state: empty,
+    async execute(ctx) {
+      return ctx.step('flaky', {
+        maxAttempts: 3,
+        retryDelay: '1h',
+        run: ({ attempt }) => {
+          calls += 1
+          if (attempt === 1) throw new TransientError('busy')
+          return attempt
+        },
+      })
+    },
+  })
+  bus.hf.register(Later)
+  await work('resume-retry')
+  const { id } = await bus.hf.start(Later, {})
+  expect(await get(Later, id)).toMatchObject({ status: 'WAITING_FOR_RETRY', waitingFor: 'flaky' })
+  await processes().resume(Later, id, by)
+  expect(await processes().result(Later, id)).toBe(2)
+  expect(calls).toBe(2)
+  expect(await events(Later, id)).toEqual(['PROCESS_CREATED', 'OPERATOR_RESUME'])
+})
+
+test('P-16 resume makes a wait look again at something outside the state, and keeps its timeout', async () => {
+  let open = false
+  const Gate = defineProcess('resume-wait', 'Gate', {
+    state: empty,
+    execute: (ctx) => ctx.wait('gate', () => open, { timeout: '2h' }),
+  })
+  bus.hf.register(Gate)
+  await work('resume-wait')
+  const { id } = await bus.hf.start(Gate, {})
+  const { waitTimeoutAt } = await get(Gate, id)
+  await processes().resume(Gate, id, by)
+  await waitFor('it looked and waits on', async () => {
+    const { status, leasedBy, dueAt } = await get(Gate, id)
+    return status === 'WAITING_FOR_ASYNC' && leasedBy === null && dueAt?.getTime() === waitTimeoutAt?.getTime()
+  })
+  open = true
+  await processes().resume(Gate, id, by)
+  expect(await processes().result(Gate, id)).toBe(true)
+})
+
+test('P-16 resume starts a process now that was to start later', async () => {
+  const At = defineProcess('resume-start', 'At', { state: empty, execute: async (ctx) => ctx.now().getTime() })
+  bus.hf.register(At)
+  await work('resume-start')
+  const startAt = new Date(Date.now() + 10 * 86_400_000)
+  const { id } = await bus.hf.start(At, {}, { startAt })
+  expect(await get(At, id)).toMatchObject({ status: 'PENDING', dueAt: startAt })
+  await processes().resume(At, id, by)
+  expect(await processes().result(At, id)).toBeLessThan(startAt.getTime())
+})
+
+test('P-16 resume makes the next attempt of an undoing due now', async () => {
+  let broken = true
+  const Undo = defineProcess('resume-undo', 'Undo', {
+    state: empty,
+    async execute(ctx) {
+      await ctx.step('a', {
+        run: () => 'a',
+        compensate: () => {
+          if (broken) throw new Error('not now')
+        },
+      })
+      throw new BusinessError('declined')
+    },
+  })
+  bus.hf.register(Undo)
+  const { id } = await bus.hf.start(Undo, {})
+  expect(await get(Undo, id)).toMatchObject({ status: 'COMPENSATING', nextRetryAt: expect.any(Date) })
+  broken = false
+  // The next attempt is a minute away: only the resume can make it due.
+  await bus.moveClock(-60_000)
+  await processes().resume(Undo, id, by)
+  await work('resume-undo')
+  await until(Undo, id, 'COMPENSATED')
+  await bus.moveClock(60_000)
+})

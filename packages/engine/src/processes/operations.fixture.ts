@@ -1,0 +1,59 @@
+import { openTestBus, waitFor } from '@holdfast/testing'
+import { z } from 'zod'
+import { TransientError } from '../kernel/failure/failure-errors.js'
+import { defineProcess } from './define.js'
+import type { ProcessOf } from './reference.js'
+import type { ProcessStatus } from './states.js'
+
+/** The operator of these tests. */
+export const by = { actor: 'ann', reason: 'ticket 7' }
+export const empty = z.object({})
+
+/** An installation of a test file's own, and what its tests ask of it. */
+export async function openOperations() {
+  const bus = await openTestBus()
+  const processes = () => bus.hf.processes
+  const work = (domain: string) => bus.hf.run({ domains: [domain], poll: '20ms' })
+  const get = (process: ProcessOf<never>, id: string) => processes().get({ ...process }, id)
+  const until = (process: ProcessOf<never>, id: string, status: ProcessStatus) =>
+    waitFor(`it is ${status}`, async () => (await get(process, id)).status === status)
+  const events = async (process: ProcessOf<never>, id: string) =>
+    (await get(process, id)).timeline.flatMap(({ event }) => event ?? [])
+
+  /** A process whose step fails until it is told otherwise, and whose response corrects the state. */
+  function repairable(domain: string, options: { maxAttempts?: number } = {}) {
+    const calls: string[] = []
+    const failing = new Set<string>()
+    const undone: string[] = []
+    const Payment = defineProcess(domain, 'Payment', {
+      state: z.object({ iban: z.string(), when: z.date().optional() }),
+      responses: {
+        corrected: {
+          data: z.object({ iban: z.string().length(4) }),
+          apply: (state, { iban }) => {
+            state.iban = iban
+          },
+        },
+      },
+      async execute(ctx, state) {
+        await ctx.step('reserve', {
+          run: () => void calls.push('reserve'),
+          compensate: () => void undone.push('reserve'),
+        })
+        return ctx.step('pay', {
+          maxAttempts: options.maxAttempts ?? 1,
+          retryDelay: '1ms',
+          run: ({ attempt }) => {
+            calls.push(`pay ${state.iban} ${attempt}`)
+            if (failing.has(state.iban)) throw new TransientError(`no route to '${state.iban}'`, { code: 'NO_ROUTE' })
+            return `paid ${state.iban}`
+          },
+        })
+      },
+    })
+    bus.hf.register(Payment)
+    return { Payment, calls, failing, undone }
+  }
+
+  return { bus, processes, work, get, until, events, repairable }
+}

@@ -1,0 +1,207 @@
+import { describe, expect, it } from 'vitest'
+import { defineWorkflow } from './define.js'
+
+const refused: [string, () => unknown, string][] = [
+  ['no steps', () => defineWorkflow('d', 1).build(), 'workflow d: it has no steps; add one with `step`'],
+  ['an empty name', () => defineWorkflow('d', 1).step('', 'A').build(), 'step ``: the name is empty'],
+  ['a blank name', () => defineWorkflow('d', 1).step(' ', 'A').build(), 'step ` `: the name is empty'],
+  ['a long name', () => defineWorkflow('d', 1).step('x'.repeat(201), 'A').build(), '201 characters; 200 is the most'],
+  ['a name with a zero', () => defineWorkflow('d', 1).step('a\u0000', 'A').build(), 'which PostgreSQL cannot hold'],
+  [
+    'a name cond#',
+    () => defineWorkflow('d', 1).step('cond#a', 'A').build(),
+    'names that begin with `cond#` are reserved',
+  ],
+  [
+    'a name _root_',
+    () => defineWorkflow('d', 1).savePoint('_root_').build(),
+    'names that begin with `_root_` are reserved',
+  ],
+  [
+    'a duplicate in two branches',
+    () =>
+      defineWorkflow('d', 1)
+        .fork(
+          'f',
+          (b) => b.step('a', 'A'),
+          (b) => b.step('a', 'A'),
+        )
+        .build(),
+    'workflow d, step `a`: the name is used twice; give each step its own',
+  ],
+  [
+    'a compensation named as a step',
+    () => defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B').step('b', 'B').build(),
+    'step `b`: the name is used twice',
+  ],
+  [
+    'one branch',
+    () =>
+      defineWorkflow('d', 1)
+        .fork('f', (b) => b.step('a', 'A'))
+        .build(),
+    'two branches or more, not 1',
+  ],
+  ['no branch', () => defineWorkflow('d', 1).parallel('p').build(), 'a parallel has two branches or more, not 0'],
+  [
+    'an empty branch',
+    () =>
+      defineWorkflow('d', 1)
+        .fork(
+          'f',
+          (b) => b.step('a', 'A'),
+          (b) => b,
+        )
+        .join('j', 'all')
+        .build(),
+    'workflow d, step `f`: branch 2 is empty; give it a step or leave it out',
+  ],
+  [
+    'an empty else branch',
+    () =>
+      defineWorkflow('d', 1)
+        .condition('c', '{{ .a }}', (b) => b)
+        .build(),
+    'step `c`: the else branch is empty',
+  ],
+  ['a task without handler', () => defineWorkflow('d', 1).step('a', '').build(), 'step `a`: it has no handler'],
+  [
+    'a compensation without handler',
+    () => defineWorkflow('d', 1).step('a', 'A').onFailure('b', ' ').build(),
+    'step `a`: its compensation has no handler',
+  ],
+  [
+    'a save point in a fork',
+    () =>
+      defineWorkflow('d', 1)
+        .fork(
+          'f',
+          (b) => b.step('a', 'A').savePoint('s'),
+          (b) => b.step('b', 'B'),
+        )
+        .build(),
+    'step `s`: a save point cannot be inside a fork, where others are under way; put it after the join',
+  ],
+  [
+    'a save point in an else branch in a fork',
+    () =>
+      defineWorkflow('d', 1)
+        .fork(
+          'f',
+          (b) => b.condition('c', '{{ .a }}', (e) => e.savePoint('s')),
+          (b) => b.step('b', 'B'),
+        )
+        .build(),
+    'step `s`: a save point cannot be inside a fork',
+  ],
+  [
+    'a malformed condition',
+    () => defineWorkflow('d', 1).condition('c', '{{ gt .a }}').build(),
+    'workflow d, step `c`: malformed condition, at character 4: `gt` takes 2 values, not 1\n{{ gt .a }}\n   ^',
+  ],
+  [
+    'a join without a fork',
+    () => defineWorkflow('d', 1).step('a', 'A').join('j', 'all').build(),
+    'step `j`: a join stands right after its fork',
+  ],
+  [
+    'a join first',
+    () => defineWorkflow('d', 1).join('j', 'all').build(),
+    'step `j`: a join stands right after its fork',
+  ],
+  [
+    'a fork that is not joined',
+    () =>
+      defineWorkflow('d', 1)
+        .fork(
+          'f',
+          (b) => b.step('a', 'A'),
+          (b) => b.step('b', 'B'),
+        )
+        .step('c', 'C')
+        .build(),
+    'step `c`: fork `f` has to be joined first: put a `join` between, or use `parallel`',
+  ],
+  [
+    'a compensation first',
+    () => defineWorkflow('d', 1).onFailure('a', 'A'),
+    'step `a`: a compensation stands right after the step it undoes',
+  ],
+  [
+    'a compensation of a save point',
+    () => defineWorkflow('d', 1).savePoint('s').onFailure('a', 'A'),
+    'a task or a human step',
+  ],
+  [
+    'two compensations',
+    () => defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B').onFailure('c', 'C'),
+    'step `c`: step `a` has a compensation already; a step has one',
+  ],
+  ['a workflow without a name', () => defineWorkflow('', 1), 'workflow : the name is empty'],
+  ['a workflow named like a version', () => defineWorkflow('order-v2', 1), 'the name ends like a version'],
+]
+
+describe('W-02 build refuses', () => {
+  it.each(refused)('%s', (_, make, message) => {
+    expect(make).toThrow(
+      expect.objectContaining({ code: 'HF_INVALID_WORKFLOW', message: expect.stringContaining(message) }),
+    )
+  })
+
+  const untyped = defineWorkflow('d', 1) as unknown as Record<
+    string,
+    (...args: unknown[]) => Record<string, () => unknown>
+  >
+  it.each<[string, () => unknown, string]>([
+    ['a number as name', () => untyped.step?.(5, 'A').build?.(), 'step `5`: the name must be a text, not 5'],
+    ['no handler', () => untyped.step?.('a').build?.(), 'it has no handler: the name must be a text, not undefined'],
+    ['a number as condition', () => untyped.condition?.('c', 5), 'must be a text such as {{ gt .amount 100 }}, not 5'],
+    [
+      'a branch that returns nothing',
+      () => untyped.fork?.('f', () => undefined),
+      'branch 1 answered undefined; return the builder, as in (b) => b.step(…)',
+    ],
+  ])('%s', (_, make, message) => {
+    expect(make).toThrow(
+      expect.objectContaining({ code: 'HF_INVALID_WORKFLOW', message: expect.stringContaining(message) }),
+    )
+  })
+
+  it.each<[unknown, string]>([
+    [{ priority: 101 }, 'option `priority` must be from 0 to 100, not 101'],
+    [{ maxAttempts: 0 }, 'option `maxAttempts` must be 1 or more'],
+    [{ retry: { kind: 'sometimes' } }, 'option `kind` must be one of'],
+    [{ delay: '5x' }, "option `delay`: '5x' is not a duration"],
+    [{ timeout: 0 }, 'option `timeout` must be'],
+    [{ metadata: [] }, 'option `metadata` must be an object, not an array'],
+    [{ metadata: { a: () => 1 } }, 'metadata.a cannot be stored'],
+    [{ nonIdempotent: 'yes' }, 'option `nonIdempotent` must be true or false'],
+  ])('the options %j, naming step and option', (options, message) => {
+    expect(() => untyped.step?.('a', 'A', options)).toThrow(message)
+    expect(() => untyped.step?.('a', 'A', options)).toThrow('workflow d, step `a`')
+  })
+
+  it('nesting that nothing could follow', () => {
+    type Any = {
+      fork: (name: string, ...branches: ((b: Any) => Any)[]) => Any
+      step: (n: string, h: string) => Any
+      build(): unknown
+    }
+    const nest = (b: Any, depth: number): Any =>
+      depth === 0
+        ? b.step('last', 'A')
+        : b.fork(
+            `f${depth}`,
+            (c) => nest(c, depth - 1),
+            (c) => c.step(`s${depth}`, 'A'),
+          )
+    const start = defineWorkflow('d', 1) as unknown as Any
+    expect(nest(start, 450).build()).toBeDefined()
+    expect(() => nest(start, 501).build()).toThrow('is nested deeper than 500')
+  })
+
+  it('a builder that is awaited by mistake', async () => {
+    const builder: unknown = defineWorkflow('d', 1).step('a', 'A')
+    await expect(async () => await builder).rejects.toThrow('the builder was awaited; call `build`')
+  })
+})
