@@ -1,3 +1,7 @@
+export { type CrashReport, crashTest } from './crash/crash-test.js'
+export { crashWorker } from './crash/crash-worker.js'
+export type { KillAt } from './crash/kill-points.js'
+export type { CrashEnd, CrashTestOptions } from './crash/options.js'
 export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
 // --- harness
 export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './harness/faults.js'
