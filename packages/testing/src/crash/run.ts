@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Holdfast } from 'holdfast'
 import type { DrainOptions } from '../kit/drain.js'
 import { openKit, type TestKit } from '../kit/test-kit.js'
@@ -84,6 +85,9 @@ function furnishKit<World, Subject>(kit: TestKit, options: CrashTestOptions<Worl
   options.setup?.(kit.hf, world)
 }
 
+/** Unlike any other: workers and connections are known by it. */
+const named = (role: string) => `${role} ${randomUUID()}`
+
 interface LineOptions {
   readonly client: TestKit
   readonly kill: KillPoint | undefined
@@ -96,7 +100,7 @@ async function createLine(
   { client, kill, patience }: LineOptions,
 ) {
   let deaths = 0
-  let life = await begin('crash test: victim', kill)
+  let life = await begin(named('victim'), kill)
 
   /** Does it with whoever lives; again with the heir, if death comes in between. */
   async function survive<T>(work: (living: Life) => Promise<T>): Promise<T> {
@@ -104,7 +108,7 @@ async function createLine(
     if (outcome) return outcome.done
     deaths += 1
     await life.end()
-    life = await begin('crash test: heir', undefined)
+    life = await begin(named('heir'), undefined)
     await client.clock.advance(AFTER_ALL_LEASES)
     return survive(work)
   }
