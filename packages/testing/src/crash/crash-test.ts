@@ -1,7 +1,7 @@
 import { openKit } from '../kit/test-kit.js'
 import { dropTestDatabase, type TestDatabase, testDatabase } from '../server/test-server.js'
 import { describePlan, planDeliveries } from './deliveries.js'
-import { describeKill, formatSeed, killPointsOf, parseSeed, type RunSeed } from './kill-points.js'
+import { describeKill, formatPoint, formatSeed, killPointsOf, parseSeed, type RunSeed } from './kill-points.js'
 import type { CrashTestOptions } from './options.js'
 import { type RunEnd, runOnce } from './run.js'
 
@@ -52,17 +52,24 @@ async function everywhere<World, Subject>(
   options: CrashTestOptions<World, Subject>,
   template: TestDatabase,
 ): Promise<CrashReport> {
+  const killAt = options.killAt ?? 'every-step'
   const straight = await checkedRun(options, template, { order: 0, kill: undefined })
-  const points = killPointsOf(straight.passed, new Set(straight.idle), options.killAt ?? 'every-step')
-  if (points.length === 0)
+  const polls = new Set(straight.idle)
+  const seeds: RunSeed[] = killPointsOf(straight.passed, polls, killAt).map((kill) => ({ order: 0, kill }))
+  if (seeds.length === 0)
     throw new Error('crashTest: there is nothing to kill: `start` has made no work that runs here')
   const orders = Array.from({ length: options.seeds ?? 1 }, (_, place) => place + 1)
-  const seeds: RunSeed[] = orders.flatMap((order) => [undefined, ...points].map((kill) => ({ order, kill })))
+  // What comes early need not be waited for: every order passes other points.
+  for (const order of options.respond ? orders : []) {
+    const { passed } = await checkedRun(options, template, { order, kill: undefined })
+    seeds.push(...killPointsOf(passed, polls, killAt).map((kill) => ({ order, kill })))
+  }
   let kills = 0
   await inLanes(seeds, options.lanes ?? 4, async (seed) => {
     if ((await checkedRun(options, template, seed)).killed) kills += 1
   })
-  return { runs: seeds.length + 1, kills, killPoints: points.map(({ point, time }) => `${point}#${time}`) }
+  const points = new Set(seeds.flatMap(({ kill }) => (kill ? [formatPoint(kill)] : [])))
+  return { runs: seeds.length + 1 + (options.respond ? orders.length : 0), kills, killPoints: [...points] }
 }
 
 async function onlyOnce<World, Subject>(
@@ -72,7 +79,7 @@ async function onlyOnce<World, Subject>(
 ): Promise<CrashReport> {
   const { killed } = await checkedRun(options, template, seed)
   if (seed.kill && !killed) throw new Error(`crashTest: seed '${formatSeed(seed)}': its kill point was not reached`)
-  const killPoints = seed.kill ? [`${seed.kill.point}#${seed.kill.time}`] : []
+  const killPoints = seed.kill ? [formatPoint(seed.kill)] : []
   return { runs: 1, kills: killPoints.length, killPoints }
 }
 

@@ -24,7 +24,8 @@ type Said =
  * await crashWorker({ register: [Payment], setup: (hf) => hf.handle(BookRisk, risk.book) })
  */
 export async function crashWorker(options: {
-  readonly register?: readonly Registrable[]
+  /** Processes and managers; a function where they need connections of their own. */
+  readonly register?: readonly Registrable[] | ((connectionString: string) => readonly Registrable[])
   /** Registers handlers, and whatever else your workers do when they start. */
   readonly setup?: (hf: Holdfast, connectionString: string) => unknown
 }): Promise<void> {
@@ -36,7 +37,7 @@ export async function crashWorker(options: {
     connectionString,
     name,
     worker: { concurrency: 1 },
-    ...(options.register ? { register: options.register } : {}),
+    register: typeof options.register === 'function' ? options.register(connectionString) : (options.register ?? []),
     faults(point) {
       if (!begun) return
       void recorded.faults(point)

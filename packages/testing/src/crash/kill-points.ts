@@ -37,8 +37,10 @@ export interface RunSeed {
 
 /** As it is printed, and given to `seed`: `3` or `3:before processes.write#2`. */
 export function formatSeed({ order, kill }: RunSeed): string {
-  return kill ? `${order}:${kill.point}#${kill.time}` : `${order}`
+  return kill ? `${order}:${formatPoint(kill)}` : `${order}`
 }
+
+export const formatPoint = ({ point, time }: KillPoint) => `${point}#${time}`
 
 export function parseSeed(text: string): RunSeed {
   const [, order, point, time] = /^(\d+)(?::((?:before|after) .+)#(\d+))?$/.exec(text) ?? []

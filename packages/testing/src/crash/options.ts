@@ -33,7 +33,7 @@ export interface CrashTestOptions<World, Subject> {
   readonly invariant: (end: CrashEnd<World, Subject>) => unknown
   /** Before and after everything that is recorded (`every-step`, default), or between any two statements. */
   readonly killAt?: KillAt
-  /** In how many different orders the responses come at each kill point, 1 unless given. */
+  /** In how many mixed orders the responses come, besides the right one; 1 unless given. */
   readonly seeds?: number
   /** Reruns exactly one run: the seed that a failing one has printed. */
   readonly seed?: string

@@ -56,7 +56,7 @@ async function runOn<World, Subject>(
   )
   try {
     // The straight run tells what is passed also when there is nothing to do.
-    if (order === 0) await line.drain()
+    if (order === 0 && !kill) await line.drain()
     const idle = [...line.points()]
     const subject = await line.start((hf) => options.start(hf, world))
     const responses = options.respond?.(client.hf, subject, world) ?? []
