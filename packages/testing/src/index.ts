@@ -3,16 +3,7 @@ export { crashWorker } from './crash/crash-worker.js'
 export type { KillAt } from './crash/kill-points.js'
 export type { CrashEnd, CrashTestOptions } from './crash/options.js'
 export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
-// --- harness
-export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './harness/faults.js'
 export { gate } from './harness/gate.js'
-export { numbered } from './harness/numbered.js'
-export { type ObservedProcess, observeProcesses } from './harness/observe-processes.js'
-export { startPgBouncer } from './harness/pgbouncer.js'
-export { sqlFolder } from './harness/sql-folder.js'
-export { countStatements } from './harness/statement-counter.js'
-export { openTestBus, type TestBus, type TestBusOptions } from './harness/test-bus.js'
-export type { ProcessRow, TestProcesses } from './harness/test-processes.js'
 export { waitFor } from './harness/wait-for.js'
 export { startWorkerProcess, type WorkerProcess } from './harness/worker-process.js'
 export type { Drained, DrainOptions } from './kit/drain.js'
@@ -21,13 +12,7 @@ export { type Fake, type FakeAnswer, type FakeCall, fake } from './kit/fake.js'
 export type { HasHistory } from './kit/history.js'
 export type { Sql } from './kit/sql.js'
 export { type Registrable, type TestKit, type TestKitOptions, testKit } from './kit/test-kit.js'
-export {
-  connectionStringOf,
-  dropTestDatabase,
-  startTestServer,
-  type TestDatabase,
-  testDatabase,
-} from './server/test-server.js'
+export { dropTestDatabase, startTestServer, type TestDatabase, testDatabase } from './server/test-server.js'
 export {
   type Behaviour,
   type BehaviourOptions,

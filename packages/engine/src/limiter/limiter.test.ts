@@ -1,4 +1,4 @@
-import { countStatements, type Faults, startFaultProxy, testDatabase, waitFor } from '@holdfast/testing'
+import { countStatements, type Faults, startFaultProxy, testDatabase, waitFor } from '@holdfast/testing/internal'
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'

@@ -46,12 +46,12 @@ export async function crashWorker(options: {
   })
   await options.setup?.(kit.hf, connectionString)
   begun = true
-  process.on('message', async ({ round, drain }: { round: number; drain: DrainOptions }) => {
-    const error = await kit.drain(drain).then(
-      () => undefined,
-      (problem: unknown) => String(problem),
+  process.on('message', ({ round, drain }: { round: number; drain: DrainOptions }) => {
+    const drained = { what: 'drained', round, points: recorded.points } as const
+    kit.drain(drain).then(
+      () => say(drained),
+      (problem: unknown) => say({ ...drained, error: String(problem) }),
     )
-    say({ what: 'drained', round, points: recorded.points, ...(error === undefined ? {} : { error }) })
   })
   say({ what: 'ready' })
 }

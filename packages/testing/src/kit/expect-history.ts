@@ -49,7 +49,7 @@ function compare(history: readonly string[], expected: readonly ExpectedLine[]):
     const wanted = expected[want]
     const plans: Plan[] = []
     if (wanted === ANYTHING) {
-      plans.push({ ...costOf(planFrom(at, want + 1), 0) })
+      plans.push(costOf(planFrom(at, want + 1), 0))
       if (line !== undefined) plans.push({ ...costOf(planFrom(at + 1, want), 0), told: { mark: ' ', line } })
     } else {
       if (line !== undefined && wanted !== undefined && fits(line, wanted)) {
@@ -68,15 +68,15 @@ function compare(history: readonly string[], expected: readonly ExpectedLine[]):
 interface Plan {
   readonly cost: number
   readonly told?: ComparedLine
-  readonly then?: Plan
+  readonly rest?: Plan
 }
 
 const END: Plan = { cost: 0 }
 
-const costOf = (then: Plan, cost: number) => ({ cost: then.cost + cost, then })
+const costOf = (rest: Plan, cost: number) => ({ cost: rest.cost + cost, rest })
 
 function* walk(plan: Plan): Generator<ComparedLine> {
-  for (let next: Plan | undefined = plan; next; next = next.then) if (next.told) yield next.told
+  for (let next: Plan | undefined = plan; next; next = next.rest) if (next.told) yield next.told
 }
 
 const fits = (line: string, wanted: ExpectedLine) => (typeof wanted === 'string' ? wanted === line : wanted.test(line))

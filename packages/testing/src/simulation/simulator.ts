@@ -104,9 +104,9 @@ export function createSimulator<Wait>(options: SimulatorOptions<Wait>): Simulato
   }
 
   function again(): void {
-    timer = setTimeout(async () => {
-      await cycle().catch((error: unknown) => onError(error, undefined))
-      if (timer) again()
+    timer = setTimeout(() => {
+      const looked = cycle().catch((error: unknown) => onError(error, undefined))
+      void looked.then(() => timer && again())
     }, everyMs)
   }
 
