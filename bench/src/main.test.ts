@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { connectionStringOf, waitFor } from '@holdfast/testing'
+import { connectionStringOf, waitFor } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 
 // The build, as `npm run bench` runs it.

@@ -1,4 +1,2 @@
-import { startTestServer } from '@holdfast/testing'
-
 // vitest calls this once per run; what it answers is called at the end.
-export default startTestServer
+export { default } from '@holdfast/testing/setup'

@@ -1,4 +1,4 @@
-import { testDatabase, waitFor } from '@holdfast/testing'
+import { testDatabase, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { holdfast } from './holdfast.js'

@@ -1,13 +1,31 @@
-export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
-export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './faults.js'
-export { gate } from './gate.js'
-export { numbered } from './numbered.js'
-export { type ObservedProcess, observeProcesses } from './observe-processes.js'
-export { startPgBouncer } from './pgbouncer.js'
-export { sqlFolder } from './sql-folder.js'
-export { countStatements } from './statement-counter.js'
-export { openTestBus, type TestBus, type TestBusOptions } from './test-bus.js'
-export type { ProcessRow, TestProcesses } from './test-processes.js'
-export { connectionStringOf, startTestServer, type TestDatabase, testDatabase } from './test-server.js'
-export { waitFor } from './wait-for.js'
-export { startWorkerProcess, type WorkerProcess } from './worker-process.js'
+export { type CrashReport, crashTest } from './crash/crash-test.js'
+export { crashWorker } from './crash/crash-worker.js'
+export type { KillAt } from './crash/kill-points.js'
+export type { CrashEnd, CrashTestOptions } from './crash/options.js'
+export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
+export { gate } from './harness/gate.js'
+export { waitFor } from './harness/wait-for.js'
+export { startWorkerProcess, type WorkerProcess } from './harness/worker-process.js'
+export type { Drained, DrainOptions } from './kit/drain.js'
+export { type ExpectedLine, expectHistory } from './kit/expect-history.js'
+export { type Fake, type FakeAnswer, type FakeCall, fake } from './kit/fake.js'
+export type { HasHistory } from './kit/history.js'
+export type { Sql } from './kit/sql.js'
+export { type Registrable, type TestKit, type TestKitOptions, testKit } from './kit/test-kit.js'
+export { dropTestDatabase, startTestServer, type TestDatabase, testDatabase } from './server/test-server.js'
+export {
+  type Behaviour,
+  type BehaviourOptions,
+  behaviour,
+  behaviours,
+  checkBehaviour,
+  type Outcome,
+  type Roll,
+} from './simulation/behaviour.js'
+export { createRandom, type Seed } from './simulation/random.js'
+export {
+  createSimulator,
+  type SimulatedAnswer,
+  type Simulator,
+  type SimulatorOptions,
+} from './simulation/simulator.js'

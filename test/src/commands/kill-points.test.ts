@@ -1,4 +1,4 @@
-import { recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing'
+import { recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { assemble, type Database, openDatabase } from 'holdfast/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BatchDone, Booked, Flaky, handleAll, Plain } from './definitions.js'

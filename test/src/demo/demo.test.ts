@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startEmbedded } from '@holdfast/embedded'
-import { testDatabase, waitFor } from '@holdfast/testing'
+import { testDatabase, waitFor } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 
 const main = fileURLToPath(new URL('../../../examples/basics/dist/durable-job/main.js', import.meta.url))

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { testDatabase, waitFor } from '@holdfast/testing'
+import { testDatabase, waitFor } from '@holdfast/testing/internal'
 import { defineCommand, defineProcess, holdfast } from 'holdfast'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import { type SQL, sql } from 'drizzle-orm'
 import { drizzle as openDrizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'

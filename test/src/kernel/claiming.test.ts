@@ -1,4 +1,4 @@
-import { startWorkerProcess, waitFor } from '@holdfast/testing'
+import { startWorkerProcess, waitFor } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 import { enqueueTiny, tinyBooks, tinySource, tinyWorker, tinyWorkerScript } from '../tiny-model/index.js'
 import { tinyDatabase } from './tiny-database.js'

@@ -1,5 +1,11 @@
 import { startEmbedded } from '@holdfast/embedded'
-import { countStatements, startFaultProxy, startPgBouncer, startWorkerProcess, waitFor } from '@holdfast/testing'
+import {
+  countStatements,
+  startFaultProxy,
+  startPgBouncer,
+  startWorkerProcess,
+  waitFor,
+} from '@holdfast/testing/internal'
 import { migrate, newId, openDatabase, startListener } from 'holdfast/internal'
 import pg from 'pg'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-import { recordPoints, startWorkerProcess, waitFor } from '@holdfast/testing'
+import { recordPoints, startWorkerProcess, waitFor } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 import { enqueueTiny, tinyBooks, tinyWorker, tinyWorkerScript } from '../tiny-model/index.js'
 import { tinyDatabase } from './tiny-database.js'

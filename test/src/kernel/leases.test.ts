@@ -1,4 +1,4 @@
-import { startWorkerProcess, waitFor } from '@holdfast/testing'
+import { startWorkerProcess, waitFor } from '@holdfast/testing/internal'
 import { moveClock, newId } from 'holdfast/internal'
 import pg from 'pg'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-import { waitFor } from '@holdfast/testing'
+import { waitFor } from '@holdfast/testing/internal'
 import type { Metrics } from 'holdfast/internal'
 import { expect, test } from 'vitest'
 import { enqueueTiny, tinyBooks, tinyWorker } from '../tiny-model/index.js'

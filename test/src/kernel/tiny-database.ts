@@ -1,4 +1,4 @@
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import { type Database, type DatabaseOptions, openDatabase } from 'holdfast/internal'
 import { afterAll } from 'vitest'
 import { installTinyModel } from '../tiny-model/index.js'

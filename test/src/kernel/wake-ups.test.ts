@@ -1,4 +1,4 @@
-import { countStatements, startFaultProxy, waitFor } from '@holdfast/testing'
+import { countStatements, startFaultProxy, waitFor } from '@holdfast/testing/internal'
 import { pauseWork, resumeWork, startListener, wakeTopic } from 'holdfast/internal'
 import pg from 'pg'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-import { startWorkerProcess, testDatabase } from '@holdfast/testing'
+import { startWorkerProcess, testDatabase } from '@holdfast/testing/internal'
 import { holdfast } from 'holdfast'
 import { expect, onTestFinished, test } from 'vitest'
 import type { LimiterOrder } from './worker-process.js'

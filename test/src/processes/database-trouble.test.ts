@@ -1,5 +1,5 @@
 import { startEmbedded } from '@holdfast/embedded'
-import { startFaultProxy, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing'
+import { startFaultProxy, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import type { Holdfast } from 'holdfast'
 import { assemble, installQueue, migrate, openDatabase } from 'holdfast/internal'
 import pg from 'pg'

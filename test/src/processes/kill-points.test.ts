@@ -1,4 +1,4 @@
-import { type Faults, recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing'
+import { type Faults, recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'

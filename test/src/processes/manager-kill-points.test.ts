@@ -6,7 +6,7 @@ import {
   startWorkerProcess,
   type TestBus,
   waitFor,
-} from '@holdfast/testing'
+} from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Booking, Order, registerAll } from './manager-definitions.js'

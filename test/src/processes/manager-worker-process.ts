@@ -1,4 +1,4 @@
-import { dieAt } from '@holdfast/testing'
+import { dieAt } from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import { Order, registerAll } from './manager-definitions.js'
 

@@ -1,4 +1,4 @@
-import { type Faults, holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { type Faults, holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { defineProcess } from 'holdfast'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'

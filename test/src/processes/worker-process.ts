@@ -1,4 +1,4 @@
-import { dieAt, type Faults } from '@holdfast/testing'
+import { dieAt, type Faults } from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import { processesOf } from './definitions.js'
 import { openNotes } from './notes.js'

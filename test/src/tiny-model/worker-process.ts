@@ -1,4 +1,4 @@
-import { dieAt } from '@holdfast/testing'
+import { dieAt } from '@holdfast/testing/internal'
 import { openDatabase, startListener } from 'holdfast/internal'
 import { type TinyWorkerOptions, tinyWorker } from './run-tiny.js'
 

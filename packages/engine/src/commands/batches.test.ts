@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessError, PermanentError } from '../kernel/failure/failure-errors.js'

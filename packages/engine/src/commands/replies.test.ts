@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { countStatements, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { countStatements, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
 import { defineCommand } from './define.js'

@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
 import { type CommandOptions, defineCommand } from './define.js'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { countStatements, openTestBus, type TestBus } from '@holdfast/testing'
+import { countStatements, openTestBus, type TestBus } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'

@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus } from '@holdfast/testing'
+import { openTestBus, type TestBus } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { holdfast } from '../holdfast.js'
 import { noMetrics } from '../kernel/metrics/metrics.js'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { classifyFailure } from '../kernel/failure/classify.js'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'

@@ -1,4 +1,4 @@
-import { holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineCommand } from './define.js'
 

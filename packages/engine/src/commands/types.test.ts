@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { createCodec } from '../kernel/codec/codec.js'

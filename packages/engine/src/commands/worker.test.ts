@@ -1,4 +1,4 @@
-import { holdAt, openTestBus, startPgBouncer, type TestBus, waitFor } from '@holdfast/testing'
+import { holdAt, openTestBus, startPgBouncer, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { holdfast } from '../holdfast.js'
 import { defineCommand } from './define.js'

@@ -1,4 +1,4 @@
-import { waitFor } from '@holdfast/testing'
+import { waitFor } from '@holdfast/testing/internal'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { moveClock } from '../kernel/clock/clock.js'

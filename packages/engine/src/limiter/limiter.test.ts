@@ -1,4 +1,4 @@
-import { countStatements, startFaultProxy } from '@holdfast/testing'
+import { countStatements, startFaultProxy } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import { openLimits } from './limits.fixture.js'
 

@@ -1,4 +1,4 @@
-import { type Faults, testDatabase } from '@holdfast/testing'
+import { type Faults, testDatabase } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, onTestFinished } from 'vitest'
 import { openDatabase } from '../kernel/database/open.js'

@@ -1,4 +1,4 @@
-import { openTestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { classifyFailure } from '../kernel/failure/classify.js'

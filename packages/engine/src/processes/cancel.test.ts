@@ -1,4 +1,4 @@
-import { gate, holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { gate, holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError } from '../kernel/failure/failure-errors.js'

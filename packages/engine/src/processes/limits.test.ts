@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import type { Holdfast, WorkerOptions } from 'holdfast'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'

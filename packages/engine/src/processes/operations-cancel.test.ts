@@ -1,4 +1,4 @@
-import { waitFor } from '@holdfast/testing'
+import { waitFor } from '@holdfast/testing/internal'
 import { afterAll, expect, test } from 'vitest'
 import { defineProcess } from './define.js'
 import { by, empty, openOperations } from './operations.fixture.js'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { waitFor } from '@holdfast/testing'
+import { waitFor } from '@holdfast/testing/internal'
 import { afterAll, expect, test } from 'vitest'
 import { defineProcess } from './define.js'
 import { by, empty, openOperations } from './operations.fixture.js'

@@ -1,4 +1,4 @@
-import { waitFor } from '@holdfast/testing'
+import { waitFor } from '@holdfast/testing/internal'
 import { afterAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError } from '../kernel/failure/failure-errors.js'

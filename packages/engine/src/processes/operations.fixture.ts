@@ -1,4 +1,4 @@
-import { openTestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, waitFor } from '@holdfast/testing/internal'
 import { z } from 'zod'
 import { TransientError } from '../kernel/failure/failure-errors.js'
 import { defineProcess } from './define.js'

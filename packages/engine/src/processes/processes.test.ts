@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'

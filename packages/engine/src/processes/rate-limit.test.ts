@@ -1,4 +1,4 @@
-import { numbered, openTestBus, type TestBus } from '@holdfast/testing'
+import { numbered, openTestBus, type TestBus } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from './define.js'

@@ -1,4 +1,4 @@
-import { openTestBus } from '@holdfast/testing'
+import { openTestBus } from '@holdfast/testing/internal'
 import { expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../commands/define.js'

@@ -1,4 +1,4 @@
-import { testDatabase, waitFor } from '@holdfast/testing'
+import { testDatabase, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from '../kernel/database/open.js'

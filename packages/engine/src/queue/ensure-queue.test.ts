@@ -1,4 +1,4 @@
-import { countStatements, testDatabase } from '@holdfast/testing'
+import { countStatements, testDatabase } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../kernel/database/database.js'
 import { openDatabase } from '../kernel/database/open.js'

@@ -1,4 +1,4 @@
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import { Pgmq } from 'pgmq-js'
 import { afterAll, expect, test } from 'vitest'
 import { openDatabase } from '../kernel/database/open.js'

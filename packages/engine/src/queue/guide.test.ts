@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, expect, test } from 'vitest'
 import { openDatabase } from '../kernel/database/open.js'

@@ -1,4 +1,4 @@
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, describe, expect, test } from 'vitest'
 import { openDatabase } from '../kernel/database/open.js'

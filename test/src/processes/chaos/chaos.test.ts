@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing'
+import { startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import type { Holdfast } from 'holdfast'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'

@@ -1,4 +1,4 @@
-import { stopDeadAt, waitFor } from '@holdfast/testing'
+import { stopDeadAt, waitFor } from '@holdfast/testing/internal'
 import { assemble, newId, openDatabase } from 'holdfast/internal'
 import type pg from 'pg'
 import { booksOf, type ProcessBooks } from '../books.js'

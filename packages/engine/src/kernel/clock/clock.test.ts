@@ -1,4 +1,4 @@
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Database } from '../database/database.js'
 import { openDatabase } from '../database/open.js'

@@ -1,4 +1,4 @@
-import { startFaultProxy, testDatabase, waitFor } from '@holdfast/testing'
+import { startFaultProxy, testDatabase, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Database } from './database.js'

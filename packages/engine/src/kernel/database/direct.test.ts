@@ -1,4 +1,4 @@
-import { testDatabase, waitFor } from '@holdfast/testing'
+import { testDatabase, waitFor } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import { openDatabase } from './open.js'
 

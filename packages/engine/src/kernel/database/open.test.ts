@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Database } from './database.js'

@@ -1,4 +1,4 @@
-import { startPgBouncer, testDatabase } from '@holdfast/testing'
+import { startPgBouncer, testDatabase } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Logger } from '../logger.js'
 import { openDatabase } from './open.js'

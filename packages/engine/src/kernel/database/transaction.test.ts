@@ -1,4 +1,4 @@
-import { startFaultProxy, testDatabase } from '@holdfast/testing'
+import { startFaultProxy, testDatabase } from '@holdfast/testing/internal'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { HoldfastError } from '../errors.js'
 import { openDatabase } from './open.js'

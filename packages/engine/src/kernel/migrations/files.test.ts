@@ -1,4 +1,4 @@
-import { sqlFolder } from '@holdfast/testing'
+import { sqlFolder } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import { readSqlFiles } from './files.js'
 import { SCHEMA_RELEASE } from './release.js'

@@ -1,4 +1,4 @@
-import { sqlFolder, testDatabase, waitFor } from '@holdfast/testing'
+import { sqlFolder, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../database/database.js'
 import { openDatabase } from '../database/open.js'

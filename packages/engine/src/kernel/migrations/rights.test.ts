@@ -1,4 +1,4 @@
-import { sqlFolder, testDatabase } from '@holdfast/testing'
+import { sqlFolder, testDatabase } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../database/database.js'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../database/open.js'
 import { migrate } from './migrate.js'

@@ -1,4 +1,4 @@
-import { testDatabase } from '@holdfast/testing'
+import { testDatabase } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readAudit } from '../audit/audit.js'
 import type { Database } from '../database/database.js'

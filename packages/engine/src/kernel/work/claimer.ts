@@ -24,6 +24,10 @@ interface Claim<Item extends Claimed> {
   readonly taken: readonly Lease<Item>[]
   /** Nothing more is due, or the database is in trouble: rest before the next claim. */
   readonly sated: boolean
+  /** Whether everything that is due was looked at. */
+  readonly complete: boolean
+  readonly nextDueMs: number | null
+  readonly dealtWith: number
 }
 
 /**
@@ -56,15 +60,17 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     if (uptime !== undefined && uptime < heartbeatMs) graceUntil = performance.now() + heartbeatMs - uptime
   }
 
-  async function claim(limit: number): Promise<Claim<Item>> {
+  /** A ceiling asks for a look at everything, and for the next due time up to there. */
+  async function claim(limit: number, ceilingMs?: number): Promise<Claim<Item>> {
     const types = source.types()
-    if (types.length === 0) return nothing(null)
+    if (types.length === 0) return { ...nothing(null, 0), complete: true }
     try {
       if (outage) await recover()
+      if (ceilingMs !== undefined) watermarks.forget()
       const sentAt = performance.now()
       const spareLeased = graceUntil > sentAt
       const { lanes, full } = watermarks.lanes(types, sentAt)
-      const answer = await source.claim({ worker, limit, leaseMs, lanes, spareLeased, ceilingMs: pollMs })
+      const answer = await source.claim({ worker, limit, leaseMs, lanes, spareLeased, ceilingMs: ceilingMs ?? pollMs })
       const endedAt = performance.now()
       watermarks.learned(answer, { full, began: sentAt, ended: endedAt })
       // What was left alone lies below the marks.
@@ -75,19 +81,22 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       metrics.count('claims_won', labels, answer.items.length)
       metrics.observe('claim_milliseconds', labels, endedAt - sentAt)
       const taken = answer.items.map((item) => leases.take(item, sentAt))
-      return taken.length < limit ? { ...nothing(answer.nextDueMs), taken } : { taken, sated: false }
+      const complete = full && !spareLeased
+      const { nextDueMs, dealtWith = 0 } = answer
+      if (taken.length < limit) return { ...nothing(nextDueMs, dealtWith), taken, complete }
+      return { taken, sated: false, complete, nextDueMs, dealtWith }
     } catch (error) {
       databaseFailed()
       logger.warn({ err: error, model: source.model }, 'claiming failed; trying again')
       metrics.count('database_retries', labels)
       restMs = backoff.next()
-      return { taken: [], sated: true }
+      return { taken: [], sated: true, complete: false, nextDueMs: null, dealtWith: 0 }
     }
   }
 
-  function nothing(nextDueMs: number | null): Claim<Item> {
+  function nothing(nextDueMs: number | null, dealtWith: number): Claim<Item> {
     restMs = wakefulness.rest(nextDueMs)
-    return { taken: [], sated: true }
+    return { taken: [], sated: true, complete: false, nextDueMs, dealtWith }
   }
 
   async function recover(): Promise<void> {
@@ -108,6 +117,8 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     begin,
     claim,
     databaseFailed,
+    /** Ends the rest. */
+    lookNow: () => look.fire(),
     /** Until the next due time, the next poll or a wake-up. */
     rest: () => (stopped ? Promise.resolve() : look.wait(restMs)),
     stop() {

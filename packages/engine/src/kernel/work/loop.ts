@@ -8,6 +8,7 @@ import { startHeartbeat } from './heartbeat.js'
 import { createLeases, type Lease } from './leases.js'
 import { createSignal } from './signal.js'
 import type { Claimed, WorkSource } from './source.js'
+import { createSurveys, enterLoop, leaveLoop, type SurveyedLoop } from './surveys.js'
 
 export interface WorkLoopOptions<Item extends Claimed> {
   readonly source: WorkSource<Item>
@@ -60,13 +61,30 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
   const appetite = createAppetite(concurrency)
   const slotFreed = createSignal()
   const claimer = createClaimer({ ...options, logger, metrics, leases, heartbeatMs })
+  const surveys = createSurveys()
   /** Claimed ahead of a free slot, in order. */
   let waiting: Lease<Item>[] = []
   let running = 0
+  let claimed = 0
   let state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
   let heartbeat: { stop(): void } | undefined
   let claiming: Promise<void> | undefined
   let stopping: Promise<{ abandoned: number }> | undefined
+
+  const surveyed: SurveyedLoop = {
+    model: source.model,
+    get held() {
+      return running + waiting.length
+    },
+    get claimed() {
+      return claimed
+    },
+    survey(ceilingMs) {
+      const answer = surveys.ask(ceilingMs)
+      claimer.lookNow()
+      return answer
+    },
+  }
 
   async function claimUntilStopped(): Promise<void> {
     await claimer.begin()
@@ -77,13 +95,17 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
         continue
       }
       const claimBegan = performance.now()
-      const { taken, sated } = await claimer.claim(room)
+      const asked = surveys.take()
+      const { taken, sated, complete, nextDueMs, dealtWith } = await claimer.claim(room, asked?.ceilingMs)
       appetite.claimTook(performance.now() - claimBegan)
       waiting.push(...taken)
+      claimed += taken.length
+      asked?.answer({ complete, taken: taken.length + dealtWith, nextDueMs })
       if (state !== 'running') break
       fillSlots()
       if (sated) await claimer.rest()
     }
+    surveys.close()
     await giveBack()
   }
 
@@ -128,12 +150,14 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     if (state === 'running') return
     if (state !== 'new') throw new HoldfastError('HF_STOPPED', { what: `the worker for ${source.model}` })
     state = 'running'
+    enterLoop(options.worker, surveyed)
     heartbeat = startHeartbeat({ everyMs: heartbeatMs, beat, failed: claimer.databaseFailed, logger })
     claiming = claimUntilStopped()
   }
 
   async function drain(timeout: number): Promise<{ abandoned: number }> {
     state = 'stopping'
+    leaveLoop(options.worker, surveyed)
     claimer.stop()
     slotFreed.fire()
     const deadline = performance.now() + timeout

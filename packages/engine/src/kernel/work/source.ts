@@ -30,6 +30,8 @@ export interface ClaimAnswer<Item extends Claimed> {
   readonly marks: readonly { readonly type: string; readonly mark: number }[]
   /** Milliseconds until the next item falls due, if that is within the ceiling and there was room for more. */
   readonly nextDueMs: number | null
+  /** How many items the claim itself has dealt with, of a source that needs no code to run them. */
+  readonly dealtWith?: number
 }
 
 export interface LeaseRef {

@@ -1,4 +1,4 @@
-import { type Faults, holdAt, observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { type Faults, holdAt, observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'

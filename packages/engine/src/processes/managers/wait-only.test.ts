@@ -1,4 +1,4 @@
-import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'

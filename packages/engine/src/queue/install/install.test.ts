@@ -1,4 +1,4 @@
-import { countStatements, testDatabase, waitFor } from '@holdfast/testing'
+import { countStatements, testDatabase, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../../kernel/database/database.js'

@@ -10,9 +10,9 @@ import type {
 } from 'holdfast'
 import { assemble, type Database, moveClock, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
+import { testDatabase } from '../server/test-server.js'
 import type { Faults } from './faults.js'
 import { type TestProcesses, testProcesses } from './test-processes.js'
-import { testDatabase } from './test-server.js'
 
 export interface TestBusOptions {
   readonly codec?: Codec

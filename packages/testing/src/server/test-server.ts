@@ -10,7 +10,11 @@ const PREFIX_VARIABLE = 'HOLDFAST_TEST_PREFIX'
 
 /**
  * Starts the PostgreSQL of a test run (or takes that of DATABASE_URL), with a migrated template database that
- * `testDatabase` clones. Call once per run, and the answer at its end.
+ * `testDatabase` clones. Call it once per run, in the global setup of your test runner, and what it answers at the end;
+ * without it every test process starts a server of its own.
+ *
+ * @example
+ * // vitest.config.ts: test: { globalSetup: ['@holdfast/testing/setup'] }
  */
 export async function startTestServer(): Promise<() => Promise<void>> {
   const server = await databaseFromEnvironment({ ephemeral: true, settings: { max_connections: '400' } })
@@ -23,27 +27,51 @@ export async function startTestServer(): Promise<() => Promise<void>> {
   await installQueue(db)
   await db.close()
   return async () => {
-    await dropAll(prefix)
+    delete process.env[SERVER_VARIABLE]
+    delete process.env[PREFIX_VARIABLE]
+    await dropAll(server.connectionString, prefix)
     await server.stop()
   }
 }
 
+let ownServer: Promise<void> | undefined
+
+/** The server of the run, or one of this process where nobody has started one; that one goes when the process ends. */
+async function ensureServer(): Promise<void> {
+  if (process.env[SERVER_VARIABLE]) return
+  ownServer ??= startTestServer().then((stop) => {
+    // On a server of the user's the databases would stay. Anybody who exits at once leaves them; the README says so.
+    process.once('beforeExit', () => void stop())
+  })
+  await ownServer
+}
+
+/** A database of a test's own. */
 export interface TestDatabase {
   readonly name: string
   readonly connectionString: string
 }
 
 /**
- * A database of its own for a test file, migrated unless asked to be empty. It goes with the run.
+ * A database of its own for a test or a test file, migrated unless asked to be empty. It goes with the run, or when you
+ * drop it.
  *
  * @example
  * const { connectionString } = await testDatabase()
  */
-export async function testDatabase(options: { readonly empty?: boolean } = {}): Promise<TestDatabase> {
+export async function testDatabase(
+  options: { readonly empty?: boolean; readonly like?: TestDatabase } = {},
+): Promise<TestDatabase> {
+  await ensureServer()
   const name = `${runPrefix()}_${randomBytes(4).toString('hex')}`
-  const template = options.empty ? 'template0' : templateName()
+  const template = options.empty ? 'template0' : (options.like?.name ?? templateName())
   await onServer((client) => client.query(`create database ${name} template ${template}`))
   return { name, connectionString: connectionStringOf(name) }
+}
+
+/** Removes a test's database, and whoever is still connected to it. */
+export async function dropTestDatabase({ name }: TestDatabase): Promise<void> {
+  await onServer((client) => client.query(`drop database if exists ${name} with (force)`))
 }
 
 export function connectionStringOf(database: string): string {
@@ -53,8 +81,11 @@ export function connectionStringOf(database: string): string {
 }
 
 /** Runs something as the owner of the test server, outside all test databases. */
-async function onServer<T>(use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: required(SERVER_VARIABLE) })
+async function onServer<T>(
+  use: (client: pg.Client) => Promise<T>,
+  connectionString = required(SERVER_VARIABLE),
+): Promise<T> {
+  const client = new pg.Client({ connectionString })
   await client.connect()
   try {
     return await use(client)
@@ -63,14 +94,14 @@ async function onServer<T>(use: (client: pg.Client) => Promise<T>): Promise<T> {
   }
 }
 
-async function dropAll(prefix: string): Promise<void> {
+async function dropAll(connectionString: string, prefix: string): Promise<void> {
   await onServer(async (client) => {
     const { rows } = await client.query<{ datname: string }>(
       'select datname from pg_database where starts_with(datname, $1)',
       [prefix],
     )
     for (const { datname } of rows) await client.query(`drop database ${datname} with (force)`)
-  })
+  }, connectionString)
 }
 
 const runPrefix = () => required(PREFIX_VARIABLE)
@@ -78,6 +109,6 @@ const templateName = () => `${runPrefix()}_template`
 
 function required(variable: string): string {
   const value = process.env[variable]
-  if (!value) throw new Error(`${variable} is not set: tests are run by \`npm test\`, which starts their server`)
+  if (!value) throw new Error(`${variable} is not set: start the server of the run with startTestServer first`)
   return value
 }

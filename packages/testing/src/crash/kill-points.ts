@@ -1,0 +1,57 @@
+/** A fault point and how often it has been passed by then: `before processes.write`, for the second time. */
+export interface KillPoint {
+  readonly point: string
+  readonly time: number
+}
+
+/** Every fault point, or those of statements that record something: before and after each step is on record. */
+export type KillAt = 'every-step' | 'every-statement'
+
+/** What is sent as often as time allows is worth two kills. */
+const POLLS = 2
+
+/**
+ * The points at which to kill, from those that a run has passed. What an idle worker passes too is a poll, whatever
+ * model it is of: it records nothing.
+ */
+export function killPointsOf(passed: readonly string[], polls: ReadonlySet<string>, killAt: KillAt): KillPoint[] {
+  const counts = new Map<string, number>()
+  const found: KillPoint[] = []
+  for (const point of passed) {
+    const time = (counts.get(point) ?? 0) + 1
+    counts.set(point, time)
+    if (isKits(point)) continue
+    if (polls.has(point) ? killAt === 'every-statement' && time <= POLLS : true) found.push({ point, time })
+  }
+  return found
+}
+
+/** Statements of the kit itself. */
+const isKits = (point: string) => / clock\./.test(point)
+
+/** One run of a crash test: in which order the responses come (0: as given), and where the worker is killed. */
+export interface RunSeed {
+  readonly order: number
+  readonly kill: KillPoint | undefined
+}
+
+/** As it is printed, and given to `seed`: `3` or `3:before processes.write#2`. */
+export function formatSeed({ order, kill }: RunSeed): string {
+  return kill ? `${order}:${formatPoint(kill)}` : `${order}`
+}
+
+export const formatPoint = ({ point, time }: KillPoint) => `${point}#${time}`
+
+export function parseSeed(text: string): RunSeed {
+  const [, order, point, time] = /^(\d+)(?::((?:before|after) .+)#(\d+))?$/.exec(text) ?? []
+  if (order === undefined) {
+    throw new RangeError(`crashTest: ${JSON.stringify(text)} is no seed; take the one that a failing run has printed`)
+  }
+  return { order: Number(order), kill: point === undefined ? undefined : { point, time: Number(time) } }
+}
+
+export function describeKill(kill: KillPoint | undefined): string {
+  if (!kill) return 'without any kill'
+  const times = kill.time === 1 ? '' : `, passed for the ${kill.time}. time`
+  return `when its worker is killed ${kill.point}${times}`
+}

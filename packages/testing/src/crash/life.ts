@@ -1,0 +1,99 @@
+import type { Holdfast } from 'holdfast'
+import pg from 'pg'
+import type { Faults } from '../harness/faults.js'
+import type { DrainOptions } from '../kit/drain.js'
+import { openKit, type TestKit } from '../kit/test-kit.js'
+import type { KillPoint } from './kill-points.js'
+
+/** One worker of a crash test, from its start to its end or its death. */
+export interface Life {
+  /** Through which processes are started; `client` means that its own worker does not start any. */
+  readonly starter: Holdfast | 'client'
+  /** Resolves when it is killed. */
+  readonly died: Promise<void>
+  /** The fault points it has passed. */
+  points(): readonly string[]
+  drain(options?: DrainOptions): Promise<unknown>
+  /** Ends it, or clears away what is left of it. */
+  end(): Promise<void>
+}
+
+/** How a life begins: with what the user registers, up to a point where it ends. */
+export interface Birth {
+  readonly connectionString: string
+  readonly name: string
+  readonly kill: KillPoint | undefined
+  readonly furnish: (kit: TestKit) => void
+}
+
+/**
+ * A worker within this process. Killed, it stops dead: nobody in it who passes any fault point ever gets on, and its
+ * connections are cut, as the system cuts those of a process that was killed.
+ */
+export async function liveHere({ connectionString, name, kill, furnish }: Birth): Promise<Life> {
+  const mortal = createMortal(kill)
+  const kit = await openKit({ connectionString, name, faults: mortal.faults, worker: { concurrency: 1 } })
+  furnish(kit)
+  mortal.begin()
+  return {
+    starter: kit.hf,
+    died: mortal.died,
+    points: () => mortal.points,
+    drain: (options) => kit.drain(options),
+    async end() {
+      mortal.pardon()
+      if (mortal.isDead()) await bury(connectionString, name)
+      else await kit.close()
+    },
+  }
+}
+
+function createMortal(kill: KillPoint | undefined) {
+  const points: string[] = []
+  const never = new Promise<void>(() => undefined)
+  let tell = () => {}
+  const died = new Promise<void>((resolve) => {
+    tell = resolve
+  })
+  let mortal = false
+  let dead = false
+  let passed = 0
+  const faults: Faults = (point) => {
+    if (dead) return never
+    if (!mortal) return
+    points.push(point)
+    if (kill?.point === point) passed += 1
+    if (!kill || kill.point !== point || passed !== kill.time) return
+    dead = true
+    tell()
+    return never
+  }
+  return {
+    faults,
+    died,
+    points,
+    isDead: () => dead,
+    begin() {
+      mortal = true
+    },
+    pardon() {
+      mortal = false
+    },
+  }
+}
+
+/** What the system does for a process that was killed. */
+async function bury(connectionString: string, name: string): Promise<void> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  try {
+    await client.query(endStatement, [name])
+  } finally {
+    await client.end()
+  }
+}
+
+const endStatement = `
+  select pg_terminate_backend(pid)
+  from pg_stat_activity
+  where datname = current_database() and application_name = $1`

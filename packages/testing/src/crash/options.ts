@@ -1,0 +1,46 @@
+import type { Duration, Holdfast } from 'holdfast'
+import type { Sql } from '../kit/sql.js'
+import type { Registrable, TestKit } from '../kit/test-kit.js'
+import type { KillAt } from './kill-points.js'
+
+/** How a run has ended, for the invariant. */
+export interface CrashEnd<World, Subject> {
+  /** The installation after the run; its `drain` runs no more than there is. */
+  readonly kit: TestKit
+  readonly hf: Holdfast
+  readonly sql: Sql
+  /** What `start` answered. */
+  readonly subject: Subject
+  readonly world: World
+  /** Whether a worker was killed in this run. */
+  readonly killed: boolean
+}
+
+export interface CrashTestOptions<World, Subject> {
+  /** What is outside, anew for every run: fake services that remember who called. It survives the kills. */
+  readonly world?: (sql: Sql) => World | Promise<World>
+  /** Processes and managers; a function where they are made of the world. */
+  readonly register?: readonly Registrable[] | ((world: World) => readonly Registrable[])
+  /** Whatever else your workers do when they start: handlers of commands, more definitions. */
+  readonly setup?: (hf: Holdfast, world: World) => void
+  /** Your own tables: SQL that is run once, before all runs. */
+  readonly prepare?: string
+  /** Starts what is tested. Killed in between, it is called again: give it a key or an id, as you do in production. */
+  readonly start: (hf: Holdfast, world: World) => Promise<Subject>
+  /** What comes from outside, in order: each is delivered twice, out of order, early and late. Give it a `responseId`. */
+  readonly respond?: (hf: Holdfast, subject: Subject, world: World) => readonly (() => Promise<unknown>)[]
+  /** Throws when the end is not as it must be, whatever happened on the way. */
+  readonly invariant: (end: CrashEnd<World, Subject>) => unknown
+  /** Before and after everything that is recorded (`every-step`, default), or between any two statements. */
+  readonly killAt?: KillAt
+  /** In how many mixed orders the responses come, besides the right one; 1 unless given. */
+  readonly seeds?: number
+  /** Reruns exactly one run: the seed that a failing one has printed. */
+  readonly seed?: string
+  /** A built file that calls `crashWorker`: workers are processes of their own, ended by SIGKILL. */
+  readonly worker?: URL
+  /** How many runs go on at once, 4 unless given. */
+  readonly lanes?: number
+  /** How long each drain of a run may take, 20 s unless given. */
+  readonly timeout?: Duration
+}

@@ -1,0 +1,124 @@
+import { randomUUID } from 'node:crypto'
+import type { Holdfast } from 'holdfast'
+import type { DrainOptions } from '../kit/drain.js'
+import { openKit, type TestKit } from '../kit/test-kit.js'
+import { dropTestDatabase, type TestDatabase, testDatabase } from '../server/test-server.js'
+import { liveApart } from './crash-worker.js'
+import { planDeliveries } from './deliveries.js'
+import type { KillPoint, RunSeed } from './kill-points.js'
+import { type Life, liveHere } from './life.js'
+import type { CrashTestOptions } from './options.js'
+
+/** The longest lease there is here: that of whoever runs a process which it has just started. */
+const AFTER_ALL_LEASES = '31s'
+
+export interface RunEnd {
+  readonly killed: boolean
+  /** What the first worker passed while it was idle, and from the start on. */
+  readonly idle: readonly string[]
+  readonly passed: readonly string[]
+}
+
+/** One run on a database of its own: started, killed where the seed says, gone on with, answered, drained and checked. */
+export async function runOnce<World, Subject>(
+  options: CrashTestOptions<World, Subject>,
+  template: TestDatabase,
+  seed: RunSeed,
+): Promise<RunEnd> {
+  const database = await testDatabase({ like: template })
+  try {
+    const client = await openKit({ connectionString: database.connectionString })
+    try {
+      return await runOn(client, options, seed)
+    } finally {
+      await client.close()
+    }
+  } finally {
+    await dropTestDatabase(database)
+  }
+}
+
+async function runOn<World, Subject>(
+  client: TestKit,
+  options: CrashTestOptions<World, Subject>,
+  { order, kill }: RunSeed,
+): Promise<RunEnd> {
+  // Whoever gives no world has none in the types of the other functions either.
+  const world = (await options.world?.(client.sql)) as World
+  const furnish = (kit: TestKit) => furnishKit(kit, options, world)
+  furnish(client)
+  const line = await createLine(
+    (name, dies) => {
+      const birth = { connectionString: client.connectionString, name, kill: dies }
+      return options.worker ? liveApart(options.worker, birth) : liveHere({ ...birth, furnish })
+    },
+    { client, kill, patience: { timeout: options.timeout ?? '20s' } },
+  )
+  try {
+    // The straight run tells what is passed also when there is nothing to do.
+    if (order === 0 && !kill) await line.drain()
+    const idle = [...line.points()]
+    const subject = await line.start((hf) => options.start(hf, world))
+    const responses = options.respond?.(client.hf, subject, world) ?? []
+    const plan = planDeliveries(responses.length, order)
+    const deliver = async (places: readonly number[], then: () => Promise<unknown>) => {
+      for (const place of places) {
+        await responses[place]?.()
+        await then()
+      }
+    }
+    await deliver(plan.early, async () => undefined)
+    await line.drain()
+    await deliver(plan.during, () => line.drain())
+    await line.drain({ skipTime: true })
+    await deliver(plan.late, () => line.drain({ skipTime: true }))
+    await options.invariant({ kit: client, hf: client.hf, sql: client.sql, subject, world, killed: line.deaths() > 0 })
+    return { killed: line.deaths() > 0, idle, passed: line.points().slice(idle.length) }
+  } finally {
+    await line.end()
+  }
+}
+
+function furnishKit<World, Subject>(kit: TestKit, options: CrashTestOptions<World, Subject>, world: World): void {
+  const definitions = typeof options.register === 'function' ? options.register(world) : (options.register ?? [])
+  for (const definition of definitions) kit.hf.register(definition)
+  options.setup?.(kit.hf, world)
+}
+
+/** Unlike any other: workers and connections are known by it. */
+const named = (role: string) => `${role} ${randomUUID()}`
+
+interface LineOptions {
+  readonly client: TestKit
+  readonly kill: KillPoint | undefined
+  readonly patience: DrainOptions
+}
+
+/** A worker and, when it is killed, its heir, who goes on when the leases of the dead are over. */
+async function createLine(
+  begin: (name: string, kill: KillPoint | undefined) => Promise<Life>,
+  { client, kill, patience }: LineOptions,
+) {
+  let deaths = 0
+  let life = await begin(named('victim'), kill)
+
+  /** Does it with whoever lives; again with the heir, if death comes in between. */
+  async function survive<T>(work: (living: Life) => Promise<T>): Promise<T> {
+    const outcome = await Promise.race([work(life).then((done) => ({ done })), life.died.then(() => undefined)])
+    if (outcome) return outcome.done
+    deaths += 1
+    await life.end()
+    life = await begin(named('heir'), undefined)
+    await client.clock.advance(AFTER_ALL_LEASES)
+    return survive(work)
+  }
+
+  return {
+    drain: (options: DrainOptions = {}) => survive((living) => living.drain({ ...patience, ...options })),
+    start: <T>(work: (hf: Holdfast) => Promise<T>) =>
+      survive(({ starter }) => work(starter === 'client' ? client.hf : starter)),
+    points: () => life.points(),
+    deaths: () => deaths,
+    end: () => life.end(),
+  }
+}

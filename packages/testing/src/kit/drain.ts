@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Duration } from 'holdfast'
+import { parseDuration, type Survey, type SurveyedLoop } from 'holdfast/internal'
+
+export interface DrainOptions {
+  /** Goes on until this answers something true, also when nothing is due: for what your test does meanwhile. */
+  readonly until?: () => unknown
+  /**
+   * Whenever nothing is due, moves the clock to the next due time: retries, timeouts and deadlines of hours pass in
+   * milliseconds. A duration says how much may be skipped in all; as it is, all that falls due within the next 24 days.
+   */
+  readonly skipTime?: boolean | Duration
+  /** How long this may really take, 20 s unless given. */
+  readonly timeout?: Duration
+}
+
+export interface Drained {
+  /** How much time was skipped, in milliseconds. */
+  readonly skippedMs: number
+}
+
+interface Drainable {
+  readonly loops: () => readonly SurveyedLoop[]
+  readonly moveClock: (milliseconds: number) => Promise<void>
+}
+
+/** As far ahead as claims can look: their ceiling is an int of milliseconds. */
+const FURTHEST = 2 ** 31 - 1
+/** In the first, what a claim did by itself may have made something due that another loop had looked for already. */
+const QUIET_ROUNDS = 2
+/** Housekeeping is due for ever: time is not skipped for it. */
+const HOUSEKEEPING = 'chores'
+
+/**
+ * Waits until the loops are idle: nothing is held, and a look at everything that began after that took nothing up. That
+ * is asked of the loops and not of tables, so it holds for every model whose workers are made of the one loop.
+ */
+export async function untilIdle({ loops, moveClock }: Drainable, options: DrainOptions = {}): Promise<Drained> {
+  const timeoutMs = parseDuration(options.timeout ?? '20s', 'drain: timeout')
+  const deadline = performance.now() + timeoutMs
+  const maySkip = skippable(options.skipTime)
+  let skippedMs = 0
+  let quiet = 0
+  let wasIdle = false
+  for (;;) {
+    if (await options.until?.()) return { skippedMs }
+    const round = await lookAround(loops(), deadline)
+    if (performance.now() > deadline) throw notIdle(timeoutMs, loops(), wasIdle)
+    quiet = round.quiet ? quiet + 1 : 0
+    wasIdle = quiet >= QUIET_ROUNDS || (wasIdle && loops().every(({ held }) => held === 0))
+    if (quiet < QUIET_ROUNDS) {
+      if (quiet === 0) await sleep(3)
+      continue
+    }
+    const { nextDueMs } = round
+    if (nextDueMs !== null && skippedMs + nextDueMs <= maySkip) {
+      // A little more: due times have microseconds.
+      await moveClock(nextDueMs + 1)
+      skippedMs += nextDueMs + 1
+      quiet = 0
+    } else if (options.until === undefined) return { skippedMs }
+    else await sleep(10)
+  }
+}
+
+function skippable(skipTime: DrainOptions['skipTime']): number {
+  if (skipTime === undefined || skipTime === false) return Number.NEGATIVE_INFINITY
+  return skipTime === true ? Number.POSITIVE_INFINITY : parseDuration(skipTime, 'drain: skipTime')
+}
+
+interface Round {
+  readonly quiet: boolean
+  readonly nextDueMs: number | null
+}
+
+async function lookAround(loops: readonly SurveyedLoop[], deadline: number): Promise<Round> {
+  const idle = loops.every(({ held }) => held === 0)
+  const before = claimedBy(loops)
+  const surveys = await Promise.race([
+    Promise.all(loops.map((loop) => loop.survey(FURTHEST))),
+    sleep(Math.max(0, deadline - performance.now()), undefined, { ref: false }),
+  ])
+  if (!surveys) return { quiet: false, nextDueMs: null }
+  const quiet = idle && claimedBy(loops) === before && surveys.every(foundNothing)
+  const due = surveys.flatMap(({ nextDueMs }, place) =>
+    nextDueMs === null || loops[place]?.model === HOUSEKEEPING ? [] : [nextDueMs],
+  )
+  return { quiet, nextDueMs: due.length === 0 ? null : Math.min(...due) }
+}
+
+const claimedBy = (loops: readonly SurveyedLoop[]) => loops.reduce((sum, { claimed }) => sum + claimed, 0)
+
+const foundNothing = ({ complete, taken, nextDueMs }: Survey) =>
+  complete && taken === 0 && (nextDueMs === null || nextDueMs > 0)
+
+function notIdle(timeoutMs: number, loops: readonly SurveyedLoop[], wasIdle: boolean): Error {
+  if (wasIdle) return new Error(`nothing is due any more, and \`until\` does not hold after ${timeoutMs} ms`)
+  const held = loops.filter((loop) => loop.held > 0).map((loop) => `${loop.model} (${loop.held})`)
+  const why = held.length > 0 ? `still running: ${held.join(', ')}` : 'work keeps falling due'
+  return new Error(`not idle after ${timeoutMs} ms; ${why}`)
+}

@@ -1,0 +1,31 @@
+import type { CommandDefinition, Holdfast, ProcessOf, ProcessRecord, TimelineEntry } from 'holdfast'
+
+/** Whatever has a history: a process, a manager, a command. */
+export type HasHistory = ProcessOf<never> | CommandDefinition
+
+/**
+ * What happened to one thing, in words: a line per event, and for a process a last one that says how it stands. Processes
+ * go by id or key, commands by id.
+ */
+export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): Promise<string[]> {
+  if (!isProcess(of)) {
+    const trail = await hf.auditTrail({ id: idOrKey })
+    return trail.map(({ event, actor }) => (actor === null ? event : `${event} by ${actor}`))
+  }
+  const record = await hf.processes.get(of, idOrKey)
+  return [...record.timeline.map(lineOf), standingOf(record)]
+}
+
+function isProcess(of: HasHistory): of is ProcessOf<never> {
+  return 'stateSchema' in of
+}
+
+function lineOf({ type, event, kind, name, status, error, actor }: TimelineEntry): string {
+  if (type === 'EVENT') return actor === undefined ? `${event}` : `${event} by ${actor}`
+  const aside = event === 'WAIT_TIMEOUT' ? event : error?.code
+  return [kind ?? type, name, status, aside].filter(Boolean).join(' ')
+}
+
+function standingOf({ status, waitingFor, error }: ProcessRecord): string {
+  return [status, waitingFor ?? error?.code].filter(Boolean).join(' ')
+}

@@ -1,0 +1,188 @@
+import type {
+  Codec,
+  CommandContext,
+  CommandDefinition,
+  Duration,
+  Holdfast,
+  Logger,
+  ManagerDefinition,
+  Metrics,
+  ProcessDefinition,
+  WorkerOptions,
+} from 'holdfast'
+import { assemble, databaseNow, loopsOf, moveClock, openDatabase, parseDuration } from 'holdfast/internal'
+import pg from 'pg'
+import type { Faults } from '../harness/faults.js'
+import { dropTestDatabase, testDatabase } from '../server/test-server.js'
+import { type Drained, type DrainOptions, untilIdle } from './drain.js'
+import { type ExpectedLine, expectHistory } from './expect-history.js'
+import { type Fake, type FakeAnswer, fake } from './fake.js'
+import { type HasHistory, historyOf } from './history.js'
+import type { Sql } from './sql.js'
+
+/** What `hf.register` takes. */
+export type Registrable = ProcessDefinition | ManagerDefinition
+
+export interface TestKitOptions {
+  /** Processes and managers to register. */
+  readonly register?: readonly Registrable[]
+  /** Your own tables: SQL to run first. */
+  readonly prepare?: string
+  /** A database that is there already, and migrated; it stays. A new one, which goes with the kit, unless given. */
+  readonly connectionString?: string
+  /** How the kit's own worker works while it drains: `concurrency`, `maxAttempts`, `retry`, `handlerTimeout`, `lease`. */
+  readonly worker?: Omit<WorkerOptions, 'domains' | 'name' | 'notify' | 'poll'>
+  readonly codec?: Codec
+  readonly logger?: Logger
+  readonly metrics?: Metrics
+}
+
+/** An installation of a test's own. Its worker runs while you drain, and only then. */
+export interface TestKit {
+  readonly hf: Holdfast
+  readonly connectionString: string
+  /** Any SQL, for your own tables and for a look behind the API. */
+  readonly sql: Sql
+  readonly clock: {
+    now(): Promise<Date>
+    /** Moves the database's clock, for everybody who is connected to it. Do so between two drains, while nothing runs. */
+    advance(by: Duration): Promise<void>
+  }
+  /**
+   * Runs everything that is due, and what becomes due by that, until nothing is.
+   *
+   * @example
+   * await kit.drain()
+   * await kit.drain({ skipTime: true })
+   * await kit.drain({ until: async () => (await kit.hf.processes.get(Payment, id)).status === 'COMPLETED' })
+   */
+  drain(options?: DrainOptions): Promise<Drained>
+  /** Handles a command by a fake, which answers what you tell it to and remembers its calls. */
+  fake<Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    answer?: FakeAnswer<[data: Data, ctx: CommandContext], Result>,
+  ): Fake<[data: Data, ctx: CommandContext], Result>
+  /** What happened, a line each: `STEP bookRisk COMPLETED`. Processes go by id or key, commands by id. */
+  history(of: HasHistory, idOrKey: string): Promise<string[]>
+  /** Compares the history with what it should be; `'…'` stands for any number of lines. */
+  expectHistory(of: HasHistory, idOrKey: string, expected: readonly ExpectedLine[]): Promise<void>
+  /** Closes everything, and removes the database if it is the kit's own. */
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/**
+ * Everything a test of durable code needs: a PostgreSQL, a database of its own in it, an open installation, its clock
+ * and a worker that runs when you say so.
+ *
+ * @example
+ * await using kit = await testKit({ register: [Payment] })
+ * const { id } = await kit.hf.start(Payment, { paymentId: 'PAY-1', cents: 25_000 })
+ * await kit.clock.advance('2h')
+ * await kit.drain()
+ * await kit.expectHistory(Payment, id, ['PROCESS_CREATED', '…', 'COMPENSATED'])
+ */
+export async function testKit(options: TestKitOptions = {}): Promise<TestKit> {
+  if (options.connectionString !== undefined) return openKit({ ...options, connectionString: options.connectionString })
+  const database = await testDatabase()
+  const drop = () => dropTestDatabase(database)
+  try {
+    return await openKit({ ...options, connectionString: database.connectionString, closed: drop })
+  } catch (error) {
+    await drop()
+    throw error
+  }
+}
+
+interface KitParts extends TestKitOptions {
+  readonly connectionString: string
+  readonly faults?: Faults
+  /** By which its connections are known to the server. */
+  readonly name?: string
+  readonly closed?: () => Promise<void>
+}
+
+// Long enough for a stalled machine: time is moved, not waited for. Not longer, because on a server that has just come up
+// a worker leaves expired leases alone for a third of it.
+const LEASE = '9s'
+
+/** The kit on a database that is there, with fault points where they are wanted. */
+export async function openKit(parts: KitParts): Promise<TestKit> {
+  const { connectionString, faults, name, codec, logger, metrics, closed } = parts
+  const pool = new pg.Pool({ connectionString, max: 4 })
+  // A kit whose database is removed under it, or whose connections are cut, has nothing to say about that.
+  pool.on('error', () => undefined)
+  const sql: Sql = async <Row extends object>(text: string, params?: unknown[]) =>
+    (await pool.query<Row>(text, params)).rows
+  const db = await openDatabase({
+    connectionString,
+    ...(faults ? { faults } : {}),
+    ...(name ? { applicationName: name } : {}),
+    ...(logger ? { logger } : {}),
+  })
+  const workers = new Set<string>()
+  const hf = noting(
+    assemble(db, { ...(codec ? { codec } : {}), ...(logger ? { logger } : {}), ...(metrics ? { metrics } : {}) }),
+    workers,
+  )
+  if (parts.prepare) await sql(parts.prepare)
+  for (const definition of parts.register ?? []) hf.register(definition)
+
+  const kit: TestKit = {
+    hf,
+    connectionString,
+    sql,
+    clock: {
+      now: () => databaseNow(db),
+      advance: (by) => moveClock(db, parseDuration(by, 'clock.advance')),
+    },
+    async drain(options) {
+      const worker = await hf.run({
+        lease: LEASE,
+        ...parts.worker,
+        ...(name ? { name } : {}),
+        notify: false,
+        poll: '20ms',
+      })
+      const loops = () => [...workers].flatMap(loopsOf)
+      try {
+        return await untilIdle({ loops, moveClock: (milliseconds) => moveClock(db, milliseconds) }, options)
+      } finally {
+        // Idle, it stops at once; what hangs is left alone.
+        await worker.stop(100)
+        workers.delete(worker.name)
+      }
+    },
+    fake(command, answer) {
+      const faked = fake(answer)
+      hf.handle(command, faked)
+      return faked
+    },
+    history: (of, idOrKey) => historyOf(hf, of, idOrKey),
+    expectHistory: async (of, idOrKey, expected) => expectHistory(await historyOf(hf, of, idOrKey), expected),
+    async close() {
+      await hf.close()
+      await pool.end()
+      await closed?.()
+    },
+    [Symbol.asyncDispose]: () => kit.close(),
+  }
+  return kit
+}
+
+/** The installation, and the names of all workers that are started in it: drains wait for those too. */
+function noting(hf: Holdfast, workers: Set<string>): Holdfast {
+  return {
+    ...hf,
+    worker(domain, options) {
+      const worker = hf.worker(domain, options)
+      workers.add(worker.name)
+      return worker
+    },
+    async run(options) {
+      const worker = await hf.run(options)
+      workers.add(worker.name)
+      return worker
+    },
+  }
+}

@@ -1,0 +1,11 @@
+import { startTestServer } from './test-server.js'
+
+/**
+ * The global setup of a test run: one PostgreSQL for all test files. vitest calls it and, at the end, what it answers;
+ * under jest, which calls only this, the server goes with the process that started it.
+ *
+ * @example
+ * // vitest.config.ts
+ * export default defineConfig({ test: { globalSetup: ['@holdfast/testing/setup'] } })
+ */
+export default startTestServer

@@ -1,0 +1,191 @@
+import assert from 'node:assert'
+import { readFile } from 'node:fs/promises'
+import { behaviour, crashTest, createSimulator, fake, testKit } from '@holdfast/testing'
+import { defineCommand, defineProcess, PermanentError, TransientError } from 'holdfast'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { type Bank, paymentVia } from './payment.js'
+
+const Notify = defineCommand('payments', 'Notify', { data: z.object({ payment: z.string() }) })
+
+/** A bank that does as it is told. */
+function fakeBank() {
+  return {
+    book: fake<[payment: string, cents: number, idempotencyKey: string], { reference: string }>((payment) => ({
+      reference: `RISK-${payment}`,
+    })),
+    unbook: fake<[reference: string], void>(() => undefined),
+    submit: fake<[payment: string, idempotencyKey: string], string>((payment) => `receipt of ${payment}`),
+  }
+}
+
+test('X-01 a payment is approved and submitted', async () => {
+  const bank = fakeBank()
+  const Payment = paymentVia(bank)
+  await using kit = await testKit({ register: [Payment] })
+
+  await kit.hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
+  await kit.hf.respond(Payment, 'PAY-1', 'approved', { by: 'ann' })
+  await kit.drain()
+
+  await kit.expectHistory(Payment, 'PAY-1', [
+    'PROCESS_CREATED',
+    'STEP bookRisk COMPLETED',
+    'WAIT approval STARTED',
+    'ASYNC_RESPONSE approved COMPLETED',
+    'WAIT approval COMPLETED',
+    'STEP submit COMPLETED',
+    'COMPLETED',
+  ])
+  expect(bank.submit.calls).toHaveLength(1)
+})
+
+test('X-01 nobody approves within two hours: the risk is given back', async () => {
+  const bank = fakeBank()
+  const Payment = paymentVia(bank)
+  await using kit = await testKit({ register: [Payment] })
+  await kit.hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
+
+  await kit.clock.advance('2h')
+  await kit.drain()
+
+  await kit.expectHistory(Payment, 'PAY-1', ['…', 'COMPENSATION bookRisk COMPLETED', 'COMPENSATED WAIT_TIMEOUT'])
+  expect(bank.unbook.calls[0]?.args).toEqual(['RISK-PAY-1'])
+})
+
+test('X-01 the risk service restarts, and the payment has waited for it', async () => {
+  const bank = fakeBank()
+  const Payment = paymentVia(bank)
+  await using kit = await testKit({ register: [Payment] })
+
+  bank.book.failsOnce(new TransientError('restarting')).failsOnce(new TransientError('restarting'))
+  await kit.hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
+  await kit.hf.respond(Payment, 'PAY-1', 'approved', { by: 'ann' })
+  await kit.drain({ skipTime: true })
+
+  expect(await kit.hf.processes.result(Payment, 'PAY-1')).toBe('receipt of PAY-1')
+  // The same key each time, or the bank would have booked three times.
+  const keys = bank.book.calls.map(({ args: [, , idempotencyKey] }) => idempotencyKey)
+  expect(keys).toHaveLength(3)
+  expect(new Set(keys).size).toBe(1)
+})
+
+test('X-01 what handles a command is faked', async () => {
+  await using kit = await testKit()
+  const notify = kit.fake(Notify).failsOnce(new PermanentError('no such address')).answers({ sent: true })
+
+  const lost = await kit.hf.send(Notify, { payment: 'PAY-1' })
+  await kit.drain()
+  const found = await kit.hf.send(Notify, { payment: 'PAY-2' })
+  await kit.drain()
+
+  await kit.expectHistory(Notify, lost, ['SENT', 'RECEIVED', 'MOVED_TO_TSQ'])
+  await kit.expectHistory(Notify, found, ['SENT', 'RECEIVED', 'COMPLETED'])
+  expect(notify.calls.map(({ args: [data] }) => data.payment)).toEqual(['PAY-1', 'PAY-2'])
+})
+
+test('A-04 X-01 a hundred payments meet a bank that fails now and then and a network that sometimes is silent', async () => {
+  const bank = fakeBank()
+  bank.book.behaves(behaviour({ transient: 10, permanent: 3 }, 'seed 7'), (payment) => payment)
+  const Payment = paymentVia(bank)
+  await using kit = await testKit({ register: [Payment], worker: { concurrency: 20 } })
+  const approvals = createSimulator({
+    every: '1s',
+    find: () => kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 }),
+    key: ({ key, waitingFor }) => `${key}/${waitingFor}`,
+    behaviour: behaviour({ timeout: 5 }, 'seed 7'),
+    answer: ({ id }) => kit.hf.respond(Payment, id, 'approved', { by: 'the network' }),
+  })
+
+  const payments = Array.from({ length: 100 }, (_, n) => ({
+    state: { payment: `PAY-${n}`, cents: 100 },
+    key: `PAY-${n}`,
+  }))
+  await kit.hf.startMany(Payment, payments)
+  await kit.drain()
+  while ((await approvals.cycle()) > 0) await kit.drain({ skipTime: '1h' })
+  await kit.drain({ skipTime: true })
+
+  const ended = await kit.hf.processes.list({ limit: 1_000 })
+  const count = (status: string) => ended.filter((payment) => payment.status === status).length
+  expect(count('COMPLETED') + count('COMPENSATED') + count('WAITING_FOR_TSQ')).toBe(100)
+  expect(count('COMPENSATED')).toBe(approvals.outcomes.TIMEOUT)
+})
+
+/** A bank that books once per key, as real ones do, and knows its books. */
+function honestBank(): Bank & {
+  readonly booked: ReadonlyMap<string, number>
+  readonly submitted: ReadonlySet<string>
+} {
+  const booked = new Map<string, number>()
+  const submitted = new Set<string>()
+  return {
+    booked,
+    submitted,
+    async book(_payment, cents, idempotencyKey) {
+      booked.set(idempotencyKey, cents)
+      return { reference: idempotencyKey }
+    },
+    async unbook(reference) {
+      booked.delete(reference)
+    },
+    async submit(payment, idempotencyKey) {
+      submitted.add(idempotencyKey)
+      return `receipt of ${payment}`
+    },
+  }
+}
+
+test('X-02 wherever a worker is killed, the money is booked once and submitted once', async () => {
+  const report = await crashTest({
+    world: honestBank,
+    register: (bank) => [paymentVia(bank)],
+    start: (hf, bank) => hf.start(paymentVia(bank), { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' }),
+    respond: (hf, { id }, bank) => [
+      () => hf.respond(paymentVia(bank), id, 'approved', { by: 'ann' }, { responseId: 'webhook 1' }),
+    ],
+    invariant: ({ world }) => {
+      assert.deepEqual([...world.booked.values()], [25_000])
+      assert.equal(world.submitted.size, 1)
+    },
+  })
+  expect(report.kills).toBeGreaterThan(0)
+}, 120_000)
+
+const carelessVia = (bank: Bank) =>
+  defineProcess('payments', 'Careless', {
+    state: z.object({ payment: z.string() }),
+    async execute(ctx, { payment }) {
+      // Not in a step: whoever replays this books again.
+      void bank.book(payment, 100, crypto.randomUUID())
+      await ctx.step('submit', { run: ({ idempotencyKey }) => bank.submit(payment, idempotencyKey) })
+    },
+  })
+
+test('X-02 a booking outside of a step is found, and its seed printed', async () => {
+  const failing = crashTest({
+    world: honestBank,
+    register: (bank) => [carelessVia(bank)],
+    start: (hf, bank) => hf.start(carelessVia(bank), { payment: 'PAY-1' }, { key: 'PAY-1' }),
+    invariant: ({ world }) => assert.equal(world.booked.size, 1, 'the money is booked once'),
+  })
+  await expect(failing).rejects.toThrow(
+    /^crashTest: it does not hold when its worker is killed before processes.write\n {2}the money is booked once\n {2}rerun exactly this: seed: '0:before processes.write#1'$/,
+  )
+}, 60_000)
+
+test('X-01 X-02 the guide to testing shows code of this file', async () => {
+  const text = await readFile(new URL('../../../docs/guides/testing-your-processes.md', import.meta.url), 'utf8')
+  const snippets = [...text.matchAll(/```ts\n([\s\S]*?)\n```/g)].map(([, code = '']) => code)
+  const files = await Promise.all(
+    ['guide.test.ts', 'payment.ts', 'crash-worker-process.ts'].map((file) =>
+      readFile(new URL(`./${file}`, import.meta.url), 'utf8'),
+    ),
+  )
+  expect(snippets.length).toBeGreaterThan(5)
+  for (const snippet of snippets)
+    expect(
+      files.some((file) => file.includes(snippet)),
+      snippet,
+    ).toBe(true)
+})

@@ -1,0 +1,36 @@
+import { BusinessError, defineProcess } from 'holdfast'
+import { z } from 'zod'
+
+/** What the payment needs from outside; production has an HTTP client here. */
+export interface Bank {
+  book(payment: string, cents: number, idempotencyKey: string): Promise<{ reference: string }>
+  unbook(reference: string): Promise<void>
+  submit(payment: string, idempotencyKey: string): Promise<string>
+}
+
+export const paymentVia = (bank: Bank) =>
+  defineProcess('payments', 'Payment', {
+    state: z.object({ payment: z.string(), cents: z.int().positive(), approvedBy: z.string().optional() }),
+    responses: {
+      approved: {
+        data: z.object({ by: z.string() }),
+        apply: (state, { by }) => {
+          state.approvedBy = by
+        },
+      },
+    },
+    async execute(ctx, state) {
+      await ctx.step('bookRisk', {
+        run: ({ idempotencyKey }) => bank.book(state.payment, state.cents, idempotencyKey),
+        maxAttempts: 3,
+        retryDelay: '5s',
+        compensate: ({ reference }) => bank.unbook(reference),
+      })
+      await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h', onTimeout: 'compensate' })
+      const receipt = await ctx.step('submit', {
+        run: ({ idempotencyKey }) => bank.submit(state.payment, idempotencyKey),
+      })
+      if (receipt === '') throw new BusinessError('the bank gave no receipt', { code: 'NO_RECEIPT' })
+      return receipt
+    },
+  })
