@@ -1,12 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import {
-  observeProcesses,
-  openTestBus,
-  recordPoints,
-  startWorkerProcess,
-  type TestBus,
-  waitFor,
-} from '@holdfast/testing/internal'
+import { openTestBus, recordPoints, startWorkerProcess, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Booking, Order, registerAll } from './manager-definitions.js'
@@ -16,10 +9,8 @@ const WORKER = { concurrency: 5, lease: '600ms', poll: '20ms' } as const
 const QUEUE = 'managed_kills__process_replies'
 
 let bus: TestBus
-let processes: ReturnType<typeof observeProcesses>
 beforeAll(async () => {
   bus = await openTestBus()
-  processes = observeProcesses(bus)
   await bus.sql('create table effect (of text not null, command text not null)')
   registerAll(bus.hf)
 })
@@ -44,7 +35,7 @@ async function startRound(hf: TestBus['hf']): Promise<Round> {
 }
 
 async function ended({ order, refused, booking }: Round): Promise<boolean> {
-  const statuses = await Promise.all([order, refused, booking].map(async (id) => (await processes.look(id))?.status))
+  const statuses = await Promise.all([order, refused, booking].map(async (id) => (await bus.process(id)).status))
   return statuses.join(' ') === 'COMPLETED COMPENSATED COMPLETED'
 }
 
@@ -68,9 +59,9 @@ async function checkBooks(round: Round, point: string): Promise<void> {
     ).toEqual(EXPECTED[kind].effects)
   }
   const seen = ['reserve SUCCESS', 'wait SUCCESS']
-  expect(await processes.look(round.order), point).toMatchObject({ state: { seen: [...seen, 'charge SUCCESS'] } })
-  expect(await processes.look(round.refused), point).toMatchObject({ state: { seen: [...seen, 'charge FAILED'] } })
-  expect(await processes.history(round.refused), point).toEqual([
+  expect(await bus.process(round.order), point).toMatchObject({ state: { seen: [...seen, 'charge SUCCESS'] } })
+  expect(await bus.process(round.refused), point).toMatchObject({ state: { seen: [...seen, 'charge FAILED'] } })
+  expect(await bus.history(round.refused), point).toEqual([
     'COMMAND reserve STARTED',
     'COMMAND reserve COMPLETED',
     'WAIT wait STARTED',
@@ -139,6 +130,6 @@ test.each(['before', 'after'])(
     const again = await bus.hf.start(Order, { of: id }, { id })
     expect(again).toMatchObject({ id, created: when === 'before', status: 'WAITING_FOR_REPLY' })
     expect(await bus.hf.commands.list({ correlationId: id })).toHaveLength(1)
-    expect(await processes.history(id)).toEqual(['COMMAND reserve STARTED'])
+    expect(await bus.history(id)).toEqual(['COMMAND reserve STARTED'])
   },
 )

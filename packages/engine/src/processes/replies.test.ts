@@ -1,4 +1,4 @@
-import { holdAt, observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../commands/index.js'
@@ -19,10 +19,8 @@ const metrics: Metrics = {
 }
 
 let bus: TestBus
-let processes: ReturnType<typeof observeProcesses>
 beforeAll(async () => {
   bus = await openTestBus({ metrics })
-  processes = observeProcesses(bus)
   for (const [command, handler] of handlers) bus.hf.handle(command, handler)
   bus.hf.register(Booking)
   bus.hf.register(Careful)
@@ -86,7 +84,7 @@ const commandOf = (id: string, status = 'PENDING') =>
 
 test('P-05 ctx.command sends a command and answers what its handler returned, a Date as a Date', async () => {
   const { id } = await bus.hf.start(Booking, { mode: 'plain' })
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ result: 'plain 2030' })
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'plain 2030' })
   const commands = await bus.hf.commands.list({ correlationId: id })
   expect(commands.map(({ status }) => status)).toEqual(['COMPLETED', 'COMPLETED'])
   const history = await bus.sql(
@@ -98,20 +96,20 @@ test('P-05 ctx.command sends a command and answers what its handler returned, a 
 
 test('P-05 a command that is refused is a business failure: the process compensates', async () => {
   const { id } = await bus.hf.start(Booking, { mode: 'refused' })
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'OVER_LIMIT' })
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'OVER_LIMIT' })
   expect(undone).toContain('refused')
 })
 
 test("P-05 P-13 with onFailure 'throw' the refusal is an error that code can catch", async () => {
   const { id } = await bus.hf.start(Careful, { mode: 'refused' })
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ result: 'OVER_LIMIT' })
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'OVER_LIMIT' })
 })
 
 test('P-05 a cancelled command is a failure too', async () => {
   const { id } = await bus.hf.start(Hasty, { onTimeout: 'tsq' })
   const { commandId } = await commandOf(id)
   await bus.hf.commands.cancel(Slow, commandId, by)
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'COMMAND_CANCELLED' })
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'COMMAND_CANCELLED' })
 })
 
 test('P-05 a command in troubleshooting keeps the process waiting until an operator has repaired it', async () => {
@@ -122,9 +120,9 @@ test('P-05 a command in troubleshooting keeps the process waiting until an opera
   await waitFor('the reply queue is empty', async () => {
     return (await bus.hf.queues.metrics('replied__process_replies')).length === 0
   })
-  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_ASYNC', waiting_for: 'book' })
+  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_ASYNC', waiting_for: 'book' })
   await bus.hf.troubleshooting.complete(Book, commandId, { ...by, result: { reference: 'by hand', at: new Date(0) } })
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ result: 'by hand 1970' })
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'by hand 1970' })
   expect(counted['process-replies replies_ignored'] ?? 0).toBe(ignored + 1)
 })
 
@@ -134,20 +132,20 @@ test.each([
   ['fail', 'FAILED'],
 ] as const)('P-05 a command that does not answer in time: onTimeout %s leads to %s', async (onTimeout, status) => {
   const { id } = await bus.hf.start(Hasty, { onTimeout })
-  await processes.until(id, 'WAITING_FOR_ASYNC')
+  await bus.rests(id, 'WAITING_FOR_ASYNC')
   await bus.moveClock(300_001)
-  expect(await processes.until(id, status)).toMatchObject({ error_code: 'WAIT_TIMEOUT' })
+  expect(await bus.rests(id, status)).toMatchObject({ error_code: 'WAIT_TIMEOUT' })
 })
 
 test('P-05 a reply that comes after the end is on record and changes nothing', async () => {
   const { id } = await bus.hf.start(Hasty, { onTimeout: 'fail' })
-  await processes.until(id, 'WAITING_FOR_ASYNC')
+  await bus.rests(id, 'WAITING_FOR_ASYNC')
   const { commandId } = await commandOf(id)
   await bus.moveClock(300_001)
-  await processes.until(id, 'FAILED')
+  await bus.rests(id, 'FAILED')
   await bus.hf.commands.cancel(Slow, commandId, by)
   await waitFor('it is audited', async () => (await bus.events(id)).includes('LATE_ASYNC_RESPONSE'))
-  expect(await processes.look(id)).toMatchObject({ status: 'FAILED' })
+  expect(await bus.process(id)).toMatchObject({ status: 'FAILED' })
   await waitFor('the reply is gone', async () => {
     return (await bus.hf.queues.metrics('replied__process_replies')).length === 0
   })
@@ -158,7 +156,7 @@ test('P-05 a reply delivered twice is recorded once', async () => {
   const { commandId } = await commandOf(id)
   const reply = { command_id: commandId, correlation_id: id, outcome: 'SUCCESS', final: true, result: null }
   await bus.hf.queues.sendBatch('replied__process_replies', [reply, reply, reply])
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   await bus.hf.queues.send('replied__process_replies', reply)
   await waitFor('the queue is empty', async () => {
     return (await bus.hf.queues.metrics('replied__process_replies')).length === 0
@@ -213,7 +211,7 @@ test('P-05 K-10 results pass through a codec that encrypts', async () => {
   hidden.hf.register(Hiding)
   await hidden.work(Hidden, () => ({ at: new Date(5) }))
   const { id } = await hidden.hf.start(Hiding, {})
-  const row = await observeProcesses(hidden).until(id, 'COMPLETED')
+  const row = await hidden.rests(id, 'COMPLETED')
   expect(secret.decode({ json: row.result })).toBe(5)
   await hidden.close()
 })
@@ -235,7 +233,7 @@ test('P-05 a process killed between sending its command and its record sends it 
     return commands.length > 0 && commands.every(({ status }) => status === 'COMPLETED')
   })
   await bus.moveClock(31_000)
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ result: 'left alone 2030' })
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'left alone 2030' })
   const sent = (await bus.hf.commands.list({ correlationId: id })).map(({ commandId }) => commandId)
   expect(sent).toHaveLength(2)
   for (const commandId of sent) expect(calls.filter((called) => called === commandId)).toHaveLength(1)

@@ -201,7 +201,7 @@ test("P-03 an operator's retry arms a wait anew", async () => {
   expect(await bus.history(id)).toEqual([
     'WAIT one STARTED',
     'WAIT one FAILED',
-    'RETRY ann STARTED',
+    'RETRY RETRY COMPLETED',
     'WAIT one STARTED',
     'WAIT one COMPLETED',
   ])

@@ -5,6 +5,9 @@ type Sql = <Row extends object = Record<string, unknown>>(text: string, params?:
 
 /** What a test wants to see of a process, as it stands in the tables. */
 export interface ProcessRow {
+  /** `payments/Payment` */
+  readonly type: string
+  readonly model: string
   readonly status: string
   readonly leased_by: string | null
   readonly lease_epoch: number
@@ -12,6 +15,7 @@ export interface ProcessRow {
   readonly waiting_for: string | null
   readonly wait_timeout_at: Date | null
   readonly next_retry_at: Date | null
+  /** As readers see it. */
   readonly state: unknown
   readonly result: unknown
   readonly error_code: string | null
@@ -34,7 +38,7 @@ export interface TestProcesses {
   endLease(id: string): Promise<void>
   /** Lets a process that rests in a long sleep sleep no longer: it is replayed. */
   wakeUp(id: string): Promise<void>
-  /** Does to the tables what an operator's retry does. */
+  /** What an operator does; by its id alone. */
   retry(id: string): Promise<void>
   cancel(id: string, mode?: 'PLAIN' | 'COMPENSATE'): Promise<string>
 }
@@ -72,8 +76,8 @@ export function testProcesses(hf: Holdfast, sql: Sql): TestProcesses {
       await sql('update holdfast.process set due_at = holdfast.now() where id = $1', [id])
     },
     async retry(id) {
-      await sql(retryText, [id])
-      await sql(`update holdfast.process set status = 'PENDING', due_at = holdfast.now() where id = $1`, [id])
+      const [domain = '', type = ''] = (await find(id)).type.split('/')
+      await hf.processes.retry({ domain, type }, id, { actor: 'ann', reason: 'a test' })
     },
     async cancel(id, mode = 'PLAIN') {
       const [row] = await sql<{ answer: string }>(cancelText, [id, mode])
@@ -83,8 +87,8 @@ export function testProcesses(hf: Holdfast, sql: Sql): TestProcesses {
 }
 
 const findText = `
-  select process.status, leased_by, lease_epoch, due_at, waiting_for, wait_timeout_at, next_retry_at,
-    projection as state, result, error_code, error_message
+  select process.type, model, process.status, leased_by, lease_epoch, due_at, waiting_for, wait_timeout_at, next_retry_at,
+    coalesce(projection, state) as state, result, error_code, error_message
   from holdfast.process
   join holdfast.process_detail using (id)
   where id = $1`
@@ -108,14 +112,5 @@ const wakeText = `
     and next_at > holdfast.now()
     and waiting_for = name || case when occurrence > 1 then '#' || occurrence else '' end
   returning 1`
-
-const retryText = `
-  insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status)
-  select id, generation, 1 + coalesce((
-      select max(seq) from holdfast.process_history as history
-      where process_id = $1 and history.generation = process.generation
-    ), 0), lease_epoch, holdfast.now(), 'RETRY', 'ann', 1, 'STARTED'
-  from holdfast.process
-  where id = $1`
 
 const cancelText = `select holdfast.cancel_process($1, $2, 'ann', 'test') as answer`

@@ -1,4 +1,4 @@
-import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'
@@ -49,10 +49,8 @@ const Order = defineManager('orders', 'Order', {
 })
 
 let bus: TestBus
-let processes: ReturnType<typeof observeProcesses>
 beforeAll(async () => {
   bus = await openTestBus()
-  processes = observeProcesses(bus)
   const { hf } = bus
   const note = (
     type: string,
@@ -86,7 +84,7 @@ const idle = () =>
 test('M-01 a process goes from step to step by the replies to its commands', async () => {
   const { id, status } = await bus.hf.start(Order, { order: 'plain' })
   expect(status).toBe('WAITING_FOR_REPLY')
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({
     model: 'STEP_BASED',
     waiting_for: null,
     state: {
@@ -98,7 +96,7 @@ test('M-01 a process goes from step to step by the replies to its commands', asy
   })
   expect(commandsOf('plain')).toEqual(['Reserve', 'Charge', 'Ship'])
   expect(handled.filter(({ order }) => order === 'plain').every(({ correlationId }) => correlationId === id)).toBe(true)
-  expect(await processes.history(id)).toEqual([
+  expect(await bus.history(id)).toEqual([
     'COMMAND reserve STARTED',
     'COMMAND reserve COMPLETED',
     'COMMAND charge STARTED',
@@ -113,7 +111,7 @@ test('M-02 the start is one transaction: the caller’s own brings process and c
   await bus.db.transaction(async (tx) => {
     const { id, status } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
     expect(status).toBe('WAITING_FOR_REPLY')
-    expect(await processes.look(id)).toBeUndefined()
+    await expect(bus.process(id)).rejects.toThrow('there is no process')
   })
   await expect(
     bus.db.transaction(async (tx) => {
@@ -136,7 +134,7 @@ test('M-02 started twice by its key or id is started once', async () => {
     { id: first.id, created: false },
     { id: first.id, created: false },
   ])
-  await processes.until(first.id, 'COMPLETED')
+  await bus.rests(first.id, 'COMPLETED')
   expect(commandsOf('keyed')).toEqual(['Reserve', 'Charge', 'Ship'])
 })
 
@@ -154,12 +152,12 @@ test('M-03 a hundred processes at once: each goes its own way', async () => {
 
 test('M-03 M-04 a business failure undoes what was done, in reverse order, one at a time', async () => {
   const { id } = await bus.hf.start(Order, { order: 'refused', fails: 'ship refused' })
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({
     error_code: 'REFUSED',
     state: { seen: ['reserve SUCCESS', 'charge SUCCESS', 'ship FAILED'] },
   })
   expect(commandsOf('refused')).toEqual(['Reserve', 'Charge', 'Ship', 'Refund', 'Release'])
-  expect((await processes.history(id)).slice(5)).toEqual([
+  expect((await bus.history(id)).slice(5)).toEqual([
     'COMMAND ship FAILED',
     'UNWIND FAILURE STARTED',
     'COMPENSATION charge STARTED',
@@ -171,29 +169,29 @@ test('M-03 M-04 a business failure undoes what was done, in reverse order, one a
 
 test('M-03 a failure before anything was done ends compensated at once', async () => {
   const { id } = await bus.hf.start(Order, { order: 'at once', fails: 'reserve refused' })
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(commandsOf('at once')).toEqual(['Reserve'])
 })
 
 test('M-03 a command in troubleshooting: the process waits for the operator until the final reply', async () => {
   const { id } = await bus.hf.start(Order, { order: 'tsq', fails: 'charge broken' })
-  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({
+  expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({
     error_code: 'COMMAND_IN_TROUBLESHOOTING',
     waiting_for: 'charge',
   })
   expect(await troubled(id)).toBe(1)
   const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
   await bus.hf.troubleshooting.complete(Charge, command?.commandId ?? '', { ...by, result: { receipt: 'by hand' } })
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { receipt: 'by hand' } })
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { receipt: 'by hand' } })
   expect(await troubled(id)).toBe(0)
 })
 
 test('M-03 a command that an operator cancels is a failure: compensation', async () => {
   const { id } = await bus.hf.start(Order, { order: 'cancelled', fails: 'charge broken' })
-  await processes.until(id, 'WAITING_FOR_TSQ')
+  await bus.rests(id, 'WAITING_FOR_TSQ')
   const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
   await bus.hf.troubleshooting.cancel(Charge, command?.commandId ?? '', by)
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({
     error_code: 'COMMAND_CANCELLED',
     state: { seen: ['reserve SUCCESS', 'charge CANCELLED'] },
   })
@@ -203,7 +201,7 @@ test('M-03 a command that an operator cancels is a failure: compensation', async
 
 test('M-03 a reply delivered twice, even together, is applied once', async () => {
   const { id } = await bus.hf.start(Order, { order: 'twice' })
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   const [charge] = handled.filter(({ type, order }) => type === 'Charge' && order === 'twice')
   const reply = {
     command_id: charge?.commandId,
@@ -212,8 +210,8 @@ test('M-03 a reply delivered twice, even together, is applied once', async () =>
     final: true,
     result: { receipt: 'X' },
   }
-  const before = await processes.look(id)
+  const before = await bus.process(id)
   await bus.hf.queues.sendBatch('orders__process_replies', [reply, reply, { ...reply, outcome: 'FAILED' }])
   await idle()
-  expect(await processes.look(id)).toEqual(before)
+  expect(await bus.process(id)).toEqual(before)
 })

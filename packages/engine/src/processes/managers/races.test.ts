@@ -1,4 +1,4 @@
-import { type Faults, holdAt, observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { type Faults, holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'
@@ -21,10 +21,8 @@ const Raced = defineManager('raced', 'Raced', {
 })
 
 let bus: TestBus
-let processes: ReturnType<typeof observeProcesses>
 beforeAll(async () => {
   bus = await openTestBus()
-  processes = observeProcesses(bus)
   bus.hf.handle(Step, ({ of, step }) => void calls.push(`${of} ${step}`))
   // Commands only: who drives the processes is each test's own.
   await bus.hf.run({ poll: '20ms' })
@@ -51,10 +49,10 @@ test('M-03 K-02 a driver that comes back after its lease changes nothing: the ot
   // Its message is another reader's from now on.
   await bus.sql('update pgmq.q_raced__process_replies set vt = holdfast.now(), read_ct = read_ct + 1')
   await driver()
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   hold.release()
   await stopping
-  expect(await processes.look(id)).toMatchObject({ status: 'COMPLETED', state: { seen: ['one', 'two'] } })
+  expect(await bus.process(id)).toMatchObject({ status: 'COMPLETED', state: { seen: ['one', 'two'] } })
   expect(callsOf('zombie')).toEqual(['one', 'two'])
   expect(handled.filter((line) => line === 'zombie one')).toHaveLength(2)
 })
@@ -64,10 +62,10 @@ test('M-03 what an operator does between decision and effect makes the handlers 
   const hold = holdAt('before processes.apply-managed')
   await driver(hold.faults)
   await hold.reached
-  await processes.cancel(id, 'PLAIN')
+  await bus.cancel(id, 'PLAIN')
   hold.release()
   // The first decision would have sent the second command.
-  expect(await processes.until(id, 'CANCELLED')).toMatchObject({ state: { seen: ['one'] } })
+  expect(await bus.rests(id, 'CANCELLED')).toMatchObject({ state: { seen: ['one'] } })
   expect(await bus.hf.commands.list({ correlationId: id })).toHaveLength(1)
 })
 
@@ -79,7 +77,7 @@ test('K-05 an effect whose answer was lost is recognised when it is repeated', a
     throw new Error('Connection terminated unexpectedly')
   })
   const { id } = await bus.hf.start(Raced, { of: 'unanswered' })
-  expect(await processes.until(id, 'COMPLETED')).toMatchObject({ state: { seen: ['one', 'two'] } })
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ state: { seen: ['one', 'two'] } })
   expect(lost).toBe(2)
   expect(callsOf('unanswered')).toEqual(['one', 'two'])
 })
@@ -98,7 +96,7 @@ test('K-05 a start whose answer was lost is recognised when it is repeated, even
   })
   onTestFinished(() => starter.close())
   const { id } = await starter.hf.start(Raced, { of: 'repeated' })
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   expect(callsOf('repeated')).toEqual(['one', 'two'])
 })
 
@@ -110,9 +108,9 @@ test('K-05 a process that somebody holds delays no other', async () => {
   ])
   await bus.db.transaction(async (tx) => {
     await tx.query('select from holdfast.process where id = $1 for update', [held.id])
-    await processes.until(free.id, 'COMPLETED')
+    await bus.rests(free.id, 'COMPLETED')
   })
-  await processes.until(held.id, 'COMPLETED')
+  await bus.rests(held.id, 'COMPLETED')
 })
 
 test('M-03 a reply from outside that another reader has taken meanwhile is taken once', async () => {
@@ -143,7 +141,7 @@ test('M-03 a reply from outside that another reader has taken meanwhile is taken
   })
   hold.release()
   await stopping
-  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', state: { replies: 1 } })
+  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', state: { replies: 1 } })
 })
 
 test('K-05 the replies of two hundred processes are applied by a few statements', async () => {

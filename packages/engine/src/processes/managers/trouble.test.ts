@@ -1,4 +1,4 @@
-import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'
@@ -49,10 +49,8 @@ const Repaired = defineManager('repairs', 'Repaired', {
 })
 
 let bus: TestBus
-let processes: ReturnType<typeof observeProcesses>
 beforeAll(async () => {
   bus = await openTestBus()
-  processes = observeProcesses(bus)
   bus.hf.register(Repaired)
   await bus.work(
     Do,
@@ -86,15 +84,15 @@ test.each([
     const of = fault
     faults.add(`${of} ${fault}`)
     const { id } = await bus.hf.start(Repaired, { of })
-    const stuck = await processes.until(id, 'WAITING_FOR_TSQ')
+    const stuck = await bus.rests(id, 'WAITING_FOR_TSQ')
     expect(stuck).toMatchObject({ error_code: code, state: { replies: 0 } })
     expect(stuck.error_message).toContain(why)
     expect(await troubles(id)).toEqual([{ error_code: code }])
-    expect(await processes.history(id)).toEqual(['COMMAND first STARTED', 'COMMAND first WAITING_RETRY'])
+    expect(await bus.history(id)).toEqual(['COMMAND first STARTED', 'COMMAND first WAITING_RETRY'])
 
     faults.delete(`${of} ${fault}`)
-    await processes.retry(id)
-    expect(await processes.until(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { replies: 2 } })
+    await bus.retry(id)
+    expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { replies: 2 } })
     expect(doneFor(of)).toEqual(['first', 'second'])
   },
 )
@@ -102,10 +100,10 @@ test.each([
 test('M-03 a retry that meets the same fault waits for a person again', async () => {
   faults.add('again onReply first')
   const { id } = await bus.hf.start(Repaired, { of: 'again' })
-  await processes.until(id, 'WAITING_FOR_TSQ')
-  await processes.retry(id)
-  await waitFor('it is back', async () => (await processes.history(id)).length === 4)
-  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  await bus.retry(id)
+  await waitFor('it is back', async () => (await bus.history(id)).length === 4)
+  expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
   expect(doneFor('again')).toEqual(['first'])
 })
 
@@ -113,31 +111,31 @@ test('M-03 others are not disturbed by one whose handlers throw', async () => {
   faults.add('bad 3 onReply first')
   const started = await Promise.all([1, 2, 3, 4, 5].map((n) => bus.hf.start(Repaired, { of: `bad ${n}` })))
   for (const [place, { id }] of started.entries()) {
-    await processes.until(id, place === 2 ? 'WAITING_FOR_TSQ' : 'COMPLETED')
+    await bus.rests(id, place === 2 ? 'WAITING_FOR_TSQ' : 'COMPLETED')
   }
 })
 
 test('M-04 a compensation in troubleshooting: the process waits, and is undone to the end after the repair', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'stuck', mode: 'second refused', undo: 'broken' })
-  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({
+  expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({
     error_code: 'COMMAND_IN_TROUBLESHOOTING',
     waiting_for: 'first',
   })
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
   await bus.hf.troubleshooting.complete(Do, command?.commandId ?? '', by)
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(await troubles(id)).toEqual([])
 })
 
 test('M-04 a refused compensation needs a person; a retry sends it again, as another command', async () => {
   faults.add('refusing undo first')
   const { id } = await bus.hf.start(Repaired, { of: 'refusing', mode: 'second refused' })
-  const stuck = await processes.until(id, 'WAITING_FOR_TSQ')
+  const stuck = await bus.rests(id, 'WAITING_FOR_TSQ')
   expect(stuck).toMatchObject({ error_code: 'COMPENSATION_FAILED' })
   expect(stuck.error_message).toContain('REFUSED: no')
   faults.delete('refusing undo first')
-  await processes.retry(id)
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  await bus.retry(id)
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(doneFor('refusing')).toEqual(['first', 'second', 'undo first', 'undo first'])
   const sent = await bus.hf.commands.list({ correlationId: id })
   expect(new Set(sent.map(({ commandId }) => commandId)).size).toBe(4)
@@ -146,58 +144,58 @@ test('M-04 a refused compensation needs a person; a retry sends it again, as ano
 test('M-04 a compensation handler that throws: nothing is undone until a retry, then everything', async () => {
   faults.add('clueless compensation first')
   const { id } = await bus.hf.start(Repaired, { of: 'clueless', mode: 'second refused' })
-  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
+  expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
   faults.delete('clueless compensation first')
-  await processes.retry(id)
-  await processes.until(id, 'COMPENSATED')
+  await bus.retry(id)
+  await bus.rests(id, 'COMPENSATED')
   expect(doneFor('clueless')).toEqual(['first', 'second', 'undo first'])
 })
 
 test('M-03 retried while its command is in troubleshooting, it waits on for the command', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'patient', mode: 'second broken' })
-  await processes.until(id, 'WAITING_FOR_TSQ')
-  await processes.retry(id)
-  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  await bus.retry(id)
+  expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({
     error_code: 'COMMAND_IN_TROUBLESHOOTING',
     due_at: null,
   })
   expect(await troubles(id)).toHaveLength(1)
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
   await bus.hf.troubleshooting.complete(Do, command?.commandId ?? '', by)
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
 })
 
 test('P-16 cancelled plainly it ends at once, and the late reply is in its state', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'late plain' })
-  await waitFor('it waits for the slow one', async () => (await processes.look(id))?.waiting_for === 'late')
-  await processes.cancel(id, 'PLAIN')
-  expect(await processes.until(id, 'CANCELLED')).toMatchObject({ state: { replies: 1 } })
+  await waitFor('it waits for the slow one', async () => (await bus.process(id)).waiting_for === 'late')
+  await bus.cancel(id, 'PLAIN')
+  expect(await bus.rests(id, 'CANCELLED')).toMatchObject({ state: { replies: 1 } })
   const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
   await bus.hf.commands.cancel(Late, command?.commandId ?? '', by)
   await waitFor('the late reply is audited', async () => (await bus.events(id)).includes('LATE_ASYNC_RESPONSE'))
-  expect(await processes.look(id)).toMatchObject({ status: 'CANCELLED', state: { replies: 2 } })
+  expect(await bus.process(id)).toMatchObject({ status: 'CANCELLED', state: { replies: 2 } })
   expect(doneFor('late plain')).toEqual(['first'])
 })
 
 test('P-16 cancelled with compensation it waits for the command under way, then undoes everything', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'late undone' })
-  await waitFor('it waits for the slow one', async () => (await processes.look(id))?.waiting_for === 'late')
-  await processes.cancel(id, 'COMPENSATE')
-  await waitFor('the worker has looked', async () => (await processes.look(id))?.due_at === null)
-  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY' })
+  await waitFor('it waits for the slow one', async () => (await bus.process(id)).waiting_for === 'late')
+  await bus.cancel(id, 'COMPENSATE')
+  await waitFor('the worker has looked', async () => (await bus.process(id)).due_at === null)
+  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY' })
   const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
   const reply = { command_id: command?.commandId, correlation_id: id, outcome: 'SUCCESS', final: true }
   await bus.hf.queues.send('repairs__process_replies', reply)
-  await processes.until(id, 'CANCELLED')
+  await bus.rests(id, 'CANCELLED')
   expect(doneFor('late undone')).toEqual(['first', 'undo late', 'undo first'])
 })
 
 test('P-16 cancelled with compensation while its handlers fail: the step whose reply is kept is undone too', async () => {
   faults.add('kept onReply second')
   const { id } = await bus.hf.start(Repaired, { of: 'kept' })
-  await processes.until(id, 'WAITING_FOR_TSQ')
-  await processes.cancel(id, 'COMPENSATE')
-  await processes.until(id, 'CANCELLED')
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  await bus.cancel(id, 'COMPENSATE')
+  await bus.rests(id, 'CANCELLED')
   expect(doneFor('kept')).toEqual(['first', 'second', 'undo second', 'undo first'])
   expect(await troubles(id)).toEqual([])
 })
@@ -224,7 +222,7 @@ test('K-18 a paused manager’s replies wait until it is resumed', async () => {
     )
     return row?.later
   })
-  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'first' })
+  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'first' })
   await bus.hf.resume({ definition: 'repairs/Repaired' }, by)
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
 })

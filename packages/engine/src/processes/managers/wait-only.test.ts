@@ -1,4 +1,4 @@
-import { observeProcesses, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'
@@ -37,12 +37,10 @@ const Payment = defineManager('confirmed', 'Payment', {
 })
 
 let bus: TestBus
-let processes: ReturnType<typeof observeProcesses>
 let letSubmit = () => {}
 let submitting = Promise.resolve()
 beforeAll(async () => {
   bus = await openTestBus()
-  processes = observeProcesses(bus)
   bus.hf.register(Payment)
   bus.hf.handle(Submit, async (name) => {
     if (name.startsWith('slow')) await submitting
@@ -66,16 +64,16 @@ const confirm = (id: string, level: string, more: object = {}) => ({
   ...more,
 })
 const confirmations = async (id: string) =>
-  z.object({ confirmed: z.array(z.string()) }).parse((await processes.look(id))?.state).confirmed
+  z.object({ confirmed: z.array(z.string()) }).parse((await bus.process(id)).state).confirmed
 const kept = async (id: string) =>
   (await bus.sql('select number from holdfast.process_response where process_id = $1', [id])).length
 const idle = () => waitFor('the reply queue is empty', async () => (await bus.hf.queues.metrics(QUEUE)).length === 0)
 
 test('M-03 a step that only waits collects replies from outside until it has what it needs', async () => {
   const { id } = await bus.hf.start(Payment, { name: 'plain', needs: ['L1', 'L2', 'L3'] })
-  await waitFor('it waits', async () => (await processes.look(id))?.waiting_for === 'first')
+  await waitFor('it waits', async () => (await bus.process(id)).waiting_for === 'first')
   for (const level of ['L2', 'L1', 'L3']) await bus.hf.queues.send(QUEUE, confirm(id, level))
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   expect((await confirmations(id)).map((one) => one.slice(0, 2)).sort()).toEqual(['L1', 'L2', 'L3'])
   expect(sent.filter((one) => one.endsWith('plain'))).toEqual(['submit plain'])
 })
@@ -85,12 +83,12 @@ test('M-03 replies that come before the step is reached are kept for it, in thei
   const { id } = await bus.hf.start(Payment, { name: 'slow early', needs: ['L1', 'L2', 'L3'] })
   await bus.hf.queues.sendBatch(QUEUE, [confirm(id, 'L3'), confirm(id, 'L2'), confirm(id, 'L1')])
   await waitFor('they are kept', async () => (await kept(id)) === 3)
-  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'submit' })
+  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'submit' })
   expect(await confirmations(id)).toEqual([])
   letSubmit()
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   expect(await confirmations(id)).toEqual(['L3 at first', 'L2 at first', 'L1 at first'])
-  expect(await processes.history(id)).toEqual([
+  expect(await bus.history(id)).toEqual([
     'COMMAND submit STARTED',
     'COMMAND submit COMPLETED',
     'WAIT first STARTED',
@@ -106,7 +104,7 @@ test('M-03 what one waiting step leaves is there for the next', async () => {
   await bus.hf.queues.sendBatch(QUEUE, [confirm(id, 'L1'), confirm(id, 'L2')])
   await waitFor('they are kept', async () => (await kept(id)) === 2)
   letSubmit()
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   expect(await confirmations(id)).toEqual(['L1 at first', 'L2 at others'])
 })
 
@@ -114,7 +112,7 @@ test('M-02 a process may begin with a step that only waits', async () => {
   const { id, status } = await bus.hf.start(Payment, { name: 'begins', needs: ['L1'], submitted: true })
   expect(status).toBe('WAITING_FOR_REPLY')
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1'))
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   expect(sent.filter((one) => one.endsWith('begins'))).toEqual([])
 })
 
@@ -126,7 +124,7 @@ test('M-03 a reply from outside with an id of its own is taken once, however oft
   await idle()
   expect(await confirmations(id)).toEqual(['L2 at first'])
   await bus.hf.queues.sendBatch(QUEUE, [confirm(id, 'L1'), confirm(id, 'L9')])
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
 })
 
 test('M-03 a failure from outside undoes what was done', async () => {
@@ -138,7 +136,7 @@ test('M-03 a failure from outside undoes what was done', async () => {
     error_message: 'closed',
   }
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1', bounced))
-  expect(await processes.until(id, 'COMPENSATED')).toMatchObject({ error_code: 'ACCOUNT_CLOSED' })
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'ACCOUNT_CLOSED' })
   expect(sent.filter((one) => one.endsWith('bounced'))).toEqual(['submit bounced', 'recall bounced'])
 })
 
@@ -149,7 +147,7 @@ test('M-03 a hundred replies to one process at once: none is lost, none is taken
   other.hf.register(Payment)
   await other.hf.run({ poll: '20ms' })
   await Promise.all(levels.map((level) => bus.hf.queues.send(QUEUE, confirm(id, level))))
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   const numbers = (await confirmations(id)).map((one) => Number(one.slice(1).split(' ')[0]))
   expect(numbers.sort((a, b) => a - b)).toEqual(levels.map((_, n) => n + 1))
   await other.close()
@@ -158,10 +156,10 @@ test('M-03 a hundred replies to one process at once: none is lost, none is taken
 test('M-03 a reply after the end is in the state, on record and audited; the status stays', async () => {
   const { id } = await bus.hf.start(Payment, { name: 'over', needs: ['L1'], submitted: true })
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1'))
-  await processes.until(id, 'COMPLETED')
+  await bus.rests(id, 'COMPLETED')
   await bus.hf.queues.send(QUEUE, confirm(id, 'L7', { outcome: 'SUCCESS' }))
   await waitFor('it is audited', async () => (await bus.events(id)).includes('LATE_ASYNC_RESPONSE'))
-  expect(await processes.look(id)).toMatchObject({ status: 'COMPLETED' })
+  expect(await bus.process(id)).toMatchObject({ status: 'COMPLETED' })
   expect(await confirmations(id)).toEqual(['L1 at first', 'L7 at first'])
   await bus.hf.queues.send(QUEUE, confirm(id, 'L8', { result: 'no confirmation at all' }))
   await idle()
@@ -171,16 +169,16 @@ test('M-03 a reply after the end is in the state, on record and audited; the sta
 test('M-03 a reply from outside that the handlers cannot take is kept, and taken after the repair', async () => {
   const { id } = await bus.hf.start(Payment, { name: 'odd', needs: ['L1'], submitted: true })
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1', { result: 'no confirmation at all' }))
-  expect(await processes.until(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
+  expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1'))
   await idle()
   // Recorded, not resumed: the order in which they came is kept.
-  expect(await processes.look(id)).toMatchObject({ status: 'WAITING_FOR_TSQ' })
+  expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_TSQ' })
   await bus.sql(
     `update holdfast.process_response set data = jsonb_set(data, '{result}', '{"level": "L2"}') where process_id = $1 and number = 1`,
     [id],
   )
-  await processes.retry(id)
-  await processes.until(id, 'COMPLETED')
+  await bus.retry(id)
+  await bus.rests(id, 'COMPLETED')
   expect(await confirmations(id)).toEqual(['L2 at first', 'L1 at first'])
 })

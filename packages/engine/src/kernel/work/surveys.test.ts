@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto'
+import { expect, onTestFinished, test } from 'vitest'
+import { createWorkLoop } from './loop.js'
+import type { ClaimAnswer, Claimed, ClaimRequest, WorkSource } from './source.js'
+import { loopsOf } from './surveys.js'
+
+/** A source that a test fills, and the claims it was asked for. */
+function createSource() {
+  const claims: ClaimRequest[] = []
+  let next: Partial<ClaimAnswer<Claimed>> | Error = {}
+  const source: WorkSource<Claimed> = {
+    model: 'things',
+    types: () => ['thing'],
+    async claim(request) {
+      claims.push(request)
+      const answer = next
+      next = {}
+      if (answer instanceof Error) throw answer
+      return { items: [], marks: [{ type: 'thing', mark: 1 }], nextDueMs: null, ...answer }
+    },
+    extend: async () => ({ extended: [], lost: [] }),
+    release: async () => undefined,
+    oldestDueSeconds: async () => null,
+  }
+  return {
+    source,
+    claims,
+    willAnswer: (answer: Partial<ClaimAnswer<Claimed>> | Error) => {
+      next = answer
+    },
+  }
+}
+
+async function startLoop(run: (item: Claimed) => Promise<void> = async () => undefined) {
+  const things = createSource()
+  const worker = `worker ${randomUUID()}`
+  const loop = createWorkLoop({
+    source: things.source,
+    run,
+    worker,
+    concurrency: 5,
+    leaseMs: 60_000,
+    pollMs: 60_000,
+    databaseUptimeMs: async () => 600_000,
+  })
+  loop.start()
+  onTestFinished(() => loop.stopNow())
+  const [surveyed] = loopsOf(worker)
+  if (!surveyed) throw new Error('the loop has not entered itself')
+  return { ...things, loop, worker, surveyed }
+}
+
+test('X-01 a survey is a look at everything that begins when it is asked for, as far ahead as it asks', async () => {
+  const { surveyed, claims, willAnswer } = await startLoop()
+  await surveyed.survey(1_000)
+  willAnswer({ nextDueMs: 7_000 })
+  expect(await surveyed.survey(1_000_000)).toEqual({ complete: true, taken: 0, nextDueMs: 7_000 })
+  expect(claims.at(-1)).toMatchObject({ ceilingMs: 1_000_000, lanes: [{ type: 'thing', from: null }] })
+})
+
+test('X-01 a survey counts what it takes up and what the claim itself has dealt with; held is what has not ended', async () => {
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const { surveyed, willAnswer } = await startLoop(() => ended)
+  await surveyed.survey(1)
+  willAnswer({ items: [{ id: '1', type: 'thing', epoch: 1 }], dealtWith: 2 })
+  expect(await surveyed.survey(1)).toMatchObject({ complete: true, taken: 3 })
+  expect(surveyed).toMatchObject({ held: 1, claimed: 1 })
+  end()
+  await ended
+  await surveyed.survey(1)
+  expect(surveyed).toMatchObject({ held: 0, claimed: 1 })
+})
+
+test('X-01 a survey that the database did not answer, or of a loop that has stopped, does not claim to be complete', async () => {
+  const { surveyed, loop, worker, willAnswer } = await startLoop()
+  await surveyed.survey(1)
+  willAnswer(new Error('gone'))
+  expect(await surveyed.survey(1)).toEqual({ complete: false, taken: 0, nextDueMs: null })
+  await loop.stop()
+  expect(await surveyed.survey(1)).toMatchObject({ complete: false })
+  expect(loopsOf(worker)).toEqual([])
+})
