@@ -14,6 +14,14 @@ import {
   createTroubleshooting,
   type Troubleshooting,
 } from './commands/index.js'
+import {
+  createDispatch,
+  createDispatchRegistry,
+  createScheduling,
+  type Dispatch,
+  type DispatchDefinition,
+  isDispatch,
+} from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
 import type { Database } from './kernel/database/database.js'
@@ -69,9 +77,9 @@ export interface Holdfast
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,
   ): void
-  /** Registers a process or a manager, so that workers started here run it. */
+  /** Registers a process, a manager or a type of dispatched items, so that workers started here run it. */
   register<Input, Responses extends ResponseSchemas, Result>(
-    definition: ProcessDefinition<Input, Responses, Result> | ManagerDefinition<Input>,
+    definition: ProcessDefinition<Input, Responses, Result> | ManagerDefinition<Input> | DispatchDefinition<Input>,
   ): void
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
@@ -80,6 +88,8 @@ export interface Holdfast
   readonly processes: Processes
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** Scheduled work, released at a rate. */
+  readonly dispatch: Dispatch
   /** How often something may be done, across all workers and machines. */
   readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
@@ -166,6 +176,8 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     metrics,
   })
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
+  const dispatches = createDispatchRegistry()
+  const scheduling = createScheduling(db, { codec, logger, metrics })
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     const worker = createWorker(db, workerOptions, {
@@ -173,6 +185,8 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       queues,
       engine,
       managers,
+      dispatches,
+      limiter,
       outgoing,
       codec,
       logger,
@@ -187,6 +201,10 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
     register(definition) {
+      if (isDispatch(definition)) {
+        dispatches.add(definition)
+        return
+      }
       const name = definition?.name
       const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
       if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
@@ -208,6 +226,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
     batches: createBatches(db, client, queues, codec),
     processes: createProcesses(db, engine, { logger }),
     troubleshooting: createTroubleshooting(db, codec),
+    dispatch: createDispatch(db, codec, scheduling),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -228,6 +247,7 @@ export function assemble(db: Database, options: Pick<HoldfastOptions, 'codec' | 
       immediate.close()
       await processClient.close()
       await managerClient.close()
+      await scheduling.close()
       await engine.close()
       await Promise.all([client.close(), closeLimits()])
       await db.close()

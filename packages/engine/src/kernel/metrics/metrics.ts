@@ -7,6 +7,7 @@ export interface MetricLabels {
   readonly domain?: string
   readonly type?: string
   readonly outcome?: string
+  readonly status?: string
 }
 
 type CounterName =
@@ -19,10 +20,15 @@ type CounterName =
   | 'messages_not_ours'
   | 'replies_unknown'
   | 'replies_ignored'
+  | 'dispatch_claimed'
+  | 'dispatch_started'
+  | 'dispatch_start_failures'
+  | 'dispatch_stale_recovered'
+  | 'dispatch_dead_letters'
 
-type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds'
+type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds' | 'dispatch_cycle_milliseconds'
 
-type GaugeName = 'in_flight' | 'oldest_due_seconds'
+type GaugeName = 'in_flight' | 'oldest_due_seconds' | 'dispatch_depth'
 
 export interface Metrics {
   /** Raises a counter. */
