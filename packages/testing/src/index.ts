@@ -1,3 +1,4 @@
+export { runDispatchCycle } from './dispatch-cycle.js'
 export { type FaultProxy, startFaultProxy } from './fault-proxy.js'
 export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './faults.js'
 export { gate } from './gate.js'

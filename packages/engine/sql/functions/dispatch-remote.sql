@@ -168,7 +168,7 @@ $$;
 
 -- Applies what was found out about them: [{ id, execution, found, code, message }]. What nobody could tell is left alone,
 -- and looked at again after the others.
-create or replace function holdfast.apply_dispatch_checks(p_type text, found jsonb)
+create or replace function holdfast.apply_dispatch_checks(p_type text, findings jsonb)
 returns json
 language plpgsql
 set enable_seqscan = off
@@ -186,7 +186,7 @@ begin
     'code', 'EXECUTION_NOT_FOUND', 'message', 'no execution was found for a ' || lower(item.status) || ' item'
   ))
   into v_missing
-  from jsonb_to_recordset(found) as asked (id text, execution text, found text)
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
   join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C"
   where asked.found = 'NOT_FOUND'
     and item.execution_id = asked.execution
@@ -199,7 +199,7 @@ begin
       status = case when asked.found = 'UNKNOWN' then item.status else 'DISPATCHED' end,
       dispatched_at = case when asked.found = 'UNKNOWN' then item.dispatched_at else coalesce(item.dispatched_at, v_now) end,
       updated_at = v_now
-  from jsonb_to_recordset(found) as asked (id text, execution text, found text)
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
   where item.item_type = p_type
     and item.item_id = asked.id collate "C"
     and item.execution_id = asked.execution
@@ -209,7 +209,7 @@ begin
     array_agg(p_type), array_agg(asked.id), array_agg(asked.execution), array_agg(asked.found),
     array_agg(asked.code), array_agg(asked.message)
   )
-  from jsonb_to_recordset(found) as asked (id text, execution text, found text, code text, message text)
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text, code text, message text)
   where asked.found in ('COMPLETED', 'FAILED', 'RETRY');
   return json_build_object('recovered', coalesce(jsonb_array_length(v_missing), 0), 'dead', coalesce(v_dead, 0));
 end

@@ -1,3 +1,5 @@
+export { runCycle } from './cycle/cycle.js'
+export { createMarks } from './cycle/marks.js'
 export type { DeadLetters, RequeueOptions, WhichDeadLetters } from './dead-letters.js'
 export {
   type DispatchDefinition,
