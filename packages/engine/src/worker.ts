@@ -84,7 +84,7 @@ interface Parts {
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
   const { registry, queues, engine, managers, dispatches, limiter, outgoing, codec, logger, metrics } = parts
   const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
-  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains()])
+  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains(), ...dispatches.domains()])
   const chores = { ...kernelChores, ...commandChores, ...limiterChores }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []

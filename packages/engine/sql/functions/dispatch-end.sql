@@ -64,8 +64,8 @@ begin
 end
 $$;
 
--- The items of processes that have ended. A process that failed on a business error or at its deadline is not started
--- again: the first said no, and it is too late for the second.
+-- The items of processes that have ended. What the business said no to has ended COMPENSATED; FAILED is technical (a wait
+-- that timed out), and started again, unless the deadline has passed: it would be late again.
 create or replace function holdfast.end_dispatched_processes(ids uuid[])
 returns void
 language plpgsql
@@ -86,8 +86,7 @@ begin
   select array_agg(process.dispatch_type), array_agg(detail.dispatch_item), array_agg(detail.key),
     array_agg(case
       when process.status = 'COMPLETED' then 'COMPLETED'
-      when process.status = 'FAILED' and detail.error_kind is distinct from 'BUSINESS'
-        and detail.error_code is distinct from 'DEADLINE_EXCEEDED' then 'RETRY'
+      when process.status = 'FAILED' and detail.error_code is distinct from 'DEADLINE_EXCEEDED' then 'RETRY'
       else 'FAILED'
     end),
     array_agg(coalesce(detail.error_code, process.status)),

@@ -5,6 +5,8 @@ import type { DispatchDefinition } from './define.js'
 export interface DispatchRegistry {
   add(definition: DispatchDefinition<never>): void
   find(itemType: string): DispatchDefinition<never> | undefined
+  /** The domains of their executions: a worker that only dispatches has them too. */
+  domains(): readonly string[]
   /** Those whose executions are of these domains, and those executed elsewhere. */
   inDomains(domains: readonly string[]): readonly DispatchDefinition<never>[]
 }
@@ -20,6 +22,8 @@ export function createDispatchRegistry(): DispatchRegistry {
       definitions.set(definition.itemType, definition)
     },
     find: (itemType) => definitions.get(itemType),
+    domains: () =>
+      [...definitions.values()].flatMap(({ target }) => ('process' in target ? target.process.domain : [])),
     inDomains: (domains) =>
       [...definitions.values()].filter(
         ({ target }) => !('process' in target) || domains.includes(target.process.domain),
