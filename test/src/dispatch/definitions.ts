@@ -1,4 +1,3 @@
-import type { StandardSchemaV1 } from '@standard-schema/spec'
 import {
   type DispatchDefinition,
   type DispatchSettings,
@@ -8,19 +7,16 @@ import {
   processTarget,
 } from 'holdfast'
 import type pg from 'pg'
+import { z } from 'zod'
 
-/** A schema that takes everything: what is tested here is not the checking. */
-const anything: StandardSchemaV1<{ readonly n: number }, { readonly n: number }> = {
-  // What is scheduled here is always of this form.
-  '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value: value as { n: number } }) },
-}
+const Context = z.object({ n: z.number() })
 
 export type Ran = (n: number) => void | Promise<void>
 
 /** The process that executes items: one step, which says that it ran. */
 export function processOf(domain: string, ran: Ran) {
   return defineProcess(domain, 'Pay', {
-    state: anything,
+    state: Context,
     async execute(ctx, state) {
       await ctx.step('pay', { run: () => ran(state.n) })
     },
@@ -70,5 +66,5 @@ export function onRemote(
   config: DispatchSettings,
   pool: pg.Pool,
 ): DispatchDefinition<{ readonly n: number }> {
-  return defineDispatch(itemType, { context: anything, target: remoteEngine(pool), config })
+  return defineDispatch(itemType, { context: Context, target: remoteEngine(pool), config })
 }

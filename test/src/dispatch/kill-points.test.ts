@@ -12,6 +12,8 @@ const CONFIG = {
   batchSize: 5,
   staleClaimThresholdMins: 0.005,
   maxDispatchRetries: 50,
+  // Several looks are needed: a dispatcher killed after one leaves others to its heir.
+  maxStaleRecoveryPerCycle: 7,
 } as const
 const ITEMS = 20
 const PATIENCE = 60_000
