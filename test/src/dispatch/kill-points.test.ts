@@ -78,10 +78,8 @@ async function checkBooks(domain: string, remote: boolean, where: string): Promi
 
 async function killAt(points: readonly string[], remote: boolean): Promise<ReadonlySet<string>> {
   const reached = new Set<string>()
-  const left = points.flatMap((point) => [
-    { point, time: 1 },
-    { point, time: 2 },
-  ])
+  const times = remote ? [1] : [1, 2]
+  const left = points.flatMap((point) => times.map((time) => ({ point, time })))
   const lanes = Array.from({ length: 3 }, async () => {
     for (let dies = left.pop(); dies; dies = left.pop()) {
       const where = `killed ${dies.point} (${dies.time})`
