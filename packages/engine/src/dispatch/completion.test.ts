@@ -44,7 +44,7 @@ async function released(
 
 test('D-06 completed: the item is COMPLETED in the same transaction, and its context is gone', async () => {
   const inside = gate()
-  const { Settlement, until, get, worker } = await released(async () => inside.promise)
+  const { Settlement, until, get, worker } = await released(async () => inside.passed)
   expect(await get()).toMatchObject({ status: 'DISPATCHED', context: {} })
   inside.open()
   const item = await until('COMPLETED')
