@@ -14,7 +14,7 @@ const Context = z.object({ n: z.number() })
 export type Ran = (n: number) => void | Promise<void>
 
 /** The process that executes items: one step, which says that it ran. */
-export function processOf(domain: string, ran: Ran) {
+function processOf(domain: string, ran: Ran) {
   return defineProcess(domain, 'Pay', {
     state: Context,
     async execute(ctx, state) {

@@ -64,7 +64,7 @@ const LATEST_YEAR = 9_999
 
 export function createScheduling(db: Database, { codec, logger, metrics }: Parts): Scheduling {
   const noted = new Map<string, Promise<void>>()
-  const singles: Batcher<SealedItem, Met | 'created'> = createBatcher<SealedItem, Met | 'created'>({
+  const singles: Batcher<SealedItem, Met> = createBatcher<SealedItem, Met>({
     name: 'dispatch.schedule',
     key: ({ type, itemId }) => `${type} ${itemId}`,
     flush: async (items) => (await flushSingles(db, items)).map((done) => ({ done })),
@@ -118,7 +118,7 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
       if (sealed.length === 1 && !options.transaction) {
         return countOf([refuseConflict(dispatch, first.itemId, await singles.write(first))])
       }
-      const found: (Met | 'created')[] = []
+      const found: Met[] = []
       const all = async (executor: Executor) => {
         found.length = 0
         for (let from = 0; from < sealed.length; from += CHUNK) {
@@ -162,7 +162,7 @@ async function sealRow(
 }
 
 /** One statement per item type (and version, and way of replacing): nearly always one. */
-async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise<(Met | 'created')[]> {
+async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise<Met[]> {
   const groups = new Map<string, { readonly request: Omit<ScheduleRequest, 'rows'>; readonly places: number[] }>()
   for (const [place, { type, version, replace }] of items.entries()) {
     const name = `${type} ${version} ${replace}`
@@ -170,7 +170,7 @@ async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise
     group.places.push(place)
     groups.set(name, group)
   }
-  const found: (Met | 'created')[] = new Array(items.length)
+  const found = items.map((): Met => 'created')
   for (const { request, places } of groups.values()) {
     const rows = places.flatMap((place) => items[place]?.row ?? [])
     const { others } = await scheduleItems(db, { ...request, rows }, flushScheduleStatement)
@@ -179,12 +179,12 @@ async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise
   return found
 }
 
-function countOf(found: readonly (Met | 'created')[]): Scheduled {
+function countOf(found: readonly Met[]): Scheduled {
   const count = (what: string) => found.filter((one) => one === what).length
   return { created: count('created'), existing: count('same') + count('replaced'), replaced: count('replaced') }
 }
 
-function refuseConflict({ itemType }: DispatchDefinition<never>, itemId: string, met: Met | 'created'): Met {
+function refuseConflict({ itemType }: DispatchDefinition<never>, itemId: string, met: Met): Met {
   if (met === 'created' || met === 'same' || met === 'replaced') return met
   throw new HoldfastError('HF_ITEM_CONFLICT', { itemType, itemId, problem: conflictOf(met) })
 }
@@ -202,7 +202,7 @@ function checkText(where: string, option: string, text: string): string {
   throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }
 
-export function checkDefinition(definition: unknown): DispatchDefinition<never> {
+function checkDefinition(definition: unknown): DispatchDefinition<never> {
   if (isDispatch(definition)) return definition
   const problem = 'must be made with defineDispatch'
   throw new HoldfastError('HF_INVALID_OPTION', { where: 'dispatch', option: 'definition', problem })

@@ -27,7 +27,7 @@ export interface DispatchSettings {
   readonly rateLimitKey?: string | null
 }
 
-export const settingColumns = {
+const settingColumns = {
   enabled: 'enabled',
   batchSize: 'batch_size',
   dispatchIntervalSecs: 'dispatch_interval_secs',

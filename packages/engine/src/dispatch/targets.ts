@@ -1,4 +1,3 @@
-import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
 import type { ProcessTarget } from './targets/process.js'
@@ -66,5 +65,3 @@ export function checkTarget(where: string, target: unknown): ProcessTarget<never
   const problem = `must be processTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`
   throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'target', problem })
 }
-
-export type ContextOf<Schema extends StandardSchemaV1> = StandardSchemaV1.InferInput<Schema>

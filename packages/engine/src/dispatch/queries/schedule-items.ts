@@ -1,7 +1,8 @@
 import type { Executor } from '../../kernel/database/executor.js'
+import type { DispatchStatus } from '../states.js'
 
-/** What was found where an item was not new: it is the same, it was replaced, or why it was refused. */
-export type Met = 'same' | 'replaced' | 'other time' | 'other context' | string
+/** What became of an item: it is new, the same as before, replaced, or why it is refused. */
+export type Met = 'created' | 'same' | 'replaced' | 'other time' | 'other context' | DispatchStatus
 
 export interface ScheduleAnswer {
   readonly created: number
