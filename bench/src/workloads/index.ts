@@ -3,6 +3,7 @@ import { commandsBacklog } from './commands-backlog/index.js'
 import { commandsDrain } from './commands-drain/index.js'
 import { commandsLatency } from './commands-latency/index.js'
 import { commandsSend } from './commands-send/index.js'
+import { dispatchMillion, dispatchRate } from './dispatch/index.js'
 import { limiter, limiterRate } from './limiter/index.js'
 import { loop } from './loop/index.js'
 import { processHistory } from './process-history/index.js'
@@ -24,6 +25,8 @@ export const workloads: readonly Workload[] = [
   processWaits,
   processParked,
   processHistory,
+  dispatchMillion,
+  dispatchRate,
 ]
 
 export function findWorkload(name: string): Workload | undefined {

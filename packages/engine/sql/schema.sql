@@ -115,6 +115,81 @@ create table holdfast.command_trouble (
   batch_id uuid
 );
 
+create table holdfast.dispatch_config (
+  item_type text collate "C" not null,
+  enabled boolean default true not null,
+  batch_size integer default 500 not null,
+  dispatch_interval_secs double precision default 5 not null,
+  jitter_window_ms integer default 4000 not null,
+  pre_start_buffer_mins double precision default 0 not null,
+  max_dispatch_retries integer default 5 not null,
+  stale_claim_threshold_mins double precision default 2 not null,
+  max_stale_recovery_per_cycle integer default 100 not null,
+  max_batches_ahead integer default 4,
+  exec_workflow_type text,
+  exec_task_queue text,
+  rate_limit_key text collate "C",
+  engine text not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null
+);
+
+create table holdfast.dispatch_context (
+  item_type text collate "C" not null,
+  item_id text collate "C" not null,
+  context jsonb not null,
+  notes jsonb,
+  context_version integer not null,
+  checked boolean not null,
+  details jsonb,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null
+);
+
+create table holdfast.dispatch_cycle (
+  item_type text collate "C" not null,
+  due_at timestamp with time zone,
+  lease_epoch integer default 0 not null,
+  leased_by text,
+  leased_at timestamp with time zone,
+  last_run_at timestamp with time zone,
+  last_error text,
+  exec_types text[] default '{}'::text[] not null,
+  ahead_since timestamp with time zone
+) with (fillfactor=20);
+
+create table holdfast.dispatch_dead_letter (
+  item_type text collate "C" not null,
+  item_id text collate "C" not null,
+  since timestamp with time zone not null,
+  error_code text not null,
+  error_message text not null,
+  fingerprint text not null,
+  counted boolean default false not null
+);
+
+create table holdfast.dispatch_item (
+  item_type text collate "C" not null,
+  item_id text collate "C" not null,
+  seq bigint generated always as identity not null,
+  status text default 'READY'::text not null,
+  exec_time timestamp with time zone not null,
+  due_at timestamp with time zone,
+  check_at timestamp with time zone,
+  retry_count integer default 0 not null,
+  failed_executions integer default 0 not null,
+  context_hash bigint not null,
+  init_workflow_id text,
+  batch_id uuid,
+  execution_id text,
+  claimed_at timestamp with time zone,
+  dispatched_at timestamp with time zone,
+  completed_at timestamp with time zone,
+  last_error text,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null
+) with (fillfactor=85);
+
 create table holdfast.function_file (
   name text not null,
   revision integer not null,
@@ -154,7 +229,8 @@ create table holdfast.process (
   cancel text,
   deadline_at timestamp with time zone,
   mismatch_since timestamp with time zone,
-  queued_at timestamp with time zone
+  queued_at timestamp with time zone,
+  dispatch_type text collate "C"
 ) with (fillfactor=50);
 
 create table holdfast.process_definition (
@@ -192,7 +268,8 @@ create table holdfast.process_detail (
   next_retry_at timestamp with time zone,
   error_kind text,
   error_code text,
-  error_message text
+  error_message text,
+  dispatch_item text collate "C"
 ) with (fillfactor=60);
 
 create table holdfast.process_history (
@@ -451,6 +528,52 @@ alter table holdfast.command_queue add constraint command_queue_queue_key UNIQUE
 
 alter table holdfast.command_trouble add constraint command_trouble_pkey PRIMARY KEY (command_id, domain);
 
+alter table holdfast.dispatch_config add constraint dispatch_config_batch_size_check CHECK (((batch_size >= 1) AND (batch_size <= 100000)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_dispatch_interval_secs_check CHECK (((dispatch_interval_secs >= (0)::double precision) AND (dispatch_interval_secs <= (86400)::double precision)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_engine_check CHECK ((engine = ANY (ARRAY['PROCESS'::text, 'WORKFLOW'::text, 'REMOTE'::text])));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_exec_task_queue_check CHECK (((length(exec_task_queue) >= 1) AND (length(exec_task_queue) <= 300)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_exec_workflow_type_check CHECK (((length(exec_workflow_type) >= 1) AND (length(exec_workflow_type) <= 300)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_item_type_check CHECK ((item_type ~ '^[A-Za-z0-9_-]{1,100}$'::text));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_jitter_window_ms_check CHECK (((jitter_window_ms >= 0) AND (jitter_window_ms <= 86400000)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_max_batches_ahead_check CHECK (((max_batches_ahead >= 1) AND (max_batches_ahead <= 100000)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_max_dispatch_retries_check CHECK (((max_dispatch_retries >= 1) AND (max_dispatch_retries <= 1000)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_max_stale_recovery_per_cycle_check CHECK (((max_stale_recovery_per_cycle >= 1) AND (max_stale_recovery_per_cycle <= 10000)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_pkey PRIMARY KEY (item_type);
+
+alter table holdfast.dispatch_config add constraint dispatch_config_pre_start_buffer_mins_check CHECK (((pre_start_buffer_mins >= (0)::double precision) AND (pre_start_buffer_mins <= (1440)::double precision)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_rate_limit_key_check CHECK (((length(rate_limit_key) >= 1) AND (length(rate_limit_key) <= 200)));
+
+alter table holdfast.dispatch_config add constraint dispatch_config_stale_claim_threshold_mins_check CHECK (((stale_claim_threshold_mins >= (0.001)::double precision) AND (stale_claim_threshold_mins <= (1440)::double precision)));
+
+alter table holdfast.dispatch_context add constraint dispatch_context_pkey PRIMARY KEY (item_type, item_id);
+
+alter table holdfast.dispatch_cycle add constraint dispatch_cycle_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR (due_at IS NOT NULL))));
+
+alter table holdfast.dispatch_cycle add constraint dispatch_cycle_pkey PRIMARY KEY (item_type);
+
+alter table holdfast.dispatch_dead_letter add constraint dispatch_dead_letter_pkey PRIMARY KEY (item_type, item_id);
+
+alter table holdfast.dispatch_item add constraint dispatch_item_is_checked_in_flight CHECK (((check_at IS NULL) OR (status = ANY (ARRAY['CLAIMED'::text, 'DISPATCHED'::text]))));
+
+alter table holdfast.dispatch_item add constraint dispatch_item_is_due_when_ready CHECK (((status = 'READY'::text) = (due_at IS NOT NULL)));
+
+alter table holdfast.dispatch_item add constraint dispatch_item_item_id_check CHECK (((length(item_id) >= 1) AND (length(item_id) <= 200)));
+
+alter table holdfast.dispatch_item add constraint dispatch_item_pkey PRIMARY KEY (item_type, item_id);
+
+alter table holdfast.dispatch_item add constraint dispatch_item_status_check CHECK ((status = ANY (ARRAY['READY'::text, 'CLAIMED'::text, 'DISPATCHED'::text, 'COMPLETED'::text, 'FAILED'::text, 'DEAD_LETTER'::text])));
+
 alter table holdfast.function_file add constraint function_file_pkey PRIMARY KEY (name);
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
@@ -572,6 +695,16 @@ CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (b
 CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since);
 
 CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
+
+CREATE INDEX dispatch_dead_letter_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since);
+
+CREATE INDEX dispatch_dead_letter_by_time ON holdfast.dispatch_dead_letter USING btree (item_type, since);
+
+CREATE INDEX dispatch_dead_letter_new ON holdfast.dispatch_dead_letter USING btree (item_type) WHERE (NOT counted);
+
+CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
+
+CREATE INDEX dispatch_item_due ON holdfast.dispatch_item USING btree (item_type, due_at, seq) WHERE (due_at IS NOT NULL);
 
 CREATE INDEX process_by_status ON holdfast.process USING btree (status, type, created_at) WHERE ((leased_at IS NULL) AND (status <> 'COMPLETED'::text));
 
@@ -747,6 +880,54 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, detail)
   select p_now, 'commands', 'ADOPTED', command_id, jsonb_build_object('domain', p_domain)
   from adopted;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.apply_dispatch_checks(p_type text, findings jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_threshold interval := (
+    select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where item_type = p_type
+  );
+  v_missing jsonb;
+  v_dead int := 0;
+begin
+  select jsonb_agg(jsonb_build_object(
+    'type', p_type, 'id', item.item_id, 'from', item.status, 'event', 'STALE_RECOVERED',
+    'code', 'EXECUTION_NOT_FOUND', 'message', 'no execution was found for a ' || lower(item.status) || ' item'
+  ))
+  into v_missing
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
+  join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C"
+  where asked.found = 'NOT_FOUND'
+    and item.execution_id = asked.execution
+    and item.check_at <= v_now;
+  if v_missing is not null then
+    v_dead := holdfast.fail_dispatch_items(v_missing);
+  end if;
+  update holdfast.dispatch_item as item
+  set check_at = v_now + v_threshold,
+      status = case when asked.found = 'UNKNOWN' then item.status else 'DISPATCHED' end,
+      dispatched_at = case when asked.found = 'UNKNOWN' then item.dispatched_at else coalesce(item.dispatched_at, v_now) end,
+      updated_at = v_now
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
+  where item.item_type = p_type
+    and item.item_id = asked.id collate "C"
+    and item.execution_id = asked.execution
+    and item.status in ('CLAIMED', 'DISPATCHED')
+    and asked.found <> 'NOT_FOUND';
+  v_dead := v_dead + holdfast.end_dispatched(
+    array_agg(p_type), array_agg(asked.id), array_agg(asked.execution), array_agg(asked.found),
+    array_agg(asked.code), array_agg(asked.message)
+  )
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text, code text, message text)
+  where asked.found in ('COMPLETED', 'FAILED', 'RETRY');
+  return json_build_object('recovered', coalesce(jsonb_array_length(v_missing), 0), 'dead', coalesce(v_dead, 0));
 end
 $function$
 ;
@@ -1023,6 +1204,91 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.carry_out_dispatch_config()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_before jsonb := to_jsonb(old) - 'updated_at';
+  v_after jsonb := to_jsonb(new) - 'updated_at';
+  v_actor text := coalesce(nullif(current_setting('hf_dispatch.actor', true), ''), session_user::text);
+  v_reason text := coalesce(nullif(current_setting('hf_dispatch.reason', true), ''), 'changed by SQL');
+  v_held int;
+begin
+  if v_before = v_after then
+    return null;
+  end if;
+  if old.enabled and not new.enabled then
+    v_held := holdfast.hold_dispatched(new.item_type);
+  elsif new.enabled and not old.enabled then
+    v_held := holdfast.unhold_dispatched(new.item_type);
+  end if;
+  -- The next cycle goes by it at once, not after the interval that was.
+  update holdfast.dispatch_cycle set due_at = holdfast.now() where item_type = new.item_type and leased_at is null;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after, detail)
+  select holdfast.now(), 'dispatch', 'CONFIGURED', new.item_type, v_actor, v_reason,
+    (select jsonb_object_agg(key, value) from jsonb_each(v_before) where value is distinct from v_after -> key),
+    (select jsonb_object_agg(key, value) from jsonb_each(v_after) where value is distinct from v_before -> key),
+    case when v_held is not null then jsonb_build_object('executionsNotBegun', v_held) end;
+  perform holdfast.wake('dispatch');
+  return null;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.check_dispatch_config()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_column text;
+  v_low numeric;
+  v_high numeric;
+  v_value numeric;
+begin
+  if to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'] @? '$.* ? (@ == null)' then
+    select key into v_column
+    from jsonb_each(to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'])
+    where value = 'null' limit 1;
+    raise exception '% must not be null', v_column using errcode = 'check_violation', column = v_column;
+  end if;
+  for v_column, v_low, v_high in values
+    ('batch_size', 1, 100000),
+    ('dispatch_interval_secs', 0, 86400),
+    ('jitter_window_ms', 0, 86400000),
+    ('pre_start_buffer_mins', 0, 1440),
+    ('max_dispatch_retries', 1, 1000),
+    ('stale_claim_threshold_mins', 0.001, 1440),
+    ('max_stale_recovery_per_cycle', 1, 10000),
+    ('max_batches_ahead', 1, 100000)
+  loop
+    -- NaN and infinity are texts in JSON, and out of every range.
+    v_value := case when to_jsonb(new) ->> v_column ~ '^[-+0-9.eE]+$' then (to_jsonb(new) ->> v_column)::numeric end;
+    if to_jsonb(new) ->> v_column is not null and (v_value is null or v_value not between v_low and v_high) then
+      raise exception '% must be from % to %, not %', v_column, v_low, v_high, to_jsonb(new) ->> v_column
+        using errcode = 'check_violation', column = v_column;
+    end if;
+  end loop;
+  if new.engine = 'PROCESS' and new.exec_workflow_type is not null
+    and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
+  then
+    raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
+      using errcode = 'check_violation', column = 'exec_workflow_type';
+  end if;
+  if new.rate_limit_key is not null
+    and not exists (select from holdfast.rate_limit where resource_key = new.rate_limit_key)
+  then
+    raise exception 'rate_limit_key names `%`, which is no rate limit', new.rate_limit_key
+      using errcode = 'check_violation', column = 'rate_limit_key';
+  end if;
+  if tg_op = 'UPDATE' then
+    new.updated_at := holdfast.now();
+  end if;
+  return new;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
@@ -1058,6 +1324,154 @@ begin
       from holdfast.chore
       where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
     );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
+ RETURNS TABLE(items json, next_due_ms double precision)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[];
+begin
+  v_types := array(
+    select item_type
+    from holdfast.dispatch_cycle
+    where item_type = any (types)
+      and due_at <= v_now
+      and (leased_at is null or not spare_leased)
+    order by due_at
+    limit most
+    for no key update skip locked
+  );
+  return query
+  with claimed as (
+    update holdfast.dispatch_cycle
+    set due_at = v_now + lease_ms * interval '1 ms',
+        lease_epoch = lease_epoch + 1,
+        leased_by = worker,
+        leased_at = v_now
+    where item_type = any (v_types)
+    returning item_type, lease_epoch
+  )
+  select
+    coalesce((select json_agg(json_build_object('id', item_type, 'type', item_type, 'epoch', lease_epoch)) from claimed), '[]'),
+    (
+      select extract(epoch from min(due_at) - v_now)::float8 * 1000
+      from holdfast.dispatch_cycle
+      where item_type = any (types) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+    );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[])
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text := request ->> 'type';
+  v_config holdfast.dispatch_config;
+  v_until timestamptz;
+  v_most int;
+  v_retries int;
+  v_ids text[];
+  v_last_due timestamptz;
+  v_last_seq bigint;
+  v_items json;
+  v_bad jsonb;
+begin
+  if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
+    return '{"outcome": "lost"}';
+  end if;
+  select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
+  if not found or not v_config.enabled then
+    return '{"outcome": "off"}';
+  end if;
+  -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
+  v_until := v_now + case when slots is null then least(
+    v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
+  ) else interval '0' end;
+  v_most := least((request ->> 'most')::int, cardinality(slots));
+  select retry_count
+  into v_retries
+  from holdfast.dispatch_item
+  where item_type = v_type and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0)) and due_at <= v_until
+  order by due_at, seq
+  limit 1;
+  v_most := greatest(1, v_most / 4 ^ least(v_retries, 10));
+
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into v_ids, v_last_due, v_last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = v_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      and due_at <= v_until
+    order by due_at, seq
+    limit v_most
+    for no key update skip locked
+  ) as due;
+  if v_ids is null then
+    return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
+  end if;
+
+  with claimed as (
+    update holdfast.dispatch_item as item
+    set status = 'CLAIMED',
+        due_at = null,
+        check_at = v_now + v_config.stale_claim_threshold_mins * interval '1 minute',
+        batch_id = (request ->> 'batch')::uuid,
+        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        claimed_at = v_now,
+        updated_at = v_now
+    where item_type = v_type and item_id = any (v_ids) and status = 'READY'
+    returning item.*
+  ),
+  batch as (
+    select claimed.*, context.context, context.notes, context.context_version, context.checked,
+      case
+        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
+        else greatest(claimed.exec_time, v_now) + random() * v_config.jitter_window_ms * interval '1 ms'
+      end as start_at
+    from claimed
+    left join lateral (
+      select *
+      from holdfast.dispatch_context
+      where dispatch_context.item_type = v_type and dispatch_context.item_id = claimed.item_id
+    ) as context on true
+  )
+  select
+    json_agg(json_build_object(
+      'itemId', item_id, 'executionId', execution_id, 'context', context, 'notes', notes, 'checked', checked,
+      'contextVersion', context_version, 'initWorkflowId', init_workflow_id, 'retryCount', retry_count,
+      'startAtMs', extract(epoch from start_at) * 1000, 'startDelayMs', extract(epoch from start_at - v_now) * 1000
+    )) filter (where context is not null),
+    jsonb_agg(jsonb_build_object(
+      'type', v_type, 'id', item_id, 'from', 'CLAIMED', 'event', 'START_FAILED',
+      'code', 'CONTEXT_MISSING', 'message', 'the context of the item is missing'
+    )) filter (where context is null)
+  into v_items, v_bad
+  from batch;
+  if v_bad is not null then
+    perform holdfast.fail_dispatch_items(v_bad);
+  end if;
+  return json_build_object(
+    'outcome', 'claimed', 'items', coalesce(v_items, '[]'), 'claimed', cardinality(v_ids),
+    'missing', coalesce(jsonb_array_length(v_bad), 0), 'full', cardinality(v_ids) = v_most,
+    'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text
+  );
 end
 $function$
 ;
@@ -1686,6 +2100,7 @@ begin
   where id = p_id;
   delete from holdfast.process_slot where process_id = p_id;
   perform holdfast.processes_ended(array[p_id]);
+  perform holdfast.end_dispatched_processes(array[p_id]);
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
   values (v_now, 'processes', 'TSQ_COMPLETE_OVERRIDE', p_id, p_actor, p_reason, v_before,
     jsonb_build_object('status', 'COMPLETED') || p_overrides);
@@ -1703,6 +2118,21 @@ AS $function$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
   where process_id = p_id and generation = p_generation and seq < p_before and kind = 'COMMAND' and status = 'COMPLETED'
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_known boolean;
+begin
+  perform set_config('hf_dispatch.actor', p_actor, true), set_config('hf_dispatch.reason', p_reason, true);
+  v_known := holdfast.set_dispatch_config(p_type, changes);
+  perform set_config('hf_dispatch.actor', '', true), set_config('hf_dispatch.reason', '', true);
+  return v_known;
+end
 $function$
 ;
 
@@ -1741,6 +2171,83 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.context_hash(context jsonb, notes jsonb)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_cycle holdfast.dispatch_cycle;
+  v_count int;
+  v_oldest timestamptz;
+begin
+  select * into v_cycle from holdfast.dispatch_cycle where item_type = p_type;
+  select count(*), min(ahead.created_at)
+  into v_count, v_oldest
+  from unnest(v_cycle.exec_types) as exec_type,
+  lateral (
+    select process.created_at
+    from holdfast.process
+    where status = 'PENDING'
+      and type = exec_type
+      and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+      and leased_at is null
+      and lease_epoch = 0
+      and dispatch_type = p_type
+    order by process.created_at
+    limit p_most
+  ) as ahead;
+  v_oldest := coalesce(v_oldest, v_now);
+  if v_cycle.ahead_since is distinct from v_oldest then
+    update holdfast.dispatch_cycle set ahead_since = v_oldest where item_type = p_type;
+  end if;
+  return v_count;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.count_releasable_items(p_type text, p_most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_config holdfast.dispatch_config;
+  v_room bigint := p_most;
+begin
+  select * into v_config from holdfast.dispatch_config where item_type = p_type;
+  if v_config.engine <> 'REMOTE' and v_config.max_batches_ahead is not null then
+    v_room := v_config.max_batches_ahead::bigint * v_config.batch_size;
+    v_room := greatest(0, v_room - holdfast.count_dispatched_ahead(p_type, least(v_room, 2147483647)::int));
+  end if;
+  return (
+    select count(*)
+    from (
+      select from holdfast.dispatch_item
+      where item_type = p_type and due_at <= v_now
+      order by due_at, seq
+      limit least(p_most, v_room)
+    ) as due
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.count_slots(p_type text, p_limit integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1764,12 +2271,133 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select left(md5(code || ' ' || regexp_replace(regexp_replace(
+    message, '''[^'']*''|"[^"]*"|`[^`]*`', '?', 'g'), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*', '#', 'g')), 16)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.due_dispatch_checks(p_type text)
+ RETURNS TABLE("itemId" text, "executionId" text, status text)
+ LANGUAGE sql
+ STABLE
+ SET enable_seqscan TO 'off'
+AS $function$
+  select item_id, execution_id, item.status
+  from holdfast.dispatch_item as item
+  where item_type = p_type and check_at <= holdfast.now()
+  order by check_at
+  limit (select max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.effective_burst(tickets_per_second double precision, burst integer)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
   select coalesce(burst, greatest(1, floor(tickets_per_second))::int)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  with ended as (
+    update holdfast.dispatch_item as item
+    set status = asked.outcome,
+        completed_at = v_now,
+        check_at = null,
+        updated_at = v_now,
+        last_error = case when asked.outcome = 'FAILED' then asked.code || ': ' || asked.message end
+    from unnest(item_types, item_ids, execution_ids, outcomes, codes, messages)
+      as asked (item_type, item_id, execution_id, outcome, code, message)
+    where item.item_type = asked.item_type
+      and item.item_id = asked.item_id
+      and item.status = 'DISPATCHED'
+      and item.execution_id = asked.execution_id
+      and asked.outcome in ('COMPLETED', 'FAILED')
+      -- Always true, and estimated as one row: the planner begins with what was asked for, not with a young table.
+      and asked.item_id = asked.item_id || ''
+    returning item.item_type, item.item_id, item.status, item.batch_id, item.last_error
+  ),
+  told as (
+    -- Completions are the many, and each is on record as an execution; a failure is worth a line.
+    insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+    select v_now, 'dispatch', 'FAILED', item_type || '/' || item_id, '{"status": "DISPATCHED"}', '{"status": "FAILED"}',
+      jsonb_build_object('batchId', batch_id, 'error', last_error)
+    from ended
+    where status = 'FAILED'
+  )
+  delete from holdfast.dispatch_context as context
+  using ended
+  where context.item_type = ended.item_type and context.item_id = ended.item_id;
+  if 'RETRY' = any (outcomes) then
+    return holdfast.fail_dispatch_items((
+      select jsonb_agg(jsonb_build_object(
+        'type', asked.item_type, 'id', asked.item_id, 'execution', asked.execution_id, 'from', 'DISPATCHED',
+        'event', 'EXECUTION_FAILED', 'code', asked.code, 'message', asked.message
+      ) order by asked.item_type, asked.item_id)
+      from unnest(item_types, item_ids, execution_ids, outcomes, codes, messages)
+        as asked (item_type, item_id, execution_id, outcome, code, message)
+      where asked.outcome = 'RETRY'
+    ));
+  end if;
+  return 0;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.end_dispatched_processes(ids uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_types text[];
+  v_items text[];
+  v_executions text[];
+  v_outcomes text[];
+  v_codes text[];
+  v_messages text[];
+begin
+  select array_agg(process.dispatch_type), array_agg(detail.dispatch_item), array_agg(detail.key),
+    array_agg(case
+      when process.status = 'COMPLETED' then 'COMPLETED'
+      when process.status = 'FAILED' and detail.error_code is distinct from 'DEADLINE_EXCEEDED' then 'RETRY'
+      else 'FAILED'
+    end),
+    array_agg(coalesce(detail.error_code, process.status)),
+    array_agg(coalesce(detail.error_message, 'the process ended ' || process.status))
+  into v_types, v_items, v_executions, v_outcomes, v_codes, v_messages
+  from holdfast.process_detail as detail
+  join holdfast.process on process.id = detail.id
+  where detail.id = any (ids)
+    and detail.dispatch_item is not null
+    and process.status in ('COMPLETED', 'COMPENSATED', 'CANCELLED', 'FAILED');
+  if v_types is not null then
+    perform holdfast.end_dispatched(v_types, v_items, v_executions, v_outcomes, v_codes, v_messages);
+  end if;
+end
 $function$
 ;
 
@@ -1813,6 +2441,15 @@ begin
     return next v_name;
   end loop;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.execution_id(item_type text, item_id text, failed_executions integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select 'exec-' || item_type || '-' || item_id || case when failed_executions > 0 then '-' || failed_executions else '' end
 $function$
 ;
 
@@ -1937,6 +2574,99 @@ begin
       left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
       where step.number is null or step.lease_epoch <> asked.epoch or step.leased_at is null
     );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.fail_dispatch_items(failures jsonb)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_dead int;
+begin
+  with failed as (
+    update holdfast.dispatch_item as item
+    set retry_count = item.retry_count + 1,
+        failed_executions = item.failed_executions + case when asked.execution is not null then 1 else 0 end,
+        status = case when item.retry_count + 1 < config.max_dispatch_retries then 'READY' else 'DEAD_LETTER' end,
+        due_at = case when item.retry_count + 1 < config.max_dispatch_retries then greatest(
+          item.exec_time,
+          v_now + least(300, greatest(config.dispatch_interval_secs, 1) * 2 ^ least(item.retry_count, 10)) * interval '1 second'
+        ) end,
+        check_at = null,
+        updated_at = v_now,
+        last_error = asked.code || ': ' || asked.message
+    from jsonb_to_recordset(failures) as asked (
+      type text, id text, execution text, "from" text, event text, code text, message text
+    )
+    join holdfast.dispatch_config as config on config.item_type = asked.type collate "C"
+    where item.item_type = asked.type
+      and item.item_id = asked.id
+      and item.status = asked.from
+      and (asked.execution is null or item.execution_id = asked.execution)
+      and asked.id = asked.id || ''
+    returning item.item_type, item.item_id, item.status, item.batch_id, item.retry_count, item.execution_id, asked.from,
+      asked.event, asked.code, asked.message
+  ),
+  dead as (
+    insert into holdfast.dispatch_dead_letter (item_type, item_id, since, error_code, error_message, fingerprint)
+    select item_type, item_id, v_now, code, message, holdfast.dispatch_fingerprint(code, message)
+    from failed
+    where status = 'DEAD_LETTER'
+    on conflict (item_type, item_id) do update
+    set since = excluded.since, error_code = excluded.error_code, error_message = excluded.error_message,
+        fingerprint = excluded.fingerprint, counted = false
+    returning 1
+  ),
+  told as (
+    insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+    select v_now, 'dispatch', event, item_type || '/' || item_id, jsonb_build_object('status', failed.from),
+      jsonb_build_object('status', status), jsonb_build_object(
+        'batchId', batch_id, 'executionId', execution_id, 'retryCount', retry_count, 'error', code || ': ' || message
+      )
+    from failed
+  )
+  select count(*) into v_dead from dead;
+  return v_dead;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.fail_first_due(p_type text, p_epoch integer, from_due timestamp with time zone, from_seq bigint, p_code text, p_message text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_id text;
+begin
+  if not holdfast.hold_dispatch_cycle(p_type, p_epoch) then
+    return null;
+  end if;
+  select item_id
+  into v_id
+  from holdfast.dispatch_item
+  where item_type = p_type
+    and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+    and due_at <= v_now + (
+      select pre_start_buffer_mins * interval '1 minute' from holdfast.dispatch_config where dispatch_config.item_type = p_type
+    )
+  order by due_at, seq
+  limit 1
+  for no key update skip locked;
+  perform holdfast.fail_dispatch_items(jsonb_build_array(jsonb_build_object(
+    'type', p_type, 'id', v_id, 'from', 'READY', 'event', 'START_FAILED', 'code', p_code, 'message', p_message
+  )));
+  return v_id;
 end
 $function$
 ;
@@ -2242,12 +2972,63 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.finish_dispatch_cycle(p_type text, p_epoch integer, p_interval_ms double precision, p_rest_ms double precision, p_error text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_rested timestamptz := v_now + p_rest_ms * interval '1 ms';
+  v_ahead interval := (
+    select pre_start_buffer_mins * interval '1 minute' from holdfast.dispatch_config where item_type = p_type
+  );
+  v_next timestamptz;
+  v_count int;
+begin
+  if p_rest_ms > 0 then
+    -- From now on only: what is due already was left for a reason.
+    select due_at
+    into v_next
+    from holdfast.dispatch_item
+    where item_type = p_type and due_at > v_now + v_ahead and due_at <= v_rested + v_ahead
+    order by due_at
+    limit 1;
+  end if;
+  update holdfast.dispatch_cycle
+  set due_at = greatest(v_now, leased_at + p_interval_ms * interval '1 ms', coalesce(v_next - v_ahead, v_rested)),
+      lease_epoch = lease_epoch + 1,
+      leased_by = null,
+      leased_at = null,
+      last_run_at = v_now,
+      last_error = p_error
+  where item_type = p_type and lease_epoch = p_epoch;
+  if not found then
+    return null;
+  end if;
+  update holdfast.dispatch_dead_letter set counted = true where item_type = p_type and not counted;
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
 AS $function$
   select holdfast.start_managed(starts)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.flush_schedule(request jsonb)
+ RETURNS json
+ LANGUAGE sql
+ SET lock_timeout TO '100ms'
+AS $function$
+  select holdfast.schedule_items(request)
 $function$
 ;
 
@@ -2297,6 +3078,38 @@ begin
   execute format('select true from pgmq.%I where msg_id = $1 and read_ct = $2 for update', 'q_' || p_queue)
   into v_held using p_msg_id, p_read_ct;
   return coalesce(v_held, false);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.hold_dispatch_cycle(p_type text, p_epoch integer)
+ RETURNS boolean
+ LANGUAGE sql
+AS $function$
+  select exists (
+    select from holdfast.dispatch_cycle where item_type = p_type and lease_epoch = p_epoch for no key update
+  )
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.hold_dispatched(p_type text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+  v_count int;
+begin
+  update holdfast.process
+  set due_at = null, queued_at = null
+  where status = 'PENDING'
+    and type = any (v_types)
+    and leased_at is null
+    and lease_epoch = 0
+    and dispatch_type = p_type;
+  get diagnostics v_count = row_count;
+  return v_count;
 end
 $function$
 ;
@@ -2773,6 +3586,45 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.meet_scheduled(p_type text, it jsonb, p_version integer, p_checked boolean, p_replace boolean, p_now timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_time timestamptz := to_timestamp((it -> 1)::float8 / 1000);
+  v_hash bigint := holdfast.context_hash(it -> 2, it -> 3);
+  v_there holdfast.dispatch_item;
+begin
+  select * into v_there from holdfast.dispatch_item where item_type = p_type and item_id = it ->> 0;
+  if v_there.exec_time = v_time and v_there.context_hash = v_hash then
+    return 'same';
+  end if;
+  if not coalesce(p_replace, false) then
+    return case when v_there.exec_time = v_time then 'other context' else 'other time' end;
+  end if;
+  update holdfast.dispatch_item
+  set exec_time = v_time, due_at = v_time, context_hash = v_hash, init_workflow_id = it ->> 4, updated_at = p_now
+  where item_type = p_type and item_id = it ->> 0 and status = 'READY';
+  if not found then
+    return (select status from holdfast.dispatch_item where item_type = p_type and item_id = it ->> 0);
+  end if;
+  insert into holdfast.dispatch_context (
+    item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+  )
+  values (p_type, it ->> 0, it -> 2, nullif(it -> 3, 'null'), p_version, p_checked, nullif(it -> 5, 'null'), p_now, p_now)
+  on conflict (item_type, item_id) do update
+  set context = excluded.context, notes = excluded.notes, context_version = excluded.context_version,
+      checked = excluded.checked, details = excluded.details, updated_at = excluded.updated_at;
+  insert into holdfast.audit (at, model, event, subject_name, before, after)
+  values (p_now, 'dispatch', 'RESCHEDULED', p_type || '/' || v_there.item_id,
+    jsonb_build_object('status', 'READY', 'execTime', v_there.exec_time),
+    jsonb_build_object('status', 'READY', 'execTime', v_time));
+  return 'replaced';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  RETURNS integer
  LANGUAGE sql
@@ -2813,6 +3665,45 @@ begin
     perform holdfast.free_queued_processes(v_type, v_now);
   end loop;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_defaults holdfast.dispatch_config;
+begin
+  if exists (select from holdfast.dispatch_config where item_type = p_type and engine = p_engine)
+    and exists (select from holdfast.dispatch_cycle where item_type = p_type)
+  then
+    return;
+  end if;
+  insert into holdfast.dispatch_config (item_type, engine, created_at, updated_at)
+  values (p_type, p_engine, v_now, v_now)
+  on conflict (item_type) do nothing
+  returning * into v_defaults;
+  if found then
+    perform holdfast.set_dispatch_config(p_type, settings);
+  else
+    update holdfast.dispatch_config
+    set engine = p_engine, exec_workflow_type = null, exec_task_queue = null, updated_at = v_now
+    where item_type = p_type and engine <> p_engine;
+  end if;
+  insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_exec_type(p_type text, p_exec_type text)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update holdfast.dispatch_cycle
+  set exec_types = exec_types || p_exec_type
+  where item_type = p_type and p_exec_type <> all (exec_types)
 $function$
 ;
 
@@ -3624,6 +4515,42 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed integer)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_started int;
+  v_dead int := 0;
+begin
+  update holdfast.dispatch_item
+  set status = 'DISPATCHED',
+      dispatched_at = v_now,
+      updated_at = v_now,
+      check_at = greatest(v_now, exec_time) + (
+        select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where dispatch_config.item_type = p_type
+      )
+  where item_type = p_type and item_id = any (started) and status = 'CLAIMED' and batch_id = p_batch;
+  get diagnostics v_started = row_count;
+  if jsonb_array_length(failures) > 0 then
+    v_dead := holdfast.fail_dispatch_items((
+      select jsonb_agg(it || jsonb_build_object('type', p_type, 'from', 'CLAIMED', 'event', 'START_FAILED'))
+      from jsonb_array_elements(failures) as it
+      join holdfast.dispatch_item as item
+        on item.item_type = p_type and item.item_id = (it ->> 'id') collate "C" and item.batch_id = p_batch
+    ));
+  end if;
+  insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+  values (v_now, 'dispatch', 'BATCH', p_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
+    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started, 'deadLetters', v_dead
+  ));
+  return json_build_object('started', v_started, 'dead', v_dead);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
@@ -3702,6 +4629,100 @@ begin
     where msg_id = any (array(select msg_id from free))
     $query$, 'q_' || p_queue
   ) using ids, reads, holdfast.now();
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.release_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[])
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text := request ->> 'type';
+  v_config holdfast.dispatch_config;
+  v_most int;
+  v_room int;
+  v_ids text[];
+  v_last_due timestamptz;
+  v_last_seq bigint;
+  v_bad jsonb;
+  v_existing uuid[];
+  v_dead int := 0;
+  v_failed int;
+begin
+  if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
+    return '{"outcome": "lost"}';
+  end if;
+  -- The kill switch waits for this transaction, and then sees what it made.
+  select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
+  if not found or not v_config.enabled then
+    return '{"outcome": "off"}';
+  end if;
+  v_most := least((request ->> 'most')::int, cardinality(slots));
+  if v_config.max_batches_ahead is not null then
+    v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
+    v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
+  end if;
+  if v_most <= 0 then
+    return json_build_object('outcome', 'ahead', 'claimed', 0);
+  end if;
+
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into v_ids, v_last_due, v_last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = v_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+      and due_at <= v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute'
+    order by due_at, seq
+    limit v_most
+    for no key update skip locked
+  ) as due;
+  if v_ids is null then
+    return json_build_object('outcome', 'released', 'claimed', 0, 'started', 0, 'failed', 0, 'dead', 0, 'full', false);
+  end if;
+
+  perform holdfast.note_exec_type(v_type, request ->> 'execType');
+  begin
+    select found.bad, found.existing
+    into v_bad, v_existing
+    from holdfast.start_dispatched_processes(request, v_config, v_ids, slots, v_now, null) as found;
+  exception when unique_violation then
+    -- Looked for only now: a look before every insert costs more than all of them together.
+    select found.bad, found.existing
+    into v_bad, v_existing
+    from holdfast.start_dispatched_processes(
+      request, v_config, v_ids, slots, v_now, holdfast.taken_executions(v_type, v_ids, request ->> 'execType')
+    ) as found;
+  end;
+  if v_bad is not null then
+    v_dead := holdfast.fail_dispatch_items(v_bad);
+  end if;
+  if v_existing is not null then
+    -- Made by an earlier release that somebody has undone by hand; those that have ended end their items now.
+    perform holdfast.end_dispatched_processes(v_existing);
+  end if;
+  v_failed := coalesce(jsonb_array_length(v_bad), 0);
+  perform holdfast.wake('processes:' || (request ->> 'execType'));
+  insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+  values (v_now, 'dispatch', 'BATCH', v_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
+    'batchId', request ->> 'batch', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed,
+    'startFailures', v_failed, 'deadLetters', v_dead
+  ));
+  return json_build_object(
+    'outcome', 'released', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed, 'failed', v_failed,
+    'full', cardinality(v_ids) = v_most, 'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text
+  );
 end
 $function$
 ;
@@ -3848,6 +4869,55 @@ begin
     $query$, 'q_' || p_queue
   ) into v_lost using p_messages;
   return v_lost;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.requeue_dead_letters(p_type text, ids text[], p_fingerprint text, p_most integer, p_exec_time timestamp with time zone, p_actor text, p_reason text)
+ RETURNS TABLE(item_id text, outcome text)
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_ids text[];
+begin
+  v_ids := array(
+    select letter.item_id
+    from holdfast.dispatch_dead_letter as letter
+    where letter.item_type = p_type
+      and (ids is null or letter.item_id = any (ids))
+      and (p_fingerprint is null or letter.fingerprint = p_fingerprint)
+    order by letter.item_id
+    limit p_most
+    for update
+  );
+  with requeued as (
+    update holdfast.dispatch_item as item
+    set status = 'READY',
+        retry_count = 0,
+        exec_time = coalesce(p_exec_time, item.exec_time),
+        due_at = greatest(coalesce(p_exec_time, item.exec_time), v_now),
+        updated_at = v_now
+    where item.item_type = p_type and item.item_id = any (v_ids) and item.status = 'DEAD_LETTER'
+    returning item.item_id, item.last_error
+  ),
+  gone as (
+    delete from holdfast.dispatch_dead_letter as letter
+    where letter.item_type = p_type and letter.item_id = any (v_ids)
+  )
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  select v_now, 'dispatch', 'REQUEUED', p_type || '/' || requeued.item_id, p_actor, p_reason,
+    jsonb_build_object('status', 'DEAD_LETTER', 'error', requeued.last_error), '{"status": "READY"}'
+  from requeued;
+  perform holdfast.wake('dispatch');
+  return query
+  select asked.id, case
+      when asked.id = any (v_ids) then 'done'
+      when item.item_id is null then 'unknown'
+      else item.status
+    end
+  from unnest(coalesce(ids, v_ids)) as asked (id)
+  left join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C";
 end
 $function$
 ;
@@ -4095,6 +5165,8 @@ declare
   v_type text;
   v_parents boolean;
   v_batches boolean;
+  v_items boolean;
+  v_ended uuid[];
 begin
   update holdfast.process
   set status = asked.to_status,
@@ -4138,10 +5210,10 @@ begin
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
-    returning process_detail.parent_id, process_detail.batch_id
+    returning process_detail.parent_id, process_detail.batch_id, process_detail.dispatch_item
   )
-  select bool_or(parent_id is not null), bool_or(batch_id is not null)
-  into v_parents, v_batches
+  select bool_or(parent_id is not null), bool_or(batch_id is not null), bool_or(dispatch_item is not null)
+  into v_parents, v_batches, v_items
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
@@ -4162,12 +5234,18 @@ begin
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     where asked.error ->> 'code' = 'DEADLINE_EXCEEDED' and asked.to_status in ('WAITING_FOR_TSQ', 'FAILED');
   end if;
-  if v_parents or v_batches then
-    perform holdfast.processes_ended(array(
+  if v_parents or v_batches or v_items then
+    v_ended := array(
       select asked.id
       from jsonb_to_recordset(writes) as asked (id uuid, to_status text, ended boolean)
       where asked.to_status is not null and asked.ended
-    ));
+    );
+    if v_parents or v_batches then
+      perform holdfast.processes_ended(v_ended);
+    end if;
+    if v_items then
+      perform holdfast.end_dispatched_processes(v_ended);
+    end if;
   end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
@@ -4321,6 +5399,94 @@ begin
   execute format(
     'update pgmq.%I set vt = $3, read_ct = read_ct - 1 where msg_id = $1 and read_ct = $2', 'q_' || p_queue
   ) using p_msg_id, p_read_ct, holdfast.now() + p_delay_ms * interval '1 ms';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.schedule_item(item_type text, item_id text, exec_time timestamp with time zone, context jsonb, init_workflow_id text DEFAULT NULL::text, context_version integer DEFAULT 1, replace boolean DEFAULT false)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_answer json;
+  v_outcome text;
+begin
+  if context is null or exec_time is null or not isfinite(exec_time) then
+    raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
+  end if;
+  v_answer := holdfast.schedule_items(jsonb_build_object(
+    'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
+    'items', jsonb_build_array(jsonb_build_array(
+      item_id, extract(epoch from exec_time) * 1000, context, null, init_workflow_id, null
+    ))
+  ));
+  v_outcome := v_answer -> 'others' -> 0 ->> 1;
+  if v_outcome is null or v_outcome in ('same', 'replaced') then
+    return v_outcome is null;
+  end if;
+  raise exception 'item % of % is there already: %', item_id, item_type, v_outcome using errcode = 'HF003';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.schedule_items(request jsonb)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text := request ->> 'type';
+  v_items jsonb := request -> 'items';
+  v_version int := (request ->> 'version')::int;
+  v_checked boolean := (request ->> 'checked')::boolean;
+  v_created int;
+  v_new text[];
+begin
+  if not exists (select from holdfast.dispatch_config where item_type = v_type) then
+    raise exception 'unknown item type %: define it, or insert its row into dispatch_config', coalesce(v_type, 'null')
+      using errcode = 'HF002';
+  end if;
+  with created as (
+    insert into holdfast.dispatch_item (
+      item_type, item_id, exec_time, due_at, context_hash, init_workflow_id, created_at, updated_at
+    )
+    select v_type, it ->> 0, at.exec_time, at.exec_time, holdfast.context_hash(it -> 2, it -> 3), it ->> 4, v_now, v_now
+    from jsonb_array_elements(v_items) as it,
+    lateral (select to_timestamp((it -> 1)::float8 / 1000) as exec_time) as at
+    on conflict (item_type, item_id) do nothing
+    returning item_id
+  )
+  select array_agg(item_id), count(*) into v_new, v_created from created;
+
+  if v_created = jsonb_array_length(v_items) then
+    insert into holdfast.dispatch_context (
+      item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+    )
+    select v_type, it ->> 0, it -> 2, nullif(it -> 3, 'null'), v_version, v_checked, nullif(it -> 5, 'null'), v_now, v_now
+    from jsonb_array_elements(v_items) as it;
+    return json_build_object('created', v_created);
+  end if;
+  insert into holdfast.dispatch_context (
+    item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+  )
+  select v_type, it ->> 0, it -> 2, nullif(it -> 3, 'null'), v_version, v_checked, nullif(it -> 5, 'null'), v_now, v_now
+  from jsonb_array_elements(v_items) as it
+  where it ->> 0 = any (v_new)
+  -- The same item twice in one call: the second is compared with the first.
+  on conflict (item_type, item_id) do nothing;
+  return json_build_object('created', v_created, 'others', (
+    select json_agg(json_build_array(asked.place - 1, found.outcome) order by asked.place)
+    from jsonb_array_elements(v_items) with ordinality as asked (it, place),
+    lateral (select holdfast.meet_scheduled(v_type, asked.it, v_version, v_checked, (request ->> 'replace')::boolean, v_now) as outcome) as found
+    where asked.it ->> 0 <> all (coalesce(v_new, '{}')) or found.outcome <> 'same'
+  ));
 end
 $function$
 ;
@@ -4558,6 +5724,31 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.set_dispatch_config(p_type text, changes jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row holdfast.dispatch_config;
+begin
+  select * into v_row from holdfast.dispatch_config where item_type = p_type for no key update;
+  if not found then
+    return false;
+  end if;
+  v_row := jsonb_populate_record(v_row, changes - array['item_type', 'engine', 'created_at', 'updated_at']);
+  update holdfast.dispatch_config
+  set enabled = v_row.enabled, batch_size = v_row.batch_size, dispatch_interval_secs = v_row.dispatch_interval_secs,
+      jitter_window_ms = v_row.jitter_window_ms, pre_start_buffer_mins = v_row.pre_start_buffer_mins,
+      max_dispatch_retries = v_row.max_dispatch_retries, stale_claim_threshold_mins = v_row.stale_claim_threshold_mins,
+      max_stale_recovery_per_cycle = v_row.max_stale_recovery_per_cycle, max_batches_ahead = v_row.max_batches_ahead,
+      exec_workflow_type = v_row.exec_workflow_type, exec_task_queue = v_row.exec_task_queue,
+      rate_limit_key = v_row.rate_limit_key
+  where item_type = p_type;
+  return true;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.shown_priority(priority integer, aging real, scheduled timestamp with time zone, at timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
@@ -4573,6 +5764,92 @@ CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
  STABLE
 AS $function$
   select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
+ RETURNS TABLE(bad jsonb, existing uuid[])
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_exec_type text := request ->> 'execType';
+  v_version int := (request ->> 'version')::int;
+  v_context_version int := (request ->> 'contextVersion')::int;
+  v_redirected boolean := (request ->> 'redirected')::boolean;
+  -- Ids of one batch lie together in the index, as those that the client makes do.
+  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+begin
+  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
+  return query
+  with claimed as (
+    update holdfast.dispatch_item as item
+    set status = 'DISPATCHED',
+        due_at = null,
+        batch_id = (request ->> 'batch')::uuid,
+        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        claimed_at = p_now,
+        dispatched_at = p_now,
+        updated_at = p_now
+    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
+    returning item.item_id, item.execution_id, item.exec_time
+  ),
+  batch as materialized (
+    select
+      claimed.item_id, claimed.execution_id, context.context, context.notes, context.details,
+      context.checked and context.context_version = v_context_version and not v_redirected as checked,
+      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
+      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
+      case
+        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
+        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
+      end as start_at
+    from claimed
+    left join lateral (
+      select *
+      from holdfast.dispatch_context
+      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
+    ) as context on true
+  ),
+  details as (
+    insert into holdfast.process_detail (
+      id, type, model, key, created_at, start_at, updated_at, state, state_notes, state_checked, dispatch_item
+    )
+    select id, v_exec_type, 'PROCESS_STEP', execution_id, p_now, start_at, p_now, context, notes, checked, item_id
+    from batch
+    where context is not null and taken_id is null
+  ),
+  processes as (
+    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type)
+    select id, v_exec_type, v_version, 'PENDING', start_at, p_now,
+      case when batch.details is not null then coalesce(
+        to_timestamp((batch.details ->> 'deadline_ms')::float8 / 1000),
+        start_at + (batch.details ->> 'deadline_in_ms')::float8 * interval '1 ms'
+      ) end,
+      config.item_type
+    from batch
+    where context is not null and taken_id is null
+  )
+  select
+    jsonb_agg(jsonb_build_object(
+      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
+      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
+      'message', case
+        when context is null then 'the context of the item is missing'
+        else 'the execution id ' || execution_id || ' is that of something else'
+      end,
+      -- Another id is tried next.
+      'execution', case when context is not null then execution_id end
+    )) filter (where context is null or not is_own),
+    array_agg(taken_id) filter (where context is not null and is_own)
+  from batch;
+end
 $function$
 ;
 
@@ -4933,6 +6210,51 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.taken_executions(p_type text, ids text[], p_exec_type text)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select jsonb_object_agg(item.item_id, jsonb_build_array(detail.id, detail.dispatch_item is not distinct from item.item_id))
+  from holdfast.dispatch_item as item
+  join holdfast.process_detail as detail
+    on detail.type = p_exec_type and detail.key = holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+  where item.item_type = p_type and item.item_id = any (ids)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+  v_type text;
+  v_count int;
+begin
+  update holdfast.process
+  set due_at = greatest(v_now, detail.start_at)
+  from holdfast.process_detail as detail
+  where detail.id = process.id
+    and status = 'PENDING'
+    and process.type = any (v_types)
+    and leased_at is null
+    and lease_epoch = 0
+    and due_at is null
+    and queued_at is null
+    and cancel is null
+    and dispatch_type = p_type;
+  get diagnostics v_count = row_count;
+  foreach v_type in array coalesce(v_types, '{}') loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+  return v_count;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.uuid_or_null(p_text text)
  RETURNS uuid
  LANGUAGE plpgsql
@@ -5242,3 +6564,7 @@ $function$
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON holdfast.audit FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
 
 CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queue FOR EACH ROW EXECUTE FUNCTION holdfast.make_functions_of_new_queue();
+
+CREATE TRIGGER dispatch_config_is_carried_out AFTER UPDATE ON holdfast.dispatch_config FOR EACH ROW EXECUTE FUNCTION holdfast.carry_out_dispatch_config();
+
+CREATE TRIGGER dispatch_config_is_sound BEFORE INSERT OR UPDATE ON holdfast.dispatch_config FOR EACH ROW EXECUTE FUNCTION holdfast.check_dispatch_config();

@@ -14,6 +14,14 @@ import {
   createTroubleshooting,
   type Troubleshooting,
 } from './commands/index.js'
+import {
+  createDispatch,
+  createDispatchRegistry,
+  createScheduling,
+  type Dispatch,
+  type DispatchDefinition,
+  isDispatch,
+} from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
 import type { Database } from './kernel/database/database.js'
@@ -81,9 +89,13 @@ export interface Holdfast
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,
   ): void
-  /** Registers a process or a manager, so that workers started here run it; or a workflow, so that they store it. */
+  /** Registers a process, a manager or a type of dispatched items, so that workers started here run it; or stores a workflow. */
   register<Input, Responses extends ResponseSchemas, Result>(
-    definition: ProcessDefinition<Input, Responses, Result> | ManagerDefinition<Input> | WorkflowDefinition,
+    definition:
+      | ProcessDefinition<Input, Responses, Result>
+      | ManagerDefinition<Input>
+      | WorkflowDefinition
+      | DispatchDefinition<Input>,
   ): void
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
@@ -94,6 +106,8 @@ export interface Holdfast
   readonly workflows: Workflows
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** Scheduled work, released at a rate. */
+  readonly dispatch: Dispatch
   /** How often something may be done, across all workers and machines. */
   readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
@@ -187,6 +201,8 @@ export function assemble(
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
   const workflowEngine = createWorkflowEngine(db, { codec, aging: agingOf(options.workflows), logger, metrics })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics })
+  const dispatches = createDispatchRegistry()
+  const scheduling = createScheduling(db, { codec, logger, metrics })
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     const worker = createWorker(db, workerOptions, {
@@ -195,6 +211,8 @@ export function assemble(
       engine,
       managers,
       workflows: workflowEngine,
+      dispatches,
+      limiter,
       outgoing,
       codec,
       logger,
@@ -211,6 +229,10 @@ export function assemble(
     register(definition) {
       if (isWorkflow(definition)) {
         workflowEngine.registered.add(definition)
+        return
+      }
+      if (isDispatch(definition)) {
+        dispatches.add(definition)
         return
       }
       const name = definition?.name
@@ -235,6 +257,7 @@ export function assemble(
     processes: createProcesses(db, engine, { logger }),
     workflows: createWorkflows(db, workflowEngine, workflowClient),
     troubleshooting: createTroubleshooting(db, codec),
+    dispatch: createDispatch(db, codec, scheduling),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -255,6 +278,7 @@ export function assemble(
       immediate.close()
       await processClient.close()
       await managerClient.close()
+      await scheduling.close()
       await engine.close()
       await workflowClient.close()
       await workflowEngine.close()

@@ -1,5 +1,6 @@
 /** What our own packages, examples of the kernel and tests may use besides the public API; no promise to users. */
 
+export { createMarks, runCycle } from './dispatch/index.js'
 export { assemble } from './holdfast.js'
 export { appendAudit, readAudit } from './kernel/audit/audit.js'
 export { type Batcher, createBatcher } from './kernel/batching/batcher.js'
@@ -12,8 +13,8 @@ export type { DatabaseOptions } from './kernel/database/options.js'
 export { type Duration, parseDuration } from './kernel/duration/duration.js'
 export { HoldfastError } from './kernel/errors.js'
 export { newId } from './kernel/ids/id.js'
-export type { Logger } from './kernel/logger.js'
-export type { Metrics } from './kernel/metrics/metrics.js'
+export { type Logger, silentLogger } from './kernel/logger.js'
+export { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 export { migrate } from './kernel/migrations/migrate.js'
 export { type Listener, startListener } from './kernel/notify/listener.js'
 export { wakeTopic } from './kernel/notify/wake.js'

@@ -8,6 +8,7 @@ import {
   noteHandlers,
   type Outgoing,
 } from './commands/index.js'
+import { createDispatchLoop, type DispatchRegistry } from './dispatch/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
 import type { Codec } from './kernel/codec/codec.js'
@@ -23,7 +24,7 @@ import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
-import { limiterChores } from './limiter/index.js'
+import { type Limiter, limiterChores } from './limiter/index.js'
 import { createProcessLoops, type ManagerRegistry, type ProcessEngine } from './processes/index.js'
 import { createWorkflowLoop, type WorkflowEngine, workflowChores } from './workflows/index.js'
 
@@ -75,6 +76,8 @@ interface Parts {
   readonly engine: ProcessEngine
   readonly managers: ManagerRegistry
   readonly workflows: WorkflowEngine
+  readonly dispatches: DispatchRegistry
+  readonly limiter: Limiter
   readonly outgoing: Outgoing
   readonly codec: Codec
   readonly logger: Logger
@@ -83,14 +86,15 @@ interface Parts {
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const { registry, queues, engine, managers, workflows, outgoing, codec, logger, metrics } = parts
+  const { registry, queues, engine, managers, workflows, dispatches, limiter, outgoing, codec, logger, metrics } = parts
   const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
-  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains()])
+  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains(), ...dispatches.domains()])
   const chores = { ...kernelChores, ...commandChores, ...limiterChores, ...workflowChores({ logger, metrics }) }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
   let processes: readonly Awaited<ReturnType<typeof createProcessLoops>>[] = []
   let workflowLoops: readonly WorkLoop[] = []
+  let dispatching: Awaited<ReturnType<typeof createDispatchLoop>> | undefined
   let loops: readonly WorkLoop[] = []
   let starting: Promise<void> | undefined
   let stopped = false
@@ -115,12 +119,15 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     workflowLoops = settings.workflows
       ? [await createWorkflowLoop(settings, { db, engine: workflows, listener, logger, metrics })]
       : []
+    const cycleParts = { db, registry: dispatches, limiter, codec, listener, logger, metrics }
+    dispatching = await createDispatchLoop(settings, cycleParts)
     loops = [
       kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
       kernelLoop('batches', batchSource(db), async () => undefined),
       ...commandLoops,
       ...processes.flatMap((domain) => domain.loops),
       ...workflowLoops,
+      ...dispatching.loops,
     ]
     for (const loop of loops) loop.start()
   }
@@ -157,6 +164,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       stopped = true
       await starting
       for (const domain of processes) domain.stopping()
+      dispatching?.stopping()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
       await Promise.all(processes.map((domain) => domain.close()))
       await listener?.close()

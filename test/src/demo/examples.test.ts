@@ -144,6 +144,29 @@ test.each<[rule: string, example: string, output: string[]]>([
     ],
   ],
   [
+    'D-01 two phases',
+    'two-phase',
+    [
+      '5 scheduled',
+      '5 were there already',
+      '5 ready, 10 per second',
+      ...['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => `${payment}: 500 cents to DE-1`),
+      'exec-payment-PAY-5 COMPLETED, not before its time: true',
+      '3 batches',
+    ],
+  ],
+  [
+    'D-04 the kill switch',
+    'kill-switch',
+    [
+      '0 ready, 250 dispatched, 0 completed',
+      'half a second after the time: 0 paid; 0 ready, 250 dispatched, 0 completed',
+      '250 paid, each once: true',
+      '{"enabled":false} by ann: the bank is on the phone',
+      '{"enabled":true} by ann: a false alarm',
+    ],
+  ],
+  [
     'R-01 R-03 rate limits',
     'rate-limit',
     [

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { testDatabase, waitFor } from '@holdfast/testing/internal'
-import { defineCommand, defineProcess, holdfast } from 'holdfast'
+import { defineCommand, defineDispatch, defineProcess, holdfast, processTarget } from 'holdfast'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
@@ -25,6 +25,7 @@ test.each([
   ['R-01', 'rate-limits', 5],
   ['P-02', 'first-process', 6],
   ['M-01', 'process-managers', 4],
+  ['D-01', 'dispatch', 4],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')
   expect(snippets).toHaveLength(count)
@@ -80,6 +81,26 @@ test('R-03 the SQL of the guide on rate limits changes them', async () => {
   expect(await hf.limits.list()).toMatchObject([
     { key: 'risk_api', ticketsPerSecond: 5, burst: 5, description: 'calls of the risk service' },
   ])
+})
+
+test('D-02 the SQL of the guide on dispatch changes its configuration', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const hf = await holdfast({ connectionString })
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  onTestFinished(async () => {
+    await client.end()
+    await hf.close()
+  })
+  const Settle = defineProcess('payments', 'Settle', { state: z.object({}), execute: async () => undefined })
+  const Settlement = defineDispatch('payment', { target: processTarget(Settle) })
+  await hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: new Date('2031-01-01T00:00:00Z') })
+  for (const snippet of await shown('dispatch', 'sql')) await client.query(snippet)
+  expect(await hf.dispatch.config(Settlement)).toMatchObject({
+    enabled: false,
+    batchSize: 1_000,
+    dispatchIntervalSecs: 2,
+  })
 })
 
 test('K-15 P-11 the SQL of the guide to the first process responds to it', async () => {

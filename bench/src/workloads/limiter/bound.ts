@@ -8,15 +8,18 @@
 export function mostOverBound(grantsMs: readonly number[], rate: number, burst: number): number {
   const sorted = grantsMs.toSorted((a, b) => a - b)
   let most = Number.NEGATIVE_INFINITY
-  for (const [from, first] of sorted.entries()) {
-    for (let to = from; to < sorted.length; to += 1) {
-      // A microsecond for the rounding of the database's timestamps.
-      const allowed = burst + (rate * ((sorted[to] ?? 0) - first + 0.001)) / 1000
-      most = Math.max(most, to - from + 1 - allowed)
-    }
+  // Of all spans that end here, the worst begins where the grants so far were the furthest behind the rate.
+  let furthestBehind = Number.POSITIVE_INFINITY
+  for (const [place, at] of sorted.entries()) {
+    furthestBehind = Math.min(furthestBehind, place - (rate * at) / 1000)
+    // A microsecond for the rounding of the database's timestamps.
+    most = Math.max(most, place + 1 - (rate * (at + 0.001)) / 1000 - furthestBehind - burst)
   }
-  return Math.max(0, Math.ceil(most))
+  return Math.max(0, Math.ceil(most - ROUNDING))
 }
+
+/** Times since 1970 times a rate leave so much to the last digits. */
+const ROUNDING = 1e-3
 
 /** The most grants within any second. */
 export function mostInASecond(grantsMs: readonly number[]): number {

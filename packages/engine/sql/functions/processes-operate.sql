@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: processes-write, processes-claim, processes-start
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -281,6 +281,7 @@ begin
   where id = p_id;
   delete from holdfast.process_slot where process_id = p_id;
   perform holdfast.processes_ended(array[p_id]);
+  perform holdfast.end_dispatched_processes(array[p_id]);
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
   values (v_now, 'processes', 'TSQ_COMPLETE_OVERRIDE', p_id, p_actor, p_reason, v_before,
     jsonb_build_object('status', 'COMPLETED') || p_overrides);

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -105,6 +105,8 @@ declare
   v_type text;
   v_parents boolean;
   v_batches boolean;
+  v_items boolean;
+  v_ended uuid[];
 begin
   update holdfast.process
   set status = asked.to_status,
@@ -148,10 +150,10 @@ begin
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
-    returning process_detail.parent_id, process_detail.batch_id
+    returning process_detail.parent_id, process_detail.batch_id, process_detail.dispatch_item
   )
-  select bool_or(parent_id is not null), bool_or(batch_id is not null)
-  into v_parents, v_batches
+  select bool_or(parent_id is not null), bool_or(batch_id is not null), bool_or(dispatch_item is not null)
+  into v_parents, v_batches, v_items
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
@@ -172,12 +174,18 @@ begin
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     where asked.error ->> 'code' = 'DEADLINE_EXCEEDED' and asked.to_status in ('WAITING_FOR_TSQ', 'FAILED');
   end if;
-  if v_parents or v_batches then
-    perform holdfast.processes_ended(array(
+  if v_parents or v_batches or v_items then
+    v_ended := array(
       select asked.id
       from jsonb_to_recordset(writes) as asked (id uuid, to_status text, ended boolean)
       where asked.to_status is not null and asked.ended
-    ));
+    );
+    if v_parents or v_batches then
+      perform holdfast.processes_ended(v_ended);
+    end if;
+    if v_items then
+      perform holdfast.end_dispatched_processes(v_ended);
+    end if;
   end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot

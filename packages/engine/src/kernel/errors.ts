@@ -342,6 +342,36 @@ export const errorRegistry = {
     (d) => `there is a handler \`${d.handler}\` already`,
     'Register each handler of workflow steps once per program, or remove the other one first.',
   ),
+  HF_UNKNOWN_ITEM_TYPE: entry<{ itemType: string }>(
+    404,
+    (d) => `there is no item type \`${d.itemType}\``,
+    'Correct the name. An item type is there once its definition was registered or something was scheduled with it.',
+  ),
+  HF_UNKNOWN_ITEM: entry<{ itemType: string; itemId: string }>(
+    404,
+    (d) => `item ${d.itemId} of ${d.itemType} does not exist`,
+    'Check the id and the item type.',
+  ),
+  HF_ITEM_CONFLICT: entry<{ itemType: string; itemId: string; problem: string }>(
+    409,
+    (d) => `item ${d.itemId} of ${d.itemType} ${d.problem}`,
+    'Nothing was scheduled. To change an item that is still READY, schedule it with `replace: true`.',
+  ),
+  HF_DUPLICATE_DISPATCH: entry<{ itemType: string }>(
+    409,
+    (d) => `another definition of the item type \`${d.itemType}\` is registered already`,
+    'Register each item type once.',
+  ),
+  HF_TARGET_TIMEOUT: entry<{ target: string; limit: string }>(
+    504,
+    (d) => `the target ${d.target} did not answer within ${d.limit}`,
+    'The items are tried again under the same execution ids. Look at the target, or raise `callTimeout`.',
+  ),
+  HF_TARGET_NONSENSE: entry<{ target: string; problem: string }>(
+    502,
+    (d) => `the target ${d.target} ${d.problem}`,
+    'Correct the target: it answers one outcome for each item, in their order.',
+  ),
 } satisfies Record<string, ErrorEntry<never>>
 
 export type ErrorCode = keyof typeof errorRegistry

@@ -26,7 +26,13 @@ export interface Limiter {
     key: string,
     count: number,
     maxWaitMs?: number,
-  ): Promise<{ readonly granted: number; readonly waitsMs: readonly number[]; readonly retryAfterMs: number }>
+  ): Promise<{
+    readonly granted: number
+    readonly waitsMs: readonly number[]
+    /** The same as moments of the database's clock, in milliseconds since 1970. */
+    readonly atsMs: readonly number[]
+    readonly retryAfterMs: number
+  }>
   /** Asks for nothing more; what was asked for is answered. */
   close(timeout?: number): Promise<void>
 }
@@ -107,7 +113,8 @@ export function createLimiter(db: Database, options: LimiterOptions = {}): Limit
     async reserveMany(key, count, maxWaitMs = 0) {
       const slots = await ask(key, count, maxWaitMs)
       const waitsMs = Array.from({ length: slots.granted }, (_, nth) => waitOf(slots, nth))
-      return { granted: slots.granted, waitsMs, retryAfterMs: slots.granted === count ? 0 : slots.retryAfterMs }
+      const atsMs = waitsMs.map((wait) => slots.atMs + wait)
+      return { granted: slots.granted, waitsMs, atsMs, retryAfterMs: slots.granted === count ? 0 : slots.retryAfterMs }
     },
     close: (timeout) => batcher.close(timeout),
   }

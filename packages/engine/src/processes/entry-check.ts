@@ -23,7 +23,9 @@ export async function checkEntry(
   let sealed: ReturnType<typeof codec.encode>
   let deadline: ReturnType<typeof deadlineOf>
   try {
-    const state = await parseWith(definition.stateSchema, item.state, where)
+    // Notes are there where another version of our own has encoded it.
+    const given = codec.decode({ json: item.state, notes: item.stateNotes })
+    const state = await parseWith(definition.stateSchema, given, where)
     sealed = codec.encode(state, { at: 'state' })
     deadline = deadlineOf(where, definition.deadline?.(state))
   } catch (error) {

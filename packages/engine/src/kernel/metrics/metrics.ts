@@ -7,6 +7,7 @@ export interface MetricLabels {
   readonly domain?: string
   readonly type?: string
   readonly outcome?: string
+  readonly status?: string
 }
 
 type CounterName =
@@ -20,10 +21,20 @@ type CounterName =
   | 'replies_unknown'
   | 'replies_ignored'
   | 'steps_given_back'
+  | 'dispatch_claimed'
+  | 'dispatch_started'
+  | 'dispatch_start_failures'
+  | 'dispatch_stale_recovered'
+  | 'dispatch_dead_letters'
 
-type ObservationName = 'flush_size' | 'flush_milliseconds' | 'claim_milliseconds' | 'step_milliseconds'
+type ObservationName =
+  | 'flush_size'
+  | 'flush_milliseconds'
+  | 'claim_milliseconds'
+  | 'step_milliseconds'
+  | 'dispatch_cycle_milliseconds'
 
-type GaugeName = 'in_flight' | 'oldest_due_seconds' | 'steps_without_handler'
+type GaugeName = 'in_flight' | 'oldest_due_seconds' | 'steps_without_handler' | 'dispatch_depth'
 
 export interface Metrics {
   /** Raises a counter. */

@@ -1,0 +1,55 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { defineDispatch, defineProcess, holdfast, processTarget } from 'holdfast'
+import { z } from 'zod'
+
+const paid: string[] = []
+const SettlePayment = defineProcess('payments', 'SettlePayment', {
+  state: z.object({ payment: z.string() }),
+  async execute(ctx, { payment }) {
+    await ctx.step('transfer', { run: () => void paid.push(payment) })
+  },
+})
+
+const Settlement = defineDispatch('payment', {
+  target: processTarget(SettlePayment),
+  // Items are handed over up to ten minutes ahead of their time, and start at their time all the same.
+  config: { batchSize: 100, dispatchIntervalSecs: 0.1, preStartBufferMins: 10, jitterWindowMs: 0 },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+const depth = async () => {
+  const { READY, DISPATCHED, COMPLETED } = await hf.dispatch.depth(Settlement)
+  return `${READY} ready, ${DISPATCHED} dispatched, ${COMPLETED} completed`
+}
+const until = async (isSo: () => Promise<boolean>) => {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 50))
+}
+
+hf.register(SettlePayment)
+hf.register(Settlement)
+await hf.run()
+
+const soon = new Date(Date.now() + 5_000)
+const payments = Array.from({ length: 250 }, (_, n) => `PAY-${n}`)
+await hf.dispatch.schedule(
+  Settlement,
+  payments.map((payment) => ({ itemId: payment, context: { payment }, execTime: soon })),
+)
+await until(async () => (await hf.dispatch.depth(Settlement)).DISPATCHED === 250)
+console.log(await depth())
+
+// The bank is on the phone: stop everything now. What was handed over ahead and has not begun is held back too.
+await hf.dispatch.pause(Settlement, { actor: 'ann', reason: 'the bank is on the phone' })
+await until(async () => Date.now() > soon.getTime() + 500)
+console.log(`half a second after the time: ${paid.length} paid; ${await depth()}`)
+
+await hf.dispatch.resume(Settlement, { actor: 'ann', reason: 'a false alarm' })
+await until(async () => (await hf.dispatch.depth(Settlement)).COMPLETED === 250)
+console.log(`${paid.length} paid, each once: ${new Set(paid).size === 250}`)
+for (const { event, actor, reason, after } of await hf.auditTrail({ name: 'payment' })) {
+  if (event === 'CONFIGURED' && actor === 'ann') console.log(`${JSON.stringify(after)} by ${actor}: ${reason}`)
+}
+
+await hf.close()
+await database.stop()

@@ -1,0 +1,53 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { defineDispatch, defineProcess, holdfast, processTarget } from 'holdfast'
+import { z } from 'zod'
+
+// Phase B: what happens at four o'clock. It knows nothing of the dispatcher: its state is what phase A left.
+const SettlePayment = defineProcess('payments', 'SettlePayment', {
+  state: z.object({ payment: z.string(), cents: z.number(), account: z.string() }),
+  async execute(ctx, { payment, cents, account }) {
+    await ctx.step('transfer', { run: () => console.log(`${payment}: ${cents} cents to ${account}`) })
+  },
+})
+
+const Settlement = defineDispatch('payment', {
+  target: processTarget(SettlePayment),
+  config: { batchSize: 2, dispatchIntervalSecs: 0.2, jitterWindowMs: 0 },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+
+// Phase A: validate and enrich, then schedule. Nothing sleeps until then; the item is two rows.
+const fourOClock = new Date(Date.now() + 1_000)
+const payments = ['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => ({
+  itemId: payment,
+  context: { payment, cents: 500, account: 'DE-1' },
+  execTime: fourOClock,
+}))
+const { created } = await hf.dispatch.schedule(Settlement, payments)
+console.log(`${created} scheduled`)
+
+// Again, because somebody pressed the button twice: the same items, scheduled once.
+const { existing } = await hf.dispatch.schedule(Settlement, payments)
+console.log(`${existing} were there already`)
+
+const plan = await hf.dispatch.plan(Settlement)
+console.log(`${plan.ready} ready, ${plan.rate.configuredPerSecond} per second`)
+
+hf.register(SettlePayment)
+hf.register(Settlement)
+await hf.run({ concurrency: 1 })
+
+for (;;) {
+  const { COMPLETED } = await hf.dispatch.depth(Settlement)
+  if (COMPLETED === 5) break
+  await new Promise((resolve) => setTimeout(resolve, 50))
+}
+const item = await hf.dispatch.items.get(Settlement, 'PAY-5')
+console.log(`${item.executionId} ${item.status}, not before its time: ${(item.dispatchedAt ?? 0) >= fourOClock}`)
+const batches = (await hf.auditTrail({ name: 'payment' })).filter(({ event }) => event === 'BATCH')
+console.log(`${batches.length} batches`)
+
+await hf.close()
+await database.stop()

@@ -1,0 +1,191 @@
+-- revision: 1
+-- after: kernel
+--
+-- The configuration of dispatch (D-02), and its kill switch. Both hold whoever writes the row, so they are triggers.
+
+-- Refuses in a sentence what the constraints of the table refuse in code. The API passes the sentence on.
+create or replace function holdfast.check_dispatch_config()
+returns trigger
+language plpgsql
+as $$
+declare
+  v_column text;
+  v_low numeric;
+  v_high numeric;
+  v_value numeric;
+begin
+  if to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'] @? '$.* ? (@ == null)' then
+    select key into v_column
+    from jsonb_each(to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'])
+    where value = 'null' limit 1;
+    raise exception '% must not be null', v_column using errcode = 'check_violation', column = v_column;
+  end if;
+  for v_column, v_low, v_high in values
+    ('batch_size', 1, 100000),
+    ('dispatch_interval_secs', 0, 86400),
+    ('jitter_window_ms', 0, 86400000),
+    ('pre_start_buffer_mins', 0, 1440),
+    ('max_dispatch_retries', 1, 1000),
+    ('stale_claim_threshold_mins', 0.001, 1440),
+    ('max_stale_recovery_per_cycle', 1, 10000),
+    ('max_batches_ahead', 1, 100000)
+  loop
+    -- NaN and infinity are texts in JSON, and out of every range.
+    v_value := case when to_jsonb(new) ->> v_column ~ '^[-+0-9.eE]+$' then (to_jsonb(new) ->> v_column)::numeric end;
+    if to_jsonb(new) ->> v_column is not null and (v_value is null or v_value not between v_low and v_high) then
+      raise exception '% must be from % to %, not %', v_column, v_low, v_high, to_jsonb(new) ->> v_column
+        using errcode = 'check_violation', column = v_column;
+    end if;
+  end loop;
+  if new.engine = 'PROCESS' and new.exec_workflow_type is not null
+    and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
+  then
+    raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
+      using errcode = 'check_violation', column = 'exec_workflow_type';
+  end if;
+  if new.rate_limit_key is not null
+    and not exists (select from holdfast.rate_limit where resource_key = new.rate_limit_key)
+  then
+    raise exception 'rate_limit_key names `%`, which is no rate limit', new.rate_limit_key
+      using errcode = 'check_violation', column = 'rate_limit_key';
+  end if;
+  if tg_op = 'UPDATE' then
+    new.updated_at := holdfast.now();
+  end if;
+  return new;
+end
+$$;
+
+create or replace trigger dispatch_config_is_sound
+before insert or update on holdfast.dispatch_config
+for each row execute function holdfast.check_dispatch_config();
+
+-- Every change is on record (K-12), with who and why where the API knows it. Switching off takes the due time from what
+-- our own engine has been given and has not begun (D-04); switching on gives it back.
+create or replace function holdfast.carry_out_dispatch_config()
+returns trigger
+language plpgsql
+as $$
+declare
+  v_before jsonb := to_jsonb(old) - 'updated_at';
+  v_after jsonb := to_jsonb(new) - 'updated_at';
+  v_actor text := coalesce(nullif(current_setting('hf_dispatch.actor', true), ''), session_user::text);
+  v_reason text := coalesce(nullif(current_setting('hf_dispatch.reason', true), ''), 'changed by SQL');
+  v_held int;
+begin
+  if v_before = v_after then
+    return null;
+  end if;
+  if old.enabled and not new.enabled then
+    v_held := holdfast.hold_dispatched(new.item_type);
+  elsif new.enabled and not old.enabled then
+    v_held := holdfast.unhold_dispatched(new.item_type);
+  end if;
+  -- The next cycle goes by it at once, not after the interval that was.
+  update holdfast.dispatch_cycle set due_at = holdfast.now() where item_type = new.item_type and leased_at is null;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after, detail)
+  select holdfast.now(), 'dispatch', 'CONFIGURED', new.item_type, v_actor, v_reason,
+    (select jsonb_object_agg(key, value) from jsonb_each(v_before) where value is distinct from v_after -> key),
+    (select jsonb_object_agg(key, value) from jsonb_each(v_after) where value is distinct from v_before -> key),
+    case when v_held is not null then jsonb_build_object('executionsNotBegun', v_held) end;
+  perform holdfast.wake('dispatch');
+  return null;
+end
+$$;
+
+create or replace trigger dispatch_config_is_carried_out
+after update on holdfast.dispatch_config
+for each row execute function holdfast.carry_out_dispatch_config();
+
+-- A release holds the row of the configuration FOR SHARE until it commits, so none is under way that this would miss.
+create or replace function holdfast.hold_dispatched(p_type text)
+returns int
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+  v_count int;
+begin
+  update holdfast.process
+  set due_at = null, queued_at = null
+  where status = 'PENDING'
+    and type = any (v_types)
+    and leased_at is null
+    and lease_epoch = 0
+    and dispatch_type = p_type;
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$$;
+
+create or replace function holdfast.unhold_dispatched(p_type text)
+returns int
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+  v_type text;
+  v_count int;
+begin
+  update holdfast.process
+  set due_at = greatest(v_now, detail.start_at)
+  from holdfast.process_detail as detail
+  where detail.id = process.id
+    and status = 'PENDING'
+    and process.type = any (v_types)
+    and leased_at is null
+    and lease_epoch = 0
+    and due_at is null
+    and queued_at is null
+    and cancel is null
+    and dispatch_type = p_type;
+  get diagnostics v_count = row_count;
+  foreach v_type in array coalesce(v_types, '{}') loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+  return v_count;
+end
+$$;
+
+-- Sets what is named in `changes`; what is not stays. Answers whether the type is known.
+create or replace function holdfast.set_dispatch_config(p_type text, changes jsonb)
+returns boolean
+language plpgsql
+as $$
+declare
+  v_row holdfast.dispatch_config;
+begin
+  select * into v_row from holdfast.dispatch_config where item_type = p_type for no key update;
+  if not found then
+    return false;
+  end if;
+  v_row := jsonb_populate_record(v_row, changes - array['item_type', 'engine', 'created_at', 'updated_at']);
+  update holdfast.dispatch_config
+  set enabled = v_row.enabled, batch_size = v_row.batch_size, dispatch_interval_secs = v_row.dispatch_interval_secs,
+      jitter_window_ms = v_row.jitter_window_ms, pre_start_buffer_mins = v_row.pre_start_buffer_mins,
+      max_dispatch_retries = v_row.max_dispatch_retries, stale_claim_threshold_mins = v_row.stale_claim_threshold_mins,
+      max_stale_recovery_per_cycle = v_row.max_stale_recovery_per_cycle, max_batches_ahead = v_row.max_batches_ahead,
+      exec_workflow_type = v_row.exec_workflow_type, exec_task_queue = v_row.exec_task_queue,
+      rate_limit_key = v_row.rate_limit_key
+  where item_type = p_type;
+  return true;
+end
+$$;
+
+-- The same by an operator, who says why. The names are the transaction's own, and gone with it.
+create or replace function holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text)
+returns boolean
+language plpgsql
+as $$
+declare
+  v_known boolean;
+begin
+  perform set_config('hf_dispatch.actor', p_actor, true), set_config('hf_dispatch.reason', p_reason, true);
+  v_known := holdfast.set_dispatch_config(p_type, changes);
+  perform set_config('hf_dispatch.actor', '', true), set_config('hf_dispatch.reason', '', true);
+  return v_known;
+end
+$$;

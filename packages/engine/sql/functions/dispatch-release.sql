@@ -1,0 +1,222 @@
+-- revision: 1
+-- after: dispatch-cycle, dispatch-end
+--
+-- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
+-- no crash comes between them (D-05, D-07).
+
+-- Releases up to so many items, from a watermark on (the due time and seq of the last one claimed; null: from the first).
+-- `slots` are the moments that a rate limit has granted, in milliseconds since 1970; without them starts are spread by the
+-- jitter. Answers what happened; `lost` where the lease of the cycle is another's.
+create or replace function holdfast.release_dispatch_items(request jsonb, from_due timestamptz, from_seq bigint, slots float8[])
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text := request ->> 'type';
+  v_config holdfast.dispatch_config;
+  v_most int;
+  v_room int;
+  v_ids text[];
+  v_last_due timestamptz;
+  v_last_seq bigint;
+  v_bad jsonb;
+  v_existing uuid[];
+  v_dead int := 0;
+  v_failed int;
+begin
+  if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
+    return '{"outcome": "lost"}';
+  end if;
+  -- The kill switch waits for this transaction, and then sees what it made.
+  select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
+  if not found or not v_config.enabled then
+    return '{"outcome": "off"}';
+  end if;
+  v_most := least((request ->> 'most')::int, cardinality(slots));
+  if v_config.max_batches_ahead is not null then
+    v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
+    v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
+  end if;
+  if v_most <= 0 then
+    return json_build_object('outcome', 'ahead', 'claimed', 0);
+  end if;
+
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into v_ids, v_last_due, v_last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = v_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+      and due_at <= v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute'
+    order by due_at, seq
+    limit v_most
+    for no key update skip locked
+  ) as due;
+  if v_ids is null then
+    return json_build_object('outcome', 'released', 'claimed', 0, 'started', 0, 'failed', 0, 'dead', 0, 'full', false);
+  end if;
+
+  perform holdfast.note_exec_type(v_type, request ->> 'execType');
+  begin
+    select found.bad, found.existing
+    into v_bad, v_existing
+    from holdfast.start_dispatched_processes(request, v_config, v_ids, slots, v_now, null) as found;
+  exception when unique_violation then
+    -- Looked for only now: a look before every insert costs more than all of them together.
+    select found.bad, found.existing
+    into v_bad, v_existing
+    from holdfast.start_dispatched_processes(
+      request, v_config, v_ids, slots, v_now, holdfast.taken_executions(v_type, v_ids, request ->> 'execType')
+    ) as found;
+  end;
+  if v_bad is not null then
+    v_dead := holdfast.fail_dispatch_items(v_bad);
+  end if;
+  if v_existing is not null then
+    -- Made by an earlier release that somebody has undone by hand; those that have ended end their items now.
+    perform holdfast.end_dispatched_processes(v_existing);
+  end if;
+  v_failed := coalesce(jsonb_array_length(v_bad), 0);
+  perform holdfast.wake('processes:' || (request ->> 'execType'));
+  insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+  values (v_now, 'dispatch', 'BATCH', v_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
+    'batchId', request ->> 'batch', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed,
+    'startFailures', v_failed, 'deadLetters', v_dead
+  ));
+  return json_build_object(
+    'outcome', 'released', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed, 'failed', v_failed,
+    'full', cardinality(v_ids) = v_most, 'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text
+  );
+end
+$$;
+
+-- The kill switch looks for what has not begun among the executions of these definitions.
+create or replace function holdfast.note_exec_type(p_type text, p_exec_type text)
+returns void
+language sql
+as $$
+  update holdfast.dispatch_cycle
+  set exec_types = exec_types || p_exec_type
+  where item_type = p_type and p_exec_type <> all (exec_types)
+$$;
+
+create or replace function holdfast.execution_id(item_type text, item_id text, failed_executions int)
+returns text
+language sql
+immutable
+parallel safe
+as $$
+  select 'exec-' || item_type || '-' || item_id || case when failed_executions > 0 then '-' || failed_executions else '' end
+$$;
+
+-- Which of these items have an execution id that a process has already: { item: [process, whether it is the item's own] }.
+create or replace function holdfast.taken_executions(p_type text, ids text[], p_exec_type text)
+returns jsonb
+language sql
+stable
+as $$
+  select jsonb_object_agg(item.item_id, jsonb_build_array(detail.id, detail.dispatch_item is not distinct from item.item_id))
+  from holdfast.dispatch_item as item
+  join holdfast.process_detail as detail
+    on detail.type = p_exec_type and detail.key = holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+  where item.item_type = p_type and item.item_id = any (ids)
+$$;
+
+-- Makes the processes of a batch of items whose rows are locked, and marks the items DISPATCHED. Answers those that could
+-- not be started, as fail_dispatch_items wants them, and the processes that were there already.
+create or replace function holdfast.start_dispatched_processes(
+  request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
+)
+returns table (bad jsonb, existing uuid[])
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_exec_type text := request ->> 'execType';
+  v_version int := (request ->> 'version')::int;
+  v_context_version int := (request ->> 'contextVersion')::int;
+  v_redirected boolean := (request ->> 'redirected')::boolean;
+  -- Ids of one batch lie together in the index, as those that the client makes do.
+  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+begin
+  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
+  return query
+  with claimed as (
+    update holdfast.dispatch_item as item
+    set status = 'DISPATCHED',
+        due_at = null,
+        batch_id = (request ->> 'batch')::uuid,
+        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        claimed_at = p_now,
+        dispatched_at = p_now,
+        updated_at = p_now
+    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
+    returning item.item_id, item.execution_id, item.exec_time
+  ),
+  batch as materialized (
+    select
+      claimed.item_id, claimed.execution_id, context.context, context.notes, context.details,
+      context.checked and context.context_version = v_context_version and not v_redirected as checked,
+      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
+      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
+      case
+        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
+        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
+      end as start_at
+    from claimed
+    left join lateral (
+      select *
+      from holdfast.dispatch_context
+      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
+    ) as context on true
+  ),
+  details as (
+    insert into holdfast.process_detail (
+      id, type, model, key, created_at, start_at, updated_at, state, state_notes, state_checked, dispatch_item
+    )
+    select id, v_exec_type, 'PROCESS_STEP', execution_id, p_now, start_at, p_now, context, notes, checked, item_id
+    from batch
+    where context is not null and taken_id is null
+  ),
+  processes as (
+    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type)
+    select id, v_exec_type, v_version, 'PENDING', start_at, p_now,
+      case when batch.details is not null then coalesce(
+        to_timestamp((batch.details ->> 'deadline_ms')::float8 / 1000),
+        start_at + (batch.details ->> 'deadline_in_ms')::float8 * interval '1 ms'
+      ) end,
+      config.item_type
+    from batch
+    where context is not null and taken_id is null
+  )
+  select
+    jsonb_agg(jsonb_build_object(
+      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
+      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
+      'message', case
+        when context is null then 'the context of the item is missing'
+        else 'the execution id ' || execution_id || ' is that of something else'
+      end,
+      -- Another id is tried next.
+      'execution', case when context is not null then execution_id end
+    )) filter (where context is null or not is_own),
+    array_agg(taken_id) filter (where context is not null and is_own)
+  from batch;
+end
+$$;

@@ -1,0 +1,216 @@
+-- revision: 1
+-- after: dispatch-cycle, dispatch-end, dispatch-release
+--
+-- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
+-- record is missing or whose execution goes on (D-13).
+
+-- Claims up to so many items with their contexts. What has failed before is claimed in smaller and smaller company, so
+-- that an item which kills whoever starts it takes no others to the dead letters with it. Items without a context fail
+-- here. Answers the items; `lost` where the lease of the cycle is another's.
+create or replace function holdfast.claim_dispatch_items(request jsonb, from_due timestamptz, from_seq bigint, slots float8[])
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text := request ->> 'type';
+  v_config holdfast.dispatch_config;
+  v_until timestamptz;
+  v_most int;
+  v_retries int;
+  v_ids text[];
+  v_last_due timestamptz;
+  v_last_seq bigint;
+  v_items json;
+  v_bad jsonb;
+begin
+  if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
+    return '{"outcome": "lost"}';
+  end if;
+  select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
+  if not found or not v_config.enabled then
+    return '{"outcome": "off"}';
+  end if;
+  -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
+  v_until := v_now + case when slots is null then least(
+    v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
+  ) else interval '0' end;
+  v_most := least((request ->> 'most')::int, cardinality(slots));
+  select retry_count
+  into v_retries
+  from holdfast.dispatch_item
+  where item_type = v_type and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0)) and due_at <= v_until
+  order by due_at, seq
+  limit 1;
+  v_most := greatest(1, v_most / 4 ^ least(v_retries, 10));
+
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into v_ids, v_last_due, v_last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = v_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      and due_at <= v_until
+    order by due_at, seq
+    limit v_most
+    for no key update skip locked
+  ) as due;
+  if v_ids is null then
+    return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
+  end if;
+
+  with claimed as (
+    update holdfast.dispatch_item as item
+    set status = 'CLAIMED',
+        due_at = null,
+        check_at = v_now + v_config.stale_claim_threshold_mins * interval '1 minute',
+        batch_id = (request ->> 'batch')::uuid,
+        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        claimed_at = v_now,
+        updated_at = v_now
+    where item_type = v_type and item_id = any (v_ids) and status = 'READY'
+    returning item.*
+  ),
+  batch as (
+    select claimed.*, context.context, context.notes, context.context_version, context.checked,
+      case
+        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
+        else greatest(claimed.exec_time, v_now) + random() * v_config.jitter_window_ms * interval '1 ms'
+      end as start_at
+    from claimed
+    left join lateral (
+      select *
+      from holdfast.dispatch_context
+      where dispatch_context.item_type = v_type and dispatch_context.item_id = claimed.item_id
+    ) as context on true
+  )
+  select
+    json_agg(json_build_object(
+      'itemId', item_id, 'executionId', execution_id, 'context', context, 'notes', notes, 'checked', checked,
+      'contextVersion', context_version, 'initWorkflowId', init_workflow_id, 'retryCount', retry_count,
+      'startAtMs', extract(epoch from start_at) * 1000, 'startDelayMs', extract(epoch from start_at - v_now) * 1000
+    )) filter (where context is not null),
+    jsonb_agg(jsonb_build_object(
+      'type', v_type, 'id', item_id, 'from', 'CLAIMED', 'event', 'START_FAILED',
+      'code', 'CONTEXT_MISSING', 'message', 'the context of the item is missing'
+    )) filter (where context is null)
+  into v_items, v_bad
+  from batch;
+  if v_bad is not null then
+    perform holdfast.fail_dispatch_items(v_bad);
+  end if;
+  return json_build_object(
+    'outcome', 'claimed', 'items', coalesce(v_items, '[]'), 'claimed', cardinality(v_ids),
+    'missing', coalesce(jsonb_array_length(v_bad), 0), 'full', cardinality(v_ids) = v_most,
+    'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text
+  );
+end
+$$;
+
+-- Records what became of the starts of a batch, with one summary. No fence: the guard is that the item is still claimed by
+-- this batch, and what was started is on record even if the lease was lost meanwhile.
+create or replace function holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed int)
+returns json
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_started int;
+  v_dead int := 0;
+begin
+  update holdfast.dispatch_item
+  set status = 'DISPATCHED',
+      dispatched_at = v_now,
+      updated_at = v_now,
+      check_at = greatest(v_now, exec_time) + (
+        select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where dispatch_config.item_type = p_type
+      )
+  where item_type = p_type and item_id = any (started) and status = 'CLAIMED' and batch_id = p_batch;
+  get diagnostics v_started = row_count;
+  if jsonb_array_length(failures) > 0 then
+    v_dead := holdfast.fail_dispatch_items((
+      select jsonb_agg(it || jsonb_build_object('type', p_type, 'from', 'CLAIMED', 'event', 'START_FAILED'))
+      from jsonb_array_elements(failures) as it
+      join holdfast.dispatch_item as item
+        on item.item_type = p_type and item.item_id = (it ->> 'id') collate "C" and item.batch_id = p_batch
+    ));
+  end if;
+  insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+  values (v_now, 'dispatch', 'BATCH', p_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
+    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started, 'deadLetters', v_dead
+  ));
+  return json_build_object('started', v_started, 'dead', v_dead);
+end
+$$;
+
+-- The items that somebody has to look after: claims without a record, executions that have not been heard of for a while.
+create or replace function holdfast.due_dispatch_checks(p_type text)
+returns table ("itemId" text, "executionId" text, status text)
+language sql
+stable
+set enable_seqscan = off
+as $$
+  select item_id, execution_id, item.status
+  from holdfast.dispatch_item as item
+  where item_type = p_type and check_at <= holdfast.now()
+  order by check_at
+  limit (select max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+$$;
+
+-- Applies what was found out about them: [{ id, execution, found, code, message }]. What nobody could tell is left alone,
+-- and looked at again after the others.
+create or replace function holdfast.apply_dispatch_checks(p_type text, findings jsonb)
+returns json
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_threshold interval := (
+    select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where item_type = p_type
+  );
+  v_missing jsonb;
+  v_dead int := 0;
+begin
+  select jsonb_agg(jsonb_build_object(
+    'type', p_type, 'id', item.item_id, 'from', item.status, 'event', 'STALE_RECOVERED',
+    'code', 'EXECUTION_NOT_FOUND', 'message', 'no execution was found for a ' || lower(item.status) || ' item'
+  ))
+  into v_missing
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
+  join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C"
+  where asked.found = 'NOT_FOUND'
+    and item.execution_id = asked.execution
+    and item.check_at <= v_now;
+  if v_missing is not null then
+    v_dead := holdfast.fail_dispatch_items(v_missing);
+  end if;
+  update holdfast.dispatch_item as item
+  set check_at = v_now + v_threshold,
+      status = case when asked.found = 'UNKNOWN' then item.status else 'DISPATCHED' end,
+      dispatched_at = case when asked.found = 'UNKNOWN' then item.dispatched_at else coalesce(item.dispatched_at, v_now) end,
+      updated_at = v_now
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
+  where item.item_type = p_type
+    and item.item_id = asked.id collate "C"
+    and item.execution_id = asked.execution
+    and item.status in ('CLAIMED', 'DISPATCHED')
+    and asked.found <> 'NOT_FOUND';
+  v_dead := v_dead + holdfast.end_dispatched(
+    array_agg(p_type), array_agg(asked.id), array_agg(asked.execution), array_agg(asked.found),
+    array_agg(asked.code), array_agg(asked.message)
+  )
+  from jsonb_to_recordset(findings) as asked (id text, execution text, found text, code text, message text)
+  where asked.found in ('COMPLETED', 'FAILED', 'RETRY');
+  return json_build_object('recovered', coalesce(jsonb_array_length(v_missing), 0), 'dead', coalesce(v_dead, 0));
+end
+$$;

@@ -1,0 +1,192 @@
+-- revision: 1
+-- after: kernel
+--
+-- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
+
+-- Makes the rows of an item type that is new; what is there stays as operators have set it.
+create or replace function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)
+returns void
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_defaults holdfast.dispatch_config;
+begin
+  if exists (select from holdfast.dispatch_config where item_type = p_type and engine = p_engine)
+    and exists (select from holdfast.dispatch_cycle where item_type = p_type)
+  then
+    return;
+  end if;
+  insert into holdfast.dispatch_config (item_type, engine, created_at, updated_at)
+  values (p_type, p_engine, v_now, v_now)
+  on conflict (item_type) do nothing
+  returning * into v_defaults;
+  if found then
+    perform holdfast.set_dispatch_config(p_type, settings);
+  else
+    update holdfast.dispatch_config
+    set engine = p_engine, exec_workflow_type = null, exec_task_queue = null, updated_at = v_now
+    where item_type = p_type and engine <> p_engine;
+  end if;
+  insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
+end
+$$;
+
+-- Schedules items: { type, replace, version, checked, items: [[id, exec time in ms, context, notes, init workflow, details]] }.
+-- Answers how many are new, and for each of the others its place and what was found: 'same', 'replaced', or why it is
+-- refused: 'other time', 'other context', or its status where it was to be replaced.
+create or replace function holdfast.schedule_items(request jsonb)
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text := request ->> 'type';
+  v_items jsonb := request -> 'items';
+  v_version int := (request ->> 'version')::int;
+  v_checked boolean := (request ->> 'checked')::boolean;
+  v_created int;
+  v_new text[];
+begin
+  if not exists (select from holdfast.dispatch_config where item_type = v_type) then
+    raise exception 'unknown item type %: define it, or insert its row into dispatch_config', coalesce(v_type, 'null')
+      using errcode = 'HF002';
+  end if;
+  with created as (
+    insert into holdfast.dispatch_item (
+      item_type, item_id, exec_time, due_at, context_hash, init_workflow_id, created_at, updated_at
+    )
+    select v_type, it ->> 0, at.exec_time, at.exec_time, holdfast.context_hash(it -> 2, it -> 3), it ->> 4, v_now, v_now
+    from jsonb_array_elements(v_items) as it,
+    lateral (select to_timestamp((it -> 1)::float8 / 1000) as exec_time) as at
+    on conflict (item_type, item_id) do nothing
+    returning item_id
+  )
+  select array_agg(item_id), count(*) into v_new, v_created from created;
+
+  if v_created = jsonb_array_length(v_items) then
+    insert into holdfast.dispatch_context (
+      item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+    )
+    select v_type, it ->> 0, it -> 2, nullif(it -> 3, 'null'), v_version, v_checked, nullif(it -> 5, 'null'), v_now, v_now
+    from jsonb_array_elements(v_items) as it;
+    return json_build_object('created', v_created);
+  end if;
+  insert into holdfast.dispatch_context (
+    item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+  )
+  select v_type, it ->> 0, it -> 2, nullif(it -> 3, 'null'), v_version, v_checked, nullif(it -> 5, 'null'), v_now, v_now
+  from jsonb_array_elements(v_items) as it
+  where it ->> 0 = any (v_new)
+  -- The same item twice in one call: the second is compared with the first.
+  on conflict (item_type, item_id) do nothing;
+  return json_build_object('created', v_created, 'others', (
+    select json_agg(json_build_array(asked.place - 1, found.outcome) order by asked.place)
+    from jsonb_array_elements(v_items) with ordinality as asked (it, place),
+    lateral (select holdfast.meet_scheduled(v_type, asked.it, v_version, v_checked, (request ->> 'replace')::boolean, v_now) as outcome) as found
+    where asked.it ->> 0 <> all (coalesce(v_new, '{}')) or found.outcome <> 'same'
+  ));
+end
+$$;
+
+-- The same for a flush of many callers, which waits for nobody's open transaction (K-05).
+create or replace function holdfast.flush_schedule(request jsonb)
+returns json
+language sql
+set lock_timeout = '100ms'
+as $$
+  select holdfast.schedule_items(request)
+$$;
+
+-- What tells one context from another after it is gone.
+create or replace function holdfast.context_hash(context jsonb, notes jsonb)
+returns bigint
+language sql
+immutable
+parallel safe
+as $$
+  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1)
+$$;
+
+-- An item that is there already: the same, or replaced where that was asked for and it is still READY (D-01).
+create or replace function holdfast.meet_scheduled(
+  p_type text, it jsonb, p_version int, p_checked boolean, p_replace boolean, p_now timestamptz
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_time timestamptz := to_timestamp((it -> 1)::float8 / 1000);
+  v_hash bigint := holdfast.context_hash(it -> 2, it -> 3);
+  v_there holdfast.dispatch_item;
+begin
+  select * into v_there from holdfast.dispatch_item where item_type = p_type and item_id = it ->> 0;
+  if v_there.exec_time = v_time and v_there.context_hash = v_hash then
+    return 'same';
+  end if;
+  if not coalesce(p_replace, false) then
+    return case when v_there.exec_time = v_time then 'other context' else 'other time' end;
+  end if;
+  update holdfast.dispatch_item
+  set exec_time = v_time, due_at = v_time, context_hash = v_hash, init_workflow_id = it ->> 4, updated_at = p_now
+  where item_type = p_type and item_id = it ->> 0 and status = 'READY';
+  if not found then
+    return (select status from holdfast.dispatch_item where item_type = p_type and item_id = it ->> 0);
+  end if;
+  insert into holdfast.dispatch_context (
+    item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+  )
+  values (p_type, it ->> 0, it -> 2, nullif(it -> 3, 'null'), p_version, p_checked, nullif(it -> 5, 'null'), p_now, p_now)
+  on conflict (item_type, item_id) do update
+  set context = excluded.context, notes = excluded.notes, context_version = excluded.context_version,
+      checked = excluded.checked, details = excluded.details, updated_at = excluded.updated_at;
+  insert into holdfast.audit (at, model, event, subject_name, before, after)
+  values (p_now, 'dispatch', 'RESCHEDULED', p_type || '/' || v_there.item_id,
+    jsonb_build_object('status', 'READY', 'execTime', v_there.exec_time),
+    jsonb_build_object('status', 'READY', 'execTime', v_time));
+  return 'replaced';
+end
+$$;
+
+-- Schedules one item from any language, in the caller's transaction. The context is checked by whoever executes it.
+-- Answers whether it is new; one that is there with another time or context is an error unless it is to be replaced.
+create or replace function holdfast.schedule_item(
+  item_type text,
+  item_id text,
+  exec_time timestamptz,
+  context jsonb,
+  init_workflow_id text default null,
+  context_version int default 1,
+  replace boolean default false
+)
+returns boolean
+language plpgsql
+as $$
+declare
+  v_answer json;
+  v_outcome text;
+begin
+  if context is null or exec_time is null or not isfinite(exec_time) then
+    raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
+  end if;
+  v_answer := holdfast.schedule_items(jsonb_build_object(
+    'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
+    'items', jsonb_build_array(jsonb_build_array(
+      item_id, extract(epoch from exec_time) * 1000, context, null, init_workflow_id, null
+    ))
+  ));
+  v_outcome := v_answer -> 'others' -> 0 ->> 1;
+  if v_outcome is null or v_outcome in ('same', 'replaced') then
+    return v_outcome is null;
+  end if;
+  raise exception 'item % of % is there already: %', item_id, item_type, v_outcome using errcode = 'HF003';
+end
+$$;

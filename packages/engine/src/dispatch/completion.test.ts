@@ -1,0 +1,237 @@
+import { gate, numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { BusinessError, PermanentError } from '../kernel/failure/failure-errors.js'
+import { defineProcess, type ProcessContext, type ProcessDefinition } from '../processes/index.js'
+import { defineDispatch } from './define.js'
+import type { DispatchSettings } from './settings.js'
+import { processTarget } from './targets/process.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const by = { actor: 'ann', reason: 'ticket 7' }
+const domain = numbered('ending')
+const past = new Date('2020-01-01T00:00:00Z')
+const contextOf = (type: string) => bus.sql('select from holdfast.dispatch_context where item_type = $1', [type])
+
+/** One item, released, whose execution does this; with a worker. */
+async function released(
+  execute: (ctx: ProcessContext) => Promise<unknown>,
+  options: object = {},
+  config: DispatchSettings = {},
+) {
+  const name = domain()
+  const Pay = defineProcess(name, 'Pay', { state: z.object({}), execute, ...options })
+  const Settlement = defineDispatch(name, {
+    target: processTarget(Pay),
+    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, ...config },
+  })
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: past })
+  await runDispatchCycle(bus.db, Settlement)
+  const worker = await bus.runProcesses(Pay)
+  const get = () => bus.hf.dispatch.items.get(Settlement, 'PAY-1')
+  const until = (status: string) =>
+    waitFor(`the item is ${status}`, async () => {
+      const item = await get()
+      return item.status === status ? item : undefined
+    })
+  return { Pay: Pay as ProcessDefinition, Settlement, key: `exec-${name}-PAY-1`, worker, get, until }
+}
+
+test('D-06 completed: the item is COMPLETED in the same transaction, and its context is gone', async () => {
+  const inside = gate()
+  const { Settlement, until, get, worker } = await released(async () => inside.passed)
+  expect(await get()).toMatchObject({ status: 'DISPATCHED', context: {} })
+  inside.open()
+  const item = await until('COMPLETED')
+  expect(item.completedAt).toBeInstanceOf(Date)
+  expect(item).toMatchObject({ context: undefined, retryCount: 0, lastError: null })
+  expect(await contextOf(Settlement.itemType)).toHaveLength(0)
+  const [both] = await bus.sql<{ same: boolean }>(
+    `select ended_at = completed_at as same from holdfast.process_detail, holdfast.dispatch_item
+     where key = execution_id and item_type = $1`,
+    [Settlement.itemType],
+  )
+  expect(both).toEqual({ same: true })
+  await worker.stop()
+})
+
+test('D-06 compensated: FAILED for good, counted and on record, and its context is gone', async () => {
+  const undone: string[] = []
+  const { Settlement, until, worker } = await released(async (ctx) => {
+    await ctx.step('book', { run: () => 'r1', compensate: () => void undone.push('book') })
+    throw new BusinessError('declined', { code: 'DECLINED' })
+  })
+  const item = await until('FAILED')
+  expect(undone).toEqual(['book'])
+  expect(item).toMatchObject({ lastError: 'DECLINED: declined', context: undefined })
+  expect(await contextOf(Settlement.itemType)).toHaveLength(0)
+  expect(await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-1` })).toMatchObject([
+    { event: 'FAILED', before: { status: 'DISPATCHED' }, after: { status: 'FAILED' } },
+  ])
+  await worker.stop()
+})
+
+test('D-06 cancelled: FAILED for good', async () => {
+  const { Pay, key, until, worker } = await released((ctx) => ctx.sleep('long', '1h'))
+  await waitFor('it sleeps', async () => (await bus.hf.processes.get(Pay, key)).status === 'WAITING_FOR_ASYNC')
+  await bus.hf.processes.cancel(Pay, key, by, { compensate: false })
+  expect(await until('FAILED')).toMatchObject({ lastError: 'CANCELLED: the process ended CANCELLED' })
+  await worker.stop()
+})
+
+test('D-06 past its deadline: FAILED for good, it would be late again', async () => {
+  const { until, worker } = await released((ctx) => ctx.sleep('long', '1h'), {
+    deadline: () => 50,
+    deadlineAction: 'FAIL',
+  })
+  expect(await until('FAILED')).toMatchObject({ lastError: expect.stringContaining('DEADLINE_EXCEEDED') })
+  await worker.stop()
+})
+
+test('D-06 failed technically: READY again with its count raised, and the next execution has a new id (D-07)', async () => {
+  const { Settlement, key, until, worker } = await released((ctx) =>
+    ctx.wait('answer', () => false, { timeout: 10, onTimeout: 'fail' }),
+  )
+  const item = await until('READY')
+  expect(item).toMatchObject({ retryCount: 1, lastError: expect.stringContaining('TIMEOUT'), context: {} })
+  expect(item.dueAt?.getTime()).toBeGreaterThan(item.updatedAt.getTime())
+  await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.itemType])
+  await runDispatchCycle(bus.db, Settlement)
+  expect((await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).executionId).toBe(`${key}-1`)
+  await worker.stop()
+})
+
+test('D-06 in troubleshooting it is still DISPATCHED; an operator who completes the process completes the item', async () => {
+  const { Pay, key, get, until, worker } = await released(async () => {
+    throw new PermanentError('no such account')
+  })
+  await waitFor(
+    'it is in troubleshooting',
+    async () => (await bus.hf.processes.get(Pay, key)).status === 'WAITING_FOR_TSQ',
+  )
+  expect(await get()).toMatchObject({ status: 'DISPATCHED', retryCount: 0 })
+  await bus.hf.processes.complete(Pay, key, by)
+  await until('COMPLETED')
+  await worker.stop()
+})
+
+test('D-06 retried from troubleshooting, the item ends as the process does', async () => {
+  let broken = true
+  const { Pay, key, until, worker } = await released(async (ctx) => {
+    await ctx.step('pay', {
+      run: () => {
+        if (broken) throw new PermanentError('no such account')
+      },
+    })
+  })
+  await waitFor(
+    'it is in troubleshooting',
+    async () => (await bus.hf.processes.get(Pay, key)).status === 'WAITING_FOR_TSQ',
+  )
+  broken = false
+  await bus.hf.processes.retry(Pay, key, by)
+  await until('COMPLETED')
+  await worker.stop()
+})
+
+test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, and requeued by an operator', async () => {
+  let works = false
+  const { Settlement, until, worker } = await released(
+    async (ctx) => {
+      if (!works) await ctx.wait('answer', () => false, { timeout: 10, onTimeout: 'fail' })
+    },
+    {},
+    { maxDispatchRetries: 2 },
+  )
+  await until('READY')
+  await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.itemType])
+  await runDispatchCycle(bus.db, Settlement)
+  const item = await until('DEAD_LETTER')
+  // Not ready and invisible for ever: it is in no queue, and in every list.
+  expect(item).toMatchObject({ retryCount: 2, dueAt: null, context: {} })
+  const { itemType } = Settlement
+  const { deadLetters } = bus.hf.dispatch
+  expect(await deadLetters.count({ itemType })).toBe(1)
+  const [group] = await deadLetters.groups({ itemType })
+  expect(group).toMatchObject({ itemType, count: 1 })
+  expect(await deadLetters.list({ itemType, fingerprint: group?.fingerprint })).toMatchObject([
+    { itemId: 'PAY-1', retryCount: 2, error: { code: expect.any(String) } },
+  ])
+  works = true
+  expect(await deadLetters.requeue(Settlement, ['PAY-1', 'nobody'], by)).toEqual([
+    { itemId: 'PAY-1', outcome: 'done' },
+    { itemId: 'nobody', outcome: 'unknown' },
+  ])
+  expect(await until('READY')).toMatchObject({ retryCount: 0 })
+  expect(await deadLetters.count({ itemType })).toBe(0)
+  await runDispatchCycle(bus.db, Settlement)
+  await until('COMPLETED')
+  expect(await deadLetters.requeue(Settlement, ['PAY-1'], by)).toEqual([{ itemId: 'PAY-1', outcome: 'COMPLETED' }])
+  const trail = await bus.hf.auditTrail({ name: `${itemType}/PAY-1` })
+  expect(trail.map(({ event, actor }) => [event, actor])).toEqual([
+    ['EXECUTION_FAILED', null],
+    ['EXECUTION_FAILED', null],
+    ['REQUEUED', 'ann'],
+  ])
+  await worker.stop()
+})
+
+test('D-06 dead letters are requeued by what failed alike, or all, for another time if asked', async () => {
+  const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
+  const Settlement = defineDispatch(domain(), {
+    target: processTarget(Pay),
+    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, maxDispatchRetries: 1 },
+  })
+  const items = ['a', 'b', 'c', 'd'].map((itemId) => ({ itemId, context: {}, execTime: past }))
+  await bus.hf.dispatch.schedule(Settlement, items)
+  await bus.hf.start(Pay, {}, { deferred: true, key: `exec-${Settlement.itemType}-d` })
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.itemType])
+  await runDispatchCycle(bus.db, Settlement)
+  const { deadLetters } = bus.hf.dispatch
+  const groups = await deadLetters.groups({ itemType: Settlement.itemType })
+  expect(groups.map(({ code, count }) => [code, count])).toEqual([
+    ['CONTEXT_MISSING', 3],
+    ['EXECUTION_ID_TAKEN', 1],
+  ])
+  const later = new Date('2031-01-01T00:00:00Z')
+  const fingerprint = groups[1]?.fingerprint ?? ''
+  expect(await deadLetters.requeue(Settlement, { fingerprint }, by, { execTime: later })).toEqual([
+    { itemId: 'd', outcome: 'done' },
+  ])
+  expect(await bus.hf.dispatch.items.get(Settlement, 'd')).toMatchObject({
+    status: 'READY',
+    execTime: later,
+    dueAt: later,
+  })
+  expect(await deadLetters.requeue(Settlement, 'all', by)).toHaveLength(3)
+  await expect(deadLetters.requeue(Settlement, 'everything' as never, by)).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+  })
+  await expect(deadLetters.requeue(Settlement, 'all', { actor: '', reason: 'x' })).rejects.toMatchObject({
+    code: 'HF_INVALID_ACTOR',
+  })
+})
+
+test('D-06 an end is guarded: it ends neither another execution’s item nor one that is not DISPATCHED', async () => {
+  const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
+  const Settlement = defineDispatch(domain(), { target: processTarget(Pay) })
+  const { itemType } = Settlement
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'x', context: {}, execTime: past })
+  const end = (execution: string) =>
+    bus.sql(
+      `select holdfast.end_dispatched(array[$1], array['x'], array[$2], array['COMPLETED'], array['-'], array['-'])`,
+      [itemType, execution],
+    )
+  await end(`exec-${itemType}-x`)
+  expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'READY' })
+  await runDispatchCycle(bus.db, Settlement)
+  await end(`exec-${itemType}-x-1`)
+  expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'DISPATCHED' })
+  await end(`exec-${itemType}-x`)
+  expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'COMPLETED' })
+})

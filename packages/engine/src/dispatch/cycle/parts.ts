@@ -1,0 +1,35 @@
+import type { Codec } from '../../kernel/codec/codec.js'
+import type { Database } from '../../kernel/database/database.js'
+import type { Logger } from '../../kernel/logger.js'
+import type { Metrics } from '../../kernel/metrics/metrics.js'
+import type { Limiter } from '../../limiter/index.js'
+import type { DispatchDefinition } from '../define.js'
+import type { Marks } from './marks.js'
+
+/** What the stages of a cycle work with. */
+export interface CycleParts {
+  readonly db: Database
+  readonly definition: DispatchDefinition<never>
+  readonly limiter: Limiter
+  readonly codec: Codec
+  readonly marks: Marks
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/** Which cycle it is: every write that takes from the queue names its epoch. */
+export interface Cycle {
+  readonly type: string
+  readonly epoch: number
+  /** Fires when the lease is lost or the worker is told to stop now. */
+  readonly signal: AbortSignal
+}
+
+/** What a batch came to. */
+export interface BatchOutcome {
+  readonly outcome: 'lost' | 'off' | 'ahead' | 'released'
+  readonly claimed: number
+  readonly started: number
+  readonly failed: number
+  readonly full: boolean
+}

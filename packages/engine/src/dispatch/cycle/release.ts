@@ -1,0 +1,62 @@
+import { isTransient } from '../../kernel/database/transient.js'
+import { classifyFailure } from '../../kernel/failure/classify.js'
+import { newId } from '../../kernel/ids/id.js'
+import { findNewestVersion } from '../queries/find-newest-version.js'
+import type { DispatchConfig } from '../queries/read-config.js'
+import { failFirstDue, type Mark, type ReleaseRequest, releaseItems } from '../queries/release-items.js'
+import type { ProcessTarget } from '../targets/process.js'
+import type { Grant } from './grant.js'
+import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
+
+/** Releases a batch to our own engine: claim, start and record in one transaction. */
+export async function releaseBatch(
+  parts: CycleParts,
+  cycle: Cycle,
+  target: ProcessTarget<never>,
+  config: DispatchConfig,
+  grant: Grant,
+): Promise<BatchOutcome> {
+  const { db, definition, marks } = parts
+  const redirected = config.execWorkflowType !== null && config.execWorkflowType !== target.process.name
+  const request = {
+    type: cycle.type,
+    epoch: cycle.epoch,
+    batch: newId(),
+    most: grant.most,
+    execType: config.execWorkflowType ?? target.process.name,
+    version: redirected ? await findNewestVersion(db, config.execWorkflowType ?? '') : target.process.version,
+    contextVersion: definition.contextVersion,
+    redirected,
+  }
+  const began = performance.now()
+  const from = marks.from(began)
+  const released = await releaseOrSplit(parts, request, from, grant.slots)
+  marks.learned(released.mark, { full: from === undefined, began, ended: performance.now() })
+  return released
+}
+
+/**
+ * An item with which the statement fails is found by halving the batch, and fails alone (D-08). What the database is to
+ * blame for is thrown: nothing was released, and the next cycle tries again.
+ */
+async function releaseOrSplit(
+  parts: CycleParts,
+  request: ReleaseRequest,
+  from: Mark | undefined,
+  slots: readonly number[] | undefined,
+): Promise<BatchOutcome & { readonly mark: Mark | undefined }> {
+  const { db, logger } = parts
+  try {
+    return await releaseItems(db, request, from, slots)
+  } catch (error) {
+    if (isTransient(error)) throw error
+    const { type, most } = request
+    logger.warn({ err: error, type, most }, 'a batch could not be released; looking for the item that is to blame')
+    if (most > 1) {
+      return releaseOrSplit(parts, { ...request, batch: newId(), most: Math.floor(most / 2) }, from, slots)
+    }
+    const item = await failFirstDue(db, request, from, classifyFailure(error, { unknown: 'permanent' }))
+    const failed = item === null ? 0 : 1
+    return { outcome: 'released', claimed: failed, started: 0, failed, full: true, mark: undefined }
+  }
+}

@@ -1,0 +1,96 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { describe } from '../kernel/validation/describe.js'
+import { checkOptions, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { checkSchema } from '../kernel/validation/schema.js'
+import { checkSettings, type DispatchSettings } from './settings.js'
+import type { ProcessTarget } from './targets/process.js'
+import { checkTarget, type Engine, type ExecutionTarget, engineOf } from './targets.js'
+
+interface CommonOptions {
+  /** Raise it when contexts change their form: those of another version are parsed again before they are executed. */
+  readonly contextVersion?: number
+  /** What the configuration begins with, the first time that this item type is heard of; operators change it later. */
+  readonly config?: DispatchSettings
+}
+
+export interface ProcessDispatchOptions<Input> extends CommonOptions {
+  readonly target: ProcessTarget<Input>
+}
+
+export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
+  /** Any Standard Schema; contexts are parsed once, when they are scheduled. */
+  readonly context: Schema
+  readonly target: ExecutionTarget<StandardSchemaV1.InferOutput<Schema>>
+  /** How long a call of the target may take, 30 s unless given. */
+  readonly callTimeout?: Duration
+}
+
+/** A type of items. `Input` is the context that schedulers give. */
+export interface DispatchDefinition<Input = never> {
+  readonly itemType: string
+  readonly engine: Engine
+  readonly target: ProcessTarget<never> | ExecutionTarget<never>
+  readonly contextSchema: StandardSchemaV1
+  readonly contextVersion: number
+  readonly callTimeoutMs: number
+  readonly settings: object
+  /** Never there; carries the type of the context. */
+  readonly accepts?: (input: Input) => void
+}
+
+const nameShape = /^[A-Za-z0-9_-]+$/
+
+/**
+ * Declares a type of items that are scheduled now and executed later, at a rate that is configured at run time.
+ *
+ * @example
+ * const Settlement = defineDispatch('payment', { target: processTarget(SettlePayment) })
+ * await hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { paymentId: 'PAY-1' }, execTime: fourOClock })
+ */
+export function defineDispatch<Input>(
+  itemType: string,
+  options: ProcessDispatchOptions<Input>,
+): DispatchDefinition<Input>
+export function defineDispatch<Schema extends StandardSchemaV1>(
+  itemType: string,
+  options: RemoteDispatchOptions<Schema>,
+): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
+export function defineDispatch(
+  itemType: string,
+  options: ProcessDispatchOptions<never> | RemoteDispatchOptions<StandardSchemaV1>,
+): DispatchDefinition<never> {
+  const where = `defineDispatch ${itemType}`
+  const given = checkOptions(where, options, ['target', 'context', 'contextVersion', 'config', 'callTimeout'])
+  textOption(where, 'itemType', itemType, { max: 100 })
+  if (!nameShape.test(itemType)) {
+    throw invalid(where, 'itemType', `must be letters, digits, \`_\` and \`-\`, not ${describe(itemType)}`)
+  }
+  const target = checkTarget(where, given.target)
+  if ('process' in target && given.context !== undefined) {
+    throw invalid(where, 'context', 'is the state of the process: leave it out')
+  }
+  return {
+    itemType,
+    engine: engineOf(target),
+    target,
+    contextSchema: 'process' in target ? target.process.stateSchema : checkSchema(where, 'context', given.context),
+    contextVersion: integerOption(where, 'contextVersion', given.contextVersion, {
+      min: 1,
+      max: 1_000_000,
+      default: 'process' in target ? target.process.version : 1,
+    }),
+    callTimeoutMs: durationOption(where, 'callTimeout', given.callTimeout, { min: '1ms', max: '1h', default: '30s' }),
+    settings: checkSettings(`${where}: config`, options.config ?? {}),
+  }
+}
+
+/** Whether a definition that is to be registered is one of ours. */
+export function isDispatch(definition: unknown): definition is DispatchDefinition<never> {
+  return typeof definition === 'object' && definition !== null && 'itemType' in definition && 'engine' in definition
+}
+
+function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
+  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+}

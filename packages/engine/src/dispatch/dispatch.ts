@@ -1,0 +1,98 @@
+import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { parseId } from '../kernel/ids/id.js'
+import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
+import { createDeadLetters, type DeadLetters } from './dead-letters.js'
+import { type DispatchPlan, type PlanOptions, planOf } from './plan.js'
+import { configureDispatch } from './queries/configure-dispatch.js'
+import { countItems, type Depth } from './queries/count-items.js'
+import { type DispatchItem, type DispatchItemDetails, findItem, listItems } from './queries/find-items.js'
+import { type DispatchConfig, listConfigs, readConfig } from './queries/read-config.js'
+import { type DispatchOf, itemTypeOf } from './reference.js'
+import type { Scheduling } from './schedule.js'
+import { checkSettings, type DispatchSettings } from './settings.js'
+import { type DispatchStatus, dispatchStatuses } from './states.js'
+
+export interface ItemListFilter {
+  readonly status?: DispatchStatus
+  readonly batchId?: string
+  /** By execution time: from this moment on, and before that one. */
+  readonly from?: Date | string
+  readonly until?: Date | string
+  readonly limit?: number
+}
+
+/** Scheduled work that is released at a rate (D-01 to D-13). */
+export interface Dispatch extends Pick<Scheduling, 'schedule'> {
+  /**
+   * Changes the configuration of an item type; what is not named stays. The next cycle goes by it.
+   *
+   * @example
+   * await hf.dispatch.configure(Settlement, { batchSize: 1_000 }, { actor: 'ann', reason: 'the window is late' })
+   */
+  configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void>
+  config(dispatch: DispatchOf): Promise<DispatchConfig>
+  configs(): Promise<DispatchConfig[]>
+  /** The kill switch: nothing more is released, and what our own engine has been given and has not begun is held back. */
+  pause(dispatch: DispatchOf, by: Actor): Promise<void>
+  resume(dispatch: DispatchOf, by: Actor): Promise<void>
+  /** How many are due when, at which rate they go, when they will be through; also under another configuration. */
+  plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
+  /** How many items have which status. */
+  depth(dispatch: DispatchOf): Promise<Depth>
+  readonly items: {
+    get(dispatch: DispatchOf, itemId: string): Promise<DispatchItemDetails>
+    /** By their execution time, the earliest first; 100 unless `limit` says otherwise. */
+    list(dispatch: DispatchOf, filter?: ItemListFilter): Promise<DispatchItem[]>
+  }
+  readonly deadLetters: DeadLetters
+}
+
+export function createDispatch(db: Database, codec: Codec, scheduling: Scheduling): Dispatch {
+  async function configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void> {
+    const itemType = itemTypeOf('dispatch.configure', dispatch)
+    const actor = checkActor('dispatch.configure', by)
+    await configureDispatch(db, itemType, checkSettings(`dispatch.configure ${itemType}`, settings), actor)
+  }
+
+  return {
+    schedule: (definition, items, options) => scheduling.schedule(definition, items, options),
+    configure,
+    async config(dispatch) {
+      const itemType = itemTypeOf('dispatch.config', dispatch)
+      const config = await readConfig(db, itemType)
+      if (!config) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+      return config
+    },
+    configs: () => listConfigs(db),
+    pause: (dispatch, by) => configure(dispatch, { enabled: false }, by),
+    resume: (dispatch, by) => configure(dispatch, { enabled: true }, by),
+    plan: (dispatch, options) => planOf(db, dispatch, options),
+    depth: async (dispatch) => countItems(db, itemTypeOf('dispatch.depth', dispatch)),
+    items: {
+      async get(dispatch, itemId) {
+        const itemType = itemTypeOf('items.get', dispatch)
+        const item = await findItem(db, codec, itemType, itemId)
+        if (!item) throw new HoldfastError('HF_UNKNOWN_ITEM', { itemType, itemId: String(itemId) })
+        return item
+      },
+      list: async (dispatch, filter) => listItems(db, checkFilter(itemTypeOf('items.list', dispatch), filter)),
+    },
+    deadLetters: createDeadLetters(db),
+  }
+}
+
+function checkFilter(itemType: string, filter: ItemListFilter = {}) {
+  const where = 'dispatch.items.list'
+  const given = checkOptions(where, filter, ['status', 'batchId', 'from', 'until', 'limit'])
+  return {
+    itemType,
+    status: choiceOption(where, 'status', given.status, dispatchStatuses, { default: undefined }),
+    batchId: given.batchId === undefined ? undefined : parseId(`${where}: batchId`, given.batchId),
+    from: dateOption(where, 'from', given.from, { default: undefined }),
+    until: dateOption(where, 'until', given.until, { default: undefined }),
+    limit: integerOption(where, 'limit', given.limit, { min: 1, default: 100 }),
+  }
+}

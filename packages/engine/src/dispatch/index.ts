@@ -1,0 +1,25 @@
+export { runCycle } from './cycle/cycle.js'
+export { createMarks } from './cycle/marks.js'
+export type { DeadLetters, RequeueOptions, WhichDeadLetters } from './dead-letters.js'
+export {
+  type DispatchDefinition,
+  defineDispatch,
+  isDispatch,
+  type ProcessDispatchOptions,
+  type RemoteDispatchOptions,
+} from './define.js'
+export { createDispatch, type Dispatch, type ItemListFilter } from './dispatch.js'
+export type { DueMinute, Forecast } from './forecast.js'
+export type { DispatchPlan, PlanOptions } from './plan.js'
+export type { Depth } from './queries/count-items.js'
+export type { DeadLetter, DeadLetterFilter, DeadLetterGroup, RequeueAnswer } from './queries/dead-letters.js'
+export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
+export type { DispatchConfig } from './queries/read-config.js'
+export type { DispatchOf } from './reference.js'
+export { createDispatchRegistry, type DispatchRegistry } from './registry.js'
+export { createScheduling, type ItemToSchedule, type Scheduled, type ScheduleOptions } from './schedule.js'
+export type { DispatchSettings } from './settings.js'
+export type { DispatchStatus } from './states.js'
+export { type ProcessTarget, processTarget } from './targets/process.js'
+export type { Engine, ExecutionStart, ExecutionState, ExecutionTarget, StartOutcome, TargetCall } from './targets.js'
+export { createDispatchLoop } from './worker.js'

@@ -1,0 +1,85 @@
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { checkOptions, integerOption, numberOption } from '../kernel/validation/options.js'
+import { type DueMinute, type Forecast, forecast, ratePerSecond } from './forecast.js'
+import { readConfig } from './queries/read-config.js'
+import { readPlan } from './queries/read-plan.js'
+import { type DispatchOf, itemTypeOf } from './reference.js'
+
+export interface PlanOptions {
+  /** What would be if this were configured instead. */
+  readonly batchSize?: number
+  readonly dispatchIntervalSecs?: number
+  /** What the rate limit would let through; null: no limit. */
+  readonly limitPerSecond?: number | null
+  /** How many minutes to list, 1,440 unless given. */
+  readonly minutes?: number
+}
+
+/** How many are due when, at which rate they go, and when they will be through (D-12). */
+export interface DispatchPlan {
+  readonly itemType: string
+  readonly now: Date
+  readonly enabled: boolean
+  readonly ready: number
+  readonly overdue: number
+  readonly due: readonly DueMinute[]
+  /** READY items beyond the minutes listed, and when the last one is due: a time years away shows here. */
+  readonly later: number
+  readonly lastDueAt: Date | null
+  readonly rate: {
+    /** By batch size, interval and rate limit; infinity where only the machine is the limit. */
+    readonly configuredPerSecond: number
+    /** In the last minute; null where nothing was released. */
+    readonly measuredPerSecond: number | null
+  }
+  /** Of the minutes listed; nothing finishes while it is switched off. */
+  readonly forecast: Forecast
+}
+
+/**
+ * Reads the plan, or what it would be under another configuration.
+ *
+ * @example
+ * const { forecast } = await hf.dispatch.plan(Settlement, { batchSize: 2_000 })
+ */
+export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOptions = {}): Promise<DispatchPlan> {
+  const where = 'dispatch.plan'
+  const itemType = itemTypeOf(where, dispatch)
+  const given = checkOptions(where, options, ['batchSize', 'dispatchIntervalSecs', 'limitPerSecond', 'minutes'])
+  const minutes = integerOption(where, 'minutes', given.minutes, { min: 1, max: 1_000_000, default: 1_440 })
+  const config = await readConfig(db, itemType)
+  const facts = await readPlan(db, itemType, minutes)
+  if (!config || !facts) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+  const configuredPerSecond = ratePerSecond({
+    batchSize: integerOption(where, 'batchSize', given.batchSize, { min: 1, default: config.batchSize }),
+    dispatchIntervalSecs: numberOption(where, 'dispatchIntervalSecs', given.dispatchIntervalSecs, {
+      min: 0,
+      default: config.dispatchIntervalSecs,
+    }),
+    limitPerSecond:
+      given.limitPerSecond === null
+        ? null
+        : (numberOption(where, 'limitPerSecond', given.limitPerSecond, { min: 0, default: undefined }) ??
+          facts.limitPerSecond),
+  })
+  const { now, ready, overdue, due, later, lastDueAt, measuredPerSecond } = facts
+  const perSecond = config.enabled ? expectedRate(configuredPerSecond, measuredPerSecond) : 0
+  return {
+    itemType,
+    now,
+    enabled: config.enabled,
+    ready,
+    overdue,
+    due,
+    later,
+    lastDueAt,
+    rate: { configuredPerSecond, measuredPerSecond },
+    forecast: forecast(due, { perSecond, now }),
+  }
+}
+
+/** Where nothing is configured to hold it back, what was measured is the best that anybody knows. */
+function expectedRate(configured: number, measured: number | null): number {
+  return Number.isFinite(configured) ? configured : (measured ?? configured)
+}

@@ -1,0 +1,30 @@
+import type { Actor } from '../../kernel/audit/audit.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import { refusedSetting } from '../settings.js'
+
+export async function configureDispatch(
+  executor: Executor,
+  itemType: string,
+  changes: Record<string, unknown>,
+  { actor, reason }: Actor,
+): Promise<void> {
+  let known: boolean | undefined
+  try {
+    const [row] = await executor.run<{ known: boolean }>(configureStatement, [
+      itemType,
+      JSON.stringify(changes),
+      actor,
+      reason,
+    ])
+    known = row?.known
+  } catch (error) {
+    throw refusedSetting(`dispatch.configure ${itemType}`, error)
+  }
+  if (!known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+}
+
+const configureStatement = {
+  name: 'dispatch.configure',
+  text: 'select holdfast.configure_dispatch($1, $2::text::jsonb, $3, $4) as known',
+}

@@ -1,0 +1,21 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { DispatchStatus } from '../states.js'
+
+export type Depth = Readonly<Record<DispatchStatus, number>>
+
+/** How many items of a type have which status. */
+export async function countItems(executor: Executor, itemType: string): Promise<Depth> {
+  const rows = await executor.run<{ status: DispatchStatus; count: number }>(countStatement, [itemType])
+  const depth = { READY: 0, CLAIMED: 0, DISPATCHED: 0, COMPLETED: 0, FAILED: 0, DEAD_LETTER: 0 }
+  for (const { status, count } of rows) depth[status] = count
+  return depth
+}
+
+const countStatement = {
+  name: 'dispatch.count-items',
+  text: `
+    select status, count(*)::float8 as count
+    from holdfast.dispatch_item
+    where item_type = $1
+    group by status`,
+}

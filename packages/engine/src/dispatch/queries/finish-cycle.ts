@@ -1,0 +1,32 @@
+import type { Executor } from '../../kernel/database/executor.js'
+
+/** Ends a cycle and says when the next one is due. Answers how many dead letters are new; null where the lease is lost. */
+export async function finishCycle(
+  executor: Executor,
+  cycle: { readonly type: string; readonly epoch: number },
+  next: { readonly intervalMs: number; readonly restMs: number; readonly error: string | null },
+): Promise<number | null> {
+  const [row] = await executor.run<{ dead: number | null }>(finishStatement, [
+    cycle.type,
+    cycle.epoch,
+    next.intervalMs,
+    next.restMs,
+    next.error,
+  ])
+  return row?.dead ?? null
+}
+
+/** How many items a rate limit is to be asked for. */
+export async function countReleasable(executor: Executor, itemType: string, most: number): Promise<number> {
+  const [row] = await executor.run<{ count: number }>(countStatement, [itemType, most])
+  return row?.count ?? 0
+}
+
+const finishStatement = {
+  name: 'dispatch.finish-cycle',
+  text: 'select holdfast.finish_dispatch_cycle($1, $2, $3, $4, $5) as dead',
+}
+const countStatement = {
+  name: 'dispatch.count-releasable',
+  text: 'select holdfast.count_releasable_items($1, $2) as count',
+}

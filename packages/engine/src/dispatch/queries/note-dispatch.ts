@@ -1,0 +1,17 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { DispatchDefinition } from '../define.js'
+import { refusedSetting } from '../settings.js'
+
+/** Makes the rows of an item type that nobody has heard of yet. */
+export async function noteDispatch(
+  executor: Executor,
+  { itemType, engine, settings }: DispatchDefinition<never>,
+): Promise<void> {
+  try {
+    await executor.run(noteStatement, [itemType, engine, JSON.stringify(settings)])
+  } catch (error) {
+    throw refusedSetting(`defineDispatch ${itemType}: config`, error)
+  }
+}
+
+const noteStatement = { name: 'dispatch.note', text: 'select holdfast.note_dispatch($1, $2, $3::text::jsonb)' }

@@ -1,0 +1,65 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { DueMinute } from '../forecast.js'
+
+export interface PlanFacts {
+  readonly now: Date
+  readonly ready: number
+  readonly overdue: number
+  /** The minutes in which items fall due, the earliest first; what is overdue is in its own minute. */
+  readonly due: readonly DueMinute[]
+  /** READY items beyond those minutes. */
+  readonly later: number
+  readonly lastDueAt: Date | null
+  readonly limitPerSecond: number | null
+  /** What the batches of the last minute came to, per second; null where there were none. */
+  readonly measuredPerSecond: number | null
+}
+
+interface Row extends Omit<PlanFacts, 'due' | 'later'> {
+  readonly due: readonly { readonly at: string; readonly count: number }[] | null
+}
+
+/** What the plan is made from, in one statement. */
+export async function readPlan(executor: Executor, itemType: string, minutes: number): Promise<PlanFacts | undefined> {
+  const [row] = await executor.run<Row>(planStatement, [itemType, minutes])
+  if (!row) return undefined
+  const due = (row.due ?? []).map(({ at, count }) => ({ at: new Date(at), count }))
+  return { ...row, due, later: row.ready - due.reduce((sum, { count }) => sum + count, 0) }
+}
+
+const planStatement = {
+  name: 'dispatch.read-plan',
+  text: `
+    with by_minute as (
+      select date_trunc('minute', due_at) as at, count(*) as count, max(due_at) as last,
+        count(*) filter (where due_at <= holdfast.now()) as overdue
+      from holdfast.dispatch_item
+      where item_type = $1 and due_at is not null
+      group by 1
+    ),
+    batches as (
+      select sum((detail ->> 'started')::int) as started, min(at) as first, count(*) as count
+      from holdfast.audit
+      where subject_name = $1
+        and model = 'dispatch'
+        and event = 'BATCH'
+        and at > holdfast.now() - interval '1 minute'
+    )
+    select
+      holdfast.now() as now,
+      coalesce((select sum(count) from by_minute), 0)::float8 as ready,
+      coalesce((select sum(overdue) from by_minute), 0)::float8 as overdue,
+      (select max(last) from by_minute) as "lastDueAt",
+      (
+        select json_agg(json_build_object('at', at, 'count', count) order by at)
+        from (select * from by_minute order by at limit $2) as first_minutes
+      ) as due,
+      (
+        select tickets_per_second from holdfast.rate_limit where resource_key = config.rate_limit_key
+      ) as "limitPerSecond",
+      (
+        select started / greatest(1, extract(epoch from holdfast.now() - first))::float8 from batches where count > 0
+      ) as "measuredPerSecond"
+    from holdfast.dispatch_config as config
+    where item_type = $1`,
+}

@@ -1,0 +1,85 @@
+import type { Executor } from '../../kernel/database/executor.js'
+
+/** Where the last claim ended: the next one begins there (K-17). */
+export interface Mark {
+  readonly due: string
+  readonly seq: string
+}
+
+export interface ReleaseRequest {
+  readonly type: string
+  readonly epoch: number
+  readonly batch: string
+  readonly most: number
+  readonly execType: string
+  readonly version: number
+  readonly contextVersion: number
+  /** Another process than the definition's own is started, whose state nobody has checked. */
+  readonly redirected: boolean
+}
+
+export interface Released {
+  /** `lost`: the lease is another's. `off`: switched off meanwhile. `ahead`: enough has been released and not begun. */
+  readonly outcome: 'lost' | 'off' | 'ahead' | 'released'
+  readonly claimed: number
+  readonly started: number
+  readonly failed: number
+  /** There was room for no more: there may be more. */
+  readonly full: boolean
+  readonly mark: Mark | undefined
+}
+
+interface Answer extends Partial<Released> {
+  readonly outcome: Released['outcome']
+  readonly lastDue?: string
+  readonly lastSeq?: string
+}
+
+/** Claims, starts and records a batch on our own engine, in one statement (D-05). */
+export async function releaseItems(
+  executor: Executor,
+  request: ReleaseRequest,
+  from: Mark | undefined,
+  slots: readonly number[] | undefined,
+): Promise<Released> {
+  const [row] = await executor.run<{ answer: Answer }>(releaseStatement, [
+    JSON.stringify(request),
+    from?.due ?? null,
+    from?.seq ?? null,
+    slots ?? null,
+  ])
+  const { outcome, claimed = 0, started = 0, failed = 0, full = false, lastDue, lastSeq } = row?.answer ?? lost
+  const mark = lastDue === undefined || lastSeq === undefined ? undefined : { due: lastDue, seq: lastSeq }
+  return { outcome, claimed, started, failed, full, mark }
+}
+
+const lost: Answer = { outcome: 'lost' }
+
+/** Fails the first item that is due, where not even a batch of one could be released. Answers which. */
+export async function failFirstDue(
+  executor: Executor,
+  { type, epoch }: Pick<ReleaseRequest, 'type' | 'epoch'>,
+  from: Mark | undefined,
+  { code, message }: { readonly code: string; readonly message: string },
+): Promise<string | null> {
+  const [row] = await executor.run<{ item: string | null }>(failStatement, [
+    type,
+    epoch,
+    from?.due ?? null,
+    from?.seq ?? null,
+    code,
+    message,
+  ])
+  return row?.item ?? null
+}
+
+const releaseStatement = {
+  name: 'dispatch.release',
+  text: `
+    select holdfast.release_dispatch_items($1::text::jsonb, $2::timestamptz, $3::bigint, $4::float8[]) as answer`,
+}
+
+const failStatement = {
+  name: 'dispatch.fail-first-due',
+  text: 'select holdfast.fail_first_due($1, $2, $3::timestamptz, $4::bigint, $5, $6) as item',
+}

@@ -1,0 +1,260 @@
+import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { createCodec } from '../kernel/codec/codec.js'
+import { defineProcess } from '../processes/index.js'
+import { defineDispatch } from './define.js'
+import { processTarget } from './targets/process.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const itemType = numbered('sched')
+const hasStatus = (type: string, itemId: string, status: string) =>
+  waitFor(`${itemId} is ${status}`, async () => (await bus.hf.dispatch.items.get(type, itemId)).status === status)
+const at = new Date('2031-01-31T16:00:00Z')
+const settle = (state: z.ZodType = z.object({ amount: z.number() })) =>
+  defineProcess('schedule', 'Settle', { state, execute: async () => undefined })
+const settlement = () =>
+  defineDispatch(itemType(), {
+    target: processTarget(
+      defineProcess('schedule', 'Settle', { state: z.object({ amount: z.number() }), execute: async () => undefined }),
+    ),
+  })
+
+test('D-01 an item is its context and its queue row, READY, and nothing is started or sleeps', async () => {
+  const Settlement = settlement()
+  const scheduled = await bus.hf.dispatch.schedule(Settlement, {
+    itemId: 'PAY-1',
+    context: { amount: 5 },
+    execTime: at,
+    initWorkflowId: 'init-1',
+  })
+  expect(scheduled).toEqual({ created: 1, existing: 0, replaced: 0 })
+  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({
+    status: 'READY',
+    execTime: at,
+    dueAt: at,
+    context: { amount: 5 },
+    contextVersion: 1,
+    initWorkflowId: 'init-1',
+    executionId: null,
+    retryCount: 0,
+  })
+  expect(await bus.sql(`select from holdfast.process where dispatch_type = $1`, [Settlement.itemType])).toHaveLength(0)
+})
+
+test('D-01 scheduling the same again is scheduling it once', async () => {
+  const Settlement = settlement()
+  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  await bus.hf.dispatch.schedule(Settlement, item)
+  expect(await bus.hf.dispatch.schedule(Settlement, item)).toEqual({ created: 0, existing: 1, replaced: 0 })
+  expect(await bus.hf.dispatch.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }, item])).toEqual({
+    created: 1,
+    existing: 2,
+    replaced: 0,
+  })
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
+})
+
+test('D-01 another time or context is refused, and the first stays', async () => {
+  const Settlement = settlement()
+  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  await bus.hf.dispatch.schedule(Settlement, item)
+  const later = new Date(at.getTime() + 1)
+  await expect(bus.hf.dispatch.schedule(Settlement, { ...item, execTime: later })).rejects.toMatchObject({
+    code: 'HF_ITEM_CONFLICT',
+    message: `item PAY-1 of ${Settlement.itemType} is scheduled for another time already`,
+  })
+  await expect(bus.hf.dispatch.schedule(Settlement, { ...item, context: { amount: 6 } })).rejects.toMatchObject({
+    code: 'HF_ITEM_CONFLICT',
+    message: `item PAY-1 of ${Settlement.itemType} is scheduled with another context already`,
+  })
+  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({ execTime: at, context: { amount: 5 } })
+})
+
+test('D-01 of many, one that is refused leaves none of the others scheduled', async () => {
+  const Settlement = settlement()
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'old', context: { amount: 5 }, execTime: at })
+  const many = ['new-1', 'old', 'new-2'].map((itemId) => ({ itemId, context: { amount: 6 }, execTime: at }))
+  await expect(bus.hf.dispatch.schedule(Settlement, many)).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1 })
+})
+
+test('D-01 replace takes the place of what is READY, on record, and is refused from then on', async () => {
+  const Settlement = settlement()
+  const past = new Date('2020-01-01T00:00:00Z')
+  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  await bus.hf.dispatch.schedule(Settlement, item)
+  const replaced = { ...item, context: { amount: 6 }, execTime: past }
+  expect(await bus.hf.dispatch.schedule(Settlement, replaced, { replace: true })).toMatchObject({ replaced: 1 })
+  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({
+    execTime: past,
+    dueAt: past,
+    context: { amount: 6 },
+  })
+  const trail = await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-1` })
+  expect(trail).toMatchObject([{ event: 'RESCHEDULED', before: { status: 'READY' }, after: { status: 'READY' } }])
+  await runDispatchCycle(bus.db, Settlement)
+  await expect(bus.hf.dispatch.schedule(Settlement, item, { replace: true })).rejects.toMatchObject({
+    code: 'HF_ITEM_CONFLICT',
+    message: `item PAY-1 of ${Settlement.itemType} is DISPATCHED and cannot be replaced any more`,
+  })
+})
+
+test('D-01 thousands in one call, and one by one from many callers at once', async () => {
+  const Settlement = settlement()
+  const items = Array.from({ length: 12_000 }, (_, n) => ({ itemId: `PAY-${n}`, context: { amount: n }, execTime: at }))
+  expect(await bus.hf.dispatch.schedule(Settlement, items)).toMatchObject({ created: 12_000 })
+  const more = Array.from({ length: 50 }, (_, n) => ({ itemId: `ONE-${n}`, context: { amount: n }, execTime: at }))
+  const answers = await Promise.all(more.map((item) => bus.hf.dispatch.schedule(Settlement, item)))
+  expect(answers.every(({ created }) => created === 1)).toBe(true)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 12_050 })
+  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-11999')).toMatchObject({ context: { amount: 11_999 } })
+})
+
+test('D-01 in the caller’s transaction: scheduled if it commits, and not if it does not', async () => {
+  const Settlement = settlement()
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  await client.query('begin')
+  await bus.hf.dispatch.schedule(Settlement, item, { transaction: client })
+  await client.query('rollback')
+  await expect(bus.hf.dispatch.items.get(Settlement, 'PAY-1')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM' })
+  await client.query('begin')
+  await bus.hf.dispatch.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }], { transaction: client })
+  await client.query('commit')
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
+  await client.end()
+})
+
+test('D-01 from any language: a SQL function, whose context is checked by whoever executes it', async () => {
+  const Settle = defineProcess('schedule-sql', 'Settle', {
+    state: z.object({ amount: z.number() }),
+    execute: async (_ctx, state) => state.amount,
+  })
+  const Settlement = defineDispatch(itemType(), {
+    target: processTarget(Settle),
+    config: { jitterWindowMs: 0, dispatchIntervalSecs: 0 },
+  })
+  bus.hf.register(Settlement)
+  await bus.runProcesses(Settle)
+  const past = '2020-01-01T00:00:00Z'
+  const schedule = (id: string, context: object) =>
+    bus.sql<{ is_new: boolean }>('select holdfast.schedule_item($1, $2, $3, $4) as is_new', [
+      Settlement.itemType,
+      id,
+      past,
+      context,
+    ])
+  expect(await schedule('good', { amount: 5 })).toEqual([{ is_new: true }])
+  expect(await schedule('good', { amount: 5 })).toEqual([{ is_new: false }])
+  await expect(schedule('good', { amount: 6 })).rejects.toThrow('item good of')
+  await schedule('bad', { amount: 'five' })
+  await hasStatus(Settlement.itemType, 'good', 'COMPLETED')
+  expect(await bus.hf.processes.result(Settle, `exec-${Settlement.itemType}-good`)).toBe(5)
+  await hasStatus(Settlement.itemType, 'bad', 'DISPATCHED')
+  const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec-${Settlement.itemType}-bad` })
+  await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
+  expect(await bus.hf.dispatch.items.get(Settlement, 'bad')).toMatchObject({ status: 'DISPATCHED' })
+  await expect(bus.sql(`select holdfast.schedule_item('nobody', 'x', now(), '{}')`)).rejects.toThrow(
+    'unknown item type nobody',
+  )
+  await expect(
+    bus.sql(`select holdfast.schedule_item($1, 'x', 'infinity', '{}')`, [Settlement.itemType]),
+  ).rejects.toThrow('an item needs a context and an execution time')
+})
+
+test('D-01 what the codec keeps beside the JSON comes back at the execution, also under another version', async () => {
+  const seen: unknown[] = []
+  const Settle = defineProcess('schedule-codec', 'Settle', {
+    state: z.object({ on: z.date() }),
+    execute: async (_ctx, state) => void seen.push(state.on instanceof Date),
+  })
+  const name = itemType()
+  const config = { jitterWindowMs: 0, dispatchIntervalSecs: 0 }
+  const First = defineDispatch(name, { target: processTarget(Settle), config })
+  const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
+  const past = new Date('2020-01-01T00:00:00Z')
+  await bus.hf.dispatch.schedule(First, { itemId: 'one', context: { on: past }, execTime: past })
+  await bus.hf.dispatch.schedule(Second, { itemId: 'two', context: { on: past }, execTime: past })
+  bus.hf.register(Second)
+  await bus.runProcesses(Settle)
+  await hasStatus(name, 'one', 'COMPLETED')
+  await hasStatus(name, 'two', 'COMPLETED')
+  expect(seen).toEqual([true, true])
+})
+
+const anySettlement = () => defineDispatch(itemType(), { target: processTarget(settle(z.any())) })
+
+test.each([
+  [
+    { itemId: 'x', context: { amount: 1 }, execTime: 'tomorrow' },
+    'HF_INVALID_OPTION',
+    'option `execTime` must be a Date',
+  ],
+  [{ itemId: 'x', context: { amount: 1 }, execTime: new Date(Number.NaN) }, 'HF_INVALID_OPTION', '`execTime`'],
+  [{ itemId: 'x', context: { amount: 1 }, execTime: new Date(8.64e15) }, 'HF_INVALID_OPTION', 'the years 1 to 9999'],
+  [{ itemId: 'x', context: { amount: 1 } }, 'HF_INVALID_OPTION', 'option `execTime` is required'],
+  [{ itemId: '', context: { amount: 1 }, execTime: at }, 'HF_INVALID_OPTION', 'option `itemId` must not be empty'],
+  [{ itemId: 'x'.repeat(201), context: { amount: 1 }, execTime: at }, 'HF_INVALID_OPTION', 'at most 200 characters'],
+  [{ itemId: 'a\u0000', context: { amount: 1 }, execTime: at }, 'HF_INVALID_OPTION', 'PostgreSQL cannot hold'],
+  [{ itemId: 'x', context: { amount: 'five' }, execTime: at }, 'HF_INVALID_DATA', '$.amount is refused by the schema'],
+  [
+    { itemId: 'x', context: { amount: 1 }, execTime: at, exectime: at },
+    'HF_UNKNOWN_OPTION',
+    'did you mean `execTime`?',
+  ],
+])('D-01 refuses %j', async (item, code, message) => {
+  const Settlement = settlement()
+  await expect(bus.hf.dispatch.schedule(Settlement, item as never)).rejects.toMatchObject({
+    code,
+    message: expect.stringContaining(message),
+  })
+  await expect(bus.hf.dispatch.plan(Settlement)).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+})
+
+test('D-01 a context that is too large or cannot be encoded is refused where it enters, with the item’s place', async () => {
+  const small = await openTestBus({ connectionString: bus.connectionString, codec: createCodec({ maxBytes: 100 }) })
+  const Settlement = anySettlement()
+  const item = (context: unknown) => ({ itemId: 'x', context, execTime: at })
+  await expect(small.hf.dispatch.schedule(Settlement, item({ note: 'x'.repeat(200) }))).rejects.toMatchObject({
+    code: 'HF_TOO_LARGE',
+  })
+  await expect(bus.hf.dispatch.schedule(Settlement, item({ note: () => 1 }))).rejects.toMatchObject({
+    code: 'HF_NOT_ENCODABLE',
+    message: expect.stringContaining('context.note'),
+  })
+  await expect(
+    bus.hf.dispatch.schedule(Settlement, [item({}), { ...item({}), itemId: 7 } as never]),
+  ).rejects.toMatchObject({ message: expect.stringContaining('items[1]') })
+  await small.close()
+})
+
+test('D-01 what is no definition, and names that cannot be, are refused', async () => {
+  await expect(bus.hf.dispatch.schedule({} as never, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  const target = processTarget(settle())
+  expect(() => defineDispatch('no spaces', { target })).toThrow('must be letters, digits')
+  expect(() => defineDispatch('x', { target: {} as never })).toThrow('must be processTarget(…)')
+  expect(() => defineDispatch('x', { target, context: z.any() } as never)).toThrow('is the state of the process')
+  expect(() => processTarget({} as never)).toThrow('must be made with defineProcess')
+  const Settlement = settlement()
+  bus.hf.register(Settlement)
+  expect(() => bus.hf.register(defineDispatch(Settlement.itemType, { target }))).toThrow(
+    expect.objectContaining({ code: 'HF_DUPLICATE_DISPATCH' }),
+  )
+})
+
+test('D-01 a second item type needs a definition and a configuration row, which comes with it', async () => {
+  const [One, Two] = [settlement(), settlement()]
+  await bus.hf.dispatch.schedule(One, { itemId: 'x', context: { amount: 1 }, execTime: at })
+  await bus.hf.dispatch.schedule(Two, { itemId: 'x', context: { amount: 2 }, execTime: at })
+  const types = (await bus.hf.dispatch.configs()).map((config) => config.itemType)
+  expect(types).toEqual(expect.arrayContaining([One.itemType, Two.itemType]))
+  expect(await bus.hf.dispatch.items.get(Two, 'x')).toMatchObject({ context: { amount: 2 } })
+})

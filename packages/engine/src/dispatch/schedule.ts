@@ -1,0 +1,213 @@
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import { unstorableIn } from '../kernel/codec/storable-text.js'
+import type { Database } from '../kernel/database/database.js'
+import type { Executor, Queryable } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Metrics } from '../kernel/metrics/metrics.js'
+import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import { deadlineOf } from '../processes/index.js'
+import { type DispatchDefinition, isDispatch } from './define.js'
+import { noteDispatch } from './queries/note-dispatch.js'
+import { flushScheduleStatement, type Met, type ScheduleRequest, scheduleItems } from './queries/schedule-items.js'
+
+/** An item to be executed later: phase A's result. */
+export interface ItemToSchedule<Input> {
+  /** Your own name for it, unique per item type: scheduling it twice is scheduling it once. */
+  readonly itemId: string
+  readonly context: Input
+  readonly execTime: Date | string
+  /** Whoever scheduled it, for the record. */
+  readonly initWorkflowId?: string
+}
+
+export interface ScheduleOptions {
+  /** Your own transaction: the item is scheduled if it commits. */
+  readonly transaction?: Queryable
+  /** Let another time or context take the place of what was scheduled, for as long as the item is READY. */
+  readonly replace?: boolean
+}
+
+/** How many items are new, how many were there already, how many of those were replaced. */
+export interface Scheduled {
+  readonly created: number
+  readonly existing: number
+  readonly replaced: number
+}
+
+export interface Scheduling {
+  schedule<Input>(
+    definition: DispatchDefinition<Input>,
+    items: ItemToSchedule<NoInfer<Input>> | readonly ItemToSchedule<NoInfer<Input>>[],
+    options?: ScheduleOptions,
+  ): Promise<Scheduled>
+  close(): Promise<void>
+}
+
+interface Parts {
+  readonly codec: Codec
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+interface SealedItem extends Omit<ScheduleRequest, 'rows'> {
+  readonly itemId: string
+  readonly row: string
+}
+
+/** A statement of so many items keeps the database busy for a tenth of a second. */
+const CHUNK = 5_000
+const GIVE_UP_AFTER = 30_000
+const LATEST_YEAR = 9_999
+
+export function createScheduling(db: Database, { codec, logger, metrics }: Parts): Scheduling {
+  const noted = new Map<string, Promise<void>>()
+  const singles: Batcher<SealedItem, Met> = createBatcher<SealedItem, Met>({
+    name: 'dispatch.schedule',
+    key: ({ type, itemId }) => `${type} ${itemId}`,
+    flush: async (items) => (await flushSingles(db, items)).map((done) => ({ done })),
+    giveUpAfter: GIVE_UP_AFTER,
+    logger,
+    metrics,
+  })
+
+  /** The configuration is there before the first item, whoever is first; not in the caller's transaction, which may fail. */
+  async function known(definition: DispatchDefinition<never>): Promise<void> {
+    const { itemType } = definition
+    let noting = noted.get(itemType)
+    if (!noting) {
+      noting = noteDispatch(db, definition)
+      noted.set(itemType, noting)
+      noting.catch(() => noted.delete(itemType))
+    }
+    await noting
+  }
+
+  async function sealAll(
+    definition: DispatchDefinition<never>,
+    items: readonly ItemToSchedule<unknown>[],
+    replace: boolean,
+  ): Promise<SealedItem[]> {
+    const { itemType: type, contextVersion: version } = definition
+    const sealed: SealedItem[] = []
+    for (const [place, item] of items.entries()) {
+      const where = items.length === 1 ? `schedule ${type}` : `schedule ${type}: items[${place}]`
+      const given = checkOptions(where, item, ['itemId', 'context', 'execTime', 'initWorkflowId'])
+      const itemId = checkText(where, 'itemId', textOption(where, 'itemId', given.itemId, { max: 200 }))
+      const init = textOption(where, 'initWorkflowId', given.initWorkflowId, { max: 512, default: undefined })
+      if (init !== undefined) checkText(where, 'initWorkflowId', init)
+      const row = await sealRow(definition, { itemId, init, given, where }, codec)
+      sealed.push({ type, version, replace, itemId, row })
+    }
+    return sealed
+  }
+
+  return {
+    async schedule(definition, given, options = {}) {
+      const dispatch = checkDefinition(definition)
+      const where = `schedule ${dispatch.itemType}`
+      const checked = checkOptions(where, options, ['transaction', 'replace'])
+      const replace = booleanOption(where, 'replace', checked.replace, { default: false })
+      const items: readonly ItemToSchedule<unknown>[] = isList(given) ? given : [given]
+      const sealed = await sealAll(dispatch, items, replace)
+      await known(dispatch)
+      const [first] = sealed
+      if (!first) return { created: 0, existing: 0, replaced: 0 }
+      if (sealed.length === 1 && !options.transaction) {
+        return countOf([refuseConflict(dispatch, first.itemId, await singles.write(first))])
+      }
+      const found: Met[] = []
+      const all = async (executor: Executor) => {
+        found.length = 0
+        for (let from = 0; from < sealed.length; from += CHUNK) {
+          const chunk = sealed.slice(from, from + CHUNK)
+          const rows = chunk.map(({ row }) => row)
+          const { others } = await scheduleItems(executor, { ...first, rows })
+          for (const [place, { itemId }] of chunk.entries()) {
+            found.push(refuseConflict(dispatch, itemId, others.get(place) ?? 'created'))
+          }
+        }
+      }
+      await (options.transaction ? all(db.inside(options.transaction)) : db.transaction(all, { retry: true }))
+      return countOf(found)
+    },
+    close: () => singles.close(GIVE_UP_AFTER),
+  }
+}
+
+async function sealRow(
+  { target, contextSchema }: DispatchDefinition<never>,
+  item: {
+    readonly itemId: string
+    readonly init: string | undefined
+    readonly given: { readonly context?: unknown; readonly execTime?: unknown }
+    readonly where: string
+  },
+  codec: Codec,
+): Promise<string> {
+  const { itemId, init, given, where } = item
+  const execTime = dateOption(where, 'execTime', given.execTime)
+  const year = execTime.getUTCFullYear()
+  if (year < 1 || year > LATEST_YEAR) {
+    const problem = `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'execTime', problem })
+  }
+  const parsed = await parseWith(contextSchema, given.context, where)
+  const { json, notes } = codec.encode(parsed, { at: 'context' })
+  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed)) : {}
+  const details = Object.keys(deadline).length === 0 ? null : deadline
+  return `[${JSON.stringify(itemId)},${execTime.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
+}
+
+/** One statement per item type (and version, and way of replacing): nearly always one. */
+async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise<Met[]> {
+  const groups = new Map<string, { readonly request: Omit<ScheduleRequest, 'rows'>; readonly places: number[] }>()
+  for (const [place, { type, version, replace }] of items.entries()) {
+    const name = `${type} ${version} ${replace}`
+    const group = groups.get(name) ?? { request: { type, version, replace }, places: [] }
+    group.places.push(place)
+    groups.set(name, group)
+  }
+  const found = items.map((): Met => 'created')
+  for (const { request, places } of groups.values()) {
+    const rows = places.flatMap((place) => items[place]?.row ?? [])
+    const { others } = await scheduleItems(db, { ...request, rows }, flushScheduleStatement)
+    for (const [nth, place] of places.entries()) found[place] = others.get(nth) ?? 'created'
+  }
+  return found
+}
+
+function countOf(found: readonly Met[]): Scheduled {
+  const count = (what: string) => found.filter((one) => one === what).length
+  return { created: count('created'), existing: count('same') + count('replaced'), replaced: count('replaced') }
+}
+
+function refuseConflict({ itemType }: DispatchDefinition<never>, itemId: string, met: Met): Met {
+  if (met === 'created' || met === 'same' || met === 'replaced') return met
+  throw new HoldfastError('HF_ITEM_CONFLICT', { itemType, itemId, problem: conflictOf(met) })
+}
+
+function conflictOf(met: Met): string {
+  if (met === 'other time') return 'is scheduled for another time already'
+  if (met === 'other context') return 'is scheduled with another context already'
+  return `is ${met} and cannot be replaced any more`
+}
+
+function checkText(where: string, option: string, text: string): string {
+  const bad = unstorableIn(text)
+  if (bad === undefined) return text
+  const problem = `contains ${bad}, which PostgreSQL cannot hold`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+}
+
+function checkDefinition(definition: unknown): DispatchDefinition<never> {
+  if (isDispatch(definition)) return definition
+  const problem = 'must be made with defineDispatch'
+  throw new HoldfastError('HF_INVALID_OPTION', { where: 'dispatch', option: 'definition', problem })
+}
+
+function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {
+  return Array.isArray(items)
+}

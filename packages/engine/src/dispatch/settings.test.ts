@@ -1,0 +1,158 @@
+import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { defineProcess } from '../processes/index.js'
+import { defineDispatch } from './define.js'
+import type { DispatchSettings } from './settings.js'
+import { processTarget } from './targets/process.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const by = { actor: 'ann', reason: 'ticket 7' }
+const itemType = numbered('config')
+const past = new Date('2020-01-01T00:00:00Z')
+const Settle = defineProcess('config', 'Settle', { state: z.object({}), execute: async () => undefined })
+
+async function settlement(config: DispatchSettings = {}, items = 0) {
+  const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config })
+  const due = Array.from({ length: items }, (_, n) => ({ itemId: `PAY-${n}`, context: {}, execTime: past }))
+  await bus.hf.dispatch.schedule(
+    Settlement,
+    due.length > 0 ? due : [{ itemId: 'x', context: {}, execTime: new Date('2031-01-01T00:00:00Z') }],
+  )
+  return Settlement
+}
+
+test('D-02 the configuration begins as the definition says, and as the rule says where it says nothing', async () => {
+  const Settlement = await settlement({ batchSize: 50 })
+  expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({
+    enabled: true,
+    batchSize: 50,
+    dispatchIntervalSecs: 5,
+    jitterWindowMs: 4_000,
+    preStartBufferMins: 0,
+    maxDispatchRetries: 5,
+    staleClaimThresholdMins: 2,
+    maxStaleRecoveryPerCycle: 100,
+    execWorkflowType: null,
+    execTaskQueue: null,
+    rateLimitKey: null,
+  })
+})
+
+test('D-02 a definition that is registered again does not undo what operators have set', async () => {
+  const Settlement = await settlement({ batchSize: 50 })
+  await bus.hf.dispatch.configure(Settlement, { batchSize: 70 }, by)
+  const other = await openTestBus({ connectionString: bus.connectionString })
+  await other.hf.dispatch.schedule(Settlement, { itemId: 'y', context: {}, execTime: past })
+  expect(await other.hf.dispatch.config(Settlement)).toMatchObject({ batchSize: 70 })
+  await other.close()
+})
+
+test('D-02 the next cycle goes by a change, whoever made it, and the change is on record', async () => {
+  const Settlement = await settlement({ batchSize: 3 }, 20)
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 3 })
+  await bus.hf.dispatch.configure(Settlement, { batchSize: 4 }, by)
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 7 })
+  await bus.sql('update holdfast.dispatch_config set batch_size = 5 where item_type = $1', [Settlement.itemType])
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 12 })
+  const changes = (await bus.hf.auditTrail({ name: Settlement.itemType })).filter(({ event }) => event === 'CONFIGURED')
+  expect(changes.slice(-2)).toMatchObject([
+    { actor: 'ann', reason: 'ticket 7', before: { batch_size: 3 }, after: { batch_size: 4 } },
+    { actor: expect.any(String), reason: 'changed by SQL', before: { batch_size: 4 }, after: { batch_size: 5 } },
+  ])
+})
+
+test.each([
+  ['batchSize', 'batch_size', 0, 'must be from 1 to 100000, not 0'],
+  ['dispatchIntervalSecs', 'dispatch_interval_secs', -1, 'must be from 0 to 86400, not -1'],
+  ['jitterWindowMs', 'jitter_window_ms', -5, 'must be from 0 to 86400000, not -5'],
+  ['maxDispatchRetries', 'max_dispatch_retries', 0, 'must be from 1 to 1000, not 0'],
+  ['staleClaimThresholdMins', 'stale_claim_threshold_mins', 0, 'must be from 0.001 to 1440, not 0'],
+  ['execWorkflowType', 'exec_workflow_type', 'nobody/Knows', 'names `nobody/Knows`, which no worker has registered'],
+  ['rateLimitKey', 'rate_limit_key', 'no_such_limit', 'names `no_such_limit`, which is no rate limit'],
+] as const)(
+  'D-02 %s out of range is refused by the API and by the table with the same sentence',
+  async (option, column, value, sentence) => {
+    const Settlement = await settlement()
+    const before = await bus.hf.dispatch.config(Settlement)
+    await expect(bus.hf.dispatch.configure(Settlement, { [option]: value }, by)).rejects.toMatchObject({
+      code: 'HF_INVALID_OPTION',
+      message: `dispatch.configure ${Settlement.itemType}: option \`${option}\` ${sentence}`,
+    })
+    const update = `update holdfast.dispatch_config set ${column} = $1 where item_type = $2`
+    await expect(bus.sql(update, [value, Settlement.itemType])).rejects.toMatchObject({
+      code: '23514',
+      message: `${column} ${sentence}`,
+    })
+    expect(await bus.hf.dispatch.config(Settlement)).toEqual(before)
+  },
+)
+
+test('D-02 the table refuses by itself what the trigger would not see', async () => {
+  const Settlement = await settlement()
+  await bus.sql('alter table holdfast.dispatch_config disable trigger user')
+  const update = 'update holdfast.dispatch_config set batch_size = 0 where item_type = $1'
+  await expect(bus.sql(update, [Settlement.itemType])).rejects.toMatchObject({ code: '23514' })
+  await bus.sql('alter table holdfast.dispatch_config enable trigger user')
+})
+
+test('D-02 what is no number, no known name, no known type, or nobody’s doing is refused', async () => {
+  const Settlement = await settlement()
+  const configure = (settings: object, who = by) => bus.hf.dispatch.configure(Settlement, settings as never, who)
+  await expect(configure({ batchSize: '5' })).rejects.toThrow('option `batchSize` must be a number')
+  await expect(configure({ batchSize: 1.5 })).rejects.toThrow('must be a whole number')
+  await expect(configure({ enabled: 0 })).rejects.toThrow('option `enabled` must be true or false')
+  await expect(configure({ batchsize: 5 })).rejects.toThrow('did you mean `batchSize`?')
+  await expect(configure({ batchSize: null })).rejects.toThrow('option `batchSize`')
+  await expect(configure({ batchSize: 5 }, { actor: 'ann', reason: '' })).rejects.toMatchObject({
+    code: 'HF_INVALID_ACTOR',
+  })
+  await expect(bus.hf.dispatch.configure('nobody', {}, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(bus.hf.dispatch.config('nobody')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(settlement({ batchSize: 0 })).rejects.toThrow(
+    'config: option `batchSize` must be from 1 to 100000, not 0',
+  )
+})
+
+test('D-02 with a rate limit a cycle claims what is granted, and starts lie on its slots', async () => {
+  const key = `limit_${itemType()}`
+  await bus.hf.limits.set(key, { ticketsPerSecond: 2, burst: 2 }, by)
+  const Settlement = await settlement({ rateLimitKey: key, dispatchIntervalSecs: 5, batchSize: 500 }, 100)
+  await runDispatchCycle(bus.db, Settlement)
+  const starts = await bus.sql<{ ms: number }>(
+    `select extract(epoch from start_at - min(start_at) over ())::float8 * 1000 as ms
+     from holdfast.process_detail join holdfast.process using (id)
+     where dispatch_type = $1 order by start_at`,
+    [Settlement.itemType],
+  )
+  // Two at once, then two per second for the five seconds of a cycle, less what it took to ask.
+  const slots = [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+  expect(starts.length).toBeGreaterThan(2)
+  expect(starts.map(({ ms }) => Math.round(ms / 500))).toEqual(slots.slice(0, starts.length))
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({
+    READY: 100 - starts.length,
+    DISPATCHED: starts.length,
+  })
+})
+
+test('D-02 another process may be named as what is started, and checks the context itself', async () => {
+  const Other = defineProcess('config', 'Other', {
+    state: z.object({ note: z.string().default('none') }),
+    execute: async (_ctx, state) => state.note,
+  })
+  const worker = await bus.runProcesses(Other)
+  const Settlement = await settlement({ jitterWindowMs: 0 }, 1)
+  await bus.hf.dispatch.configure(Settlement, { execWorkflowType: 'config/Other' }, by)
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.processes.result(Other, `exec-${Settlement.itemType}-PAY-0`)).toBe('none')
+  await waitFor('the item is completed', async () => (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 1)
+  await worker.stop()
+})

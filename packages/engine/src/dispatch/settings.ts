@@ -1,0 +1,92 @@
+import { HoldfastError } from '../kernel/errors.js'
+import { booleanOption, checkOptions, numberOption, textOption } from '../kernel/validation/options.js'
+
+/** The configuration of an item type (D-02), changed at run time and read by every cycle. */
+export interface DispatchSettings {
+  /** The kill switch. Off: nothing is released, and what our own engine has not begun is held back. */
+  readonly enabled?: boolean
+  /** The most that a cycle releases, 500 unless set. */
+  readonly batchSize?: number
+  /** From the beginning of one cycle to that of the next, 5 unless set; 0: batch after batch while something is due. */
+  readonly dispatchIntervalSecs?: number
+  /** Starts of a batch are spread over this time, 4,000 unless set; not where a rate limit spreads them. */
+  readonly jitterWindowMs?: number
+  /** How far ahead of their time items may be handed over; they start at their time all the same. */
+  readonly preStartBufferMins?: number
+  /** How often an item may fail before it is a dead letter, 5 unless set. */
+  readonly maxDispatchRetries?: number
+  readonly staleClaimThresholdMins?: number
+  readonly maxStaleRecoveryPerCycle?: number
+  /** How many batches our own engine may have been given without having begun them, 4 unless set; null: any number. */
+  readonly maxBatchesAhead?: number | null
+  /** Start this instead of what the definition says: a process that some worker has registered. */
+  readonly execWorkflowType?: string | null
+  /** For targets elsewhere. */
+  readonly execTaskQueue?: string | null
+  /** A rate limit (`hf.limits`): a cycle releases what it grants. */
+  readonly rateLimitKey?: string | null
+}
+
+const settingColumns = {
+  enabled: 'enabled',
+  batchSize: 'batch_size',
+  dispatchIntervalSecs: 'dispatch_interval_secs',
+  jitterWindowMs: 'jitter_window_ms',
+  preStartBufferMins: 'pre_start_buffer_mins',
+  maxDispatchRetries: 'max_dispatch_retries',
+  staleClaimThresholdMins: 'stale_claim_threshold_mins',
+  maxStaleRecoveryPerCycle: 'max_stale_recovery_per_cycle',
+  maxBatchesAhead: 'max_batches_ahead',
+  execWorkflowType: 'exec_workflow_type',
+  execTaskQueue: 'exec_task_queue',
+  rateLimitKey: 'rate_limit_key',
+} as const satisfies Record<keyof DispatchSettings, string>
+
+const NAMES = Object.keys(settingColumns) as (keyof DispatchSettings)[]
+const WHOLE: readonly string[] = [
+  'batchSize',
+  'jitterWindowMs',
+  'maxDispatchRetries',
+  'maxStaleRecoveryPerCycle',
+  'maxBatchesAhead',
+]
+const TEXTS: readonly string[] = ['execWorkflowType', 'execTaskQueue', 'rateLimitKey']
+const NULLABLE: readonly string[] = [...TEXTS, 'maxBatchesAhead']
+/** What an `int` of PostgreSQL holds: beyond it the database would complain in its own words. */
+const LARGEST = 2_147_483_647
+
+/** Checks the kinds of values; their ranges are the table's own, and refused by it in a sentence (see `refusedSetting`). */
+export function checkSettings(where: string, settings: DispatchSettings): Record<string, unknown> {
+  const given = checkOptions(where, settings, NAMES)
+  const columns: Record<string, unknown> = {}
+  for (const name of NAMES) {
+    const value = given[name]
+    if (value !== undefined) columns[settingColumns[name]] = checkOne(where, name, value)
+  }
+  return columns
+}
+
+function checkOne(where: string, name: keyof DispatchSettings, value: unknown): unknown {
+  if (value === null && NULLABLE.includes(name)) return null
+  if (name === 'enabled') return booleanOption(where, name, value)
+  if (TEXTS.includes(name)) return textOption(where, name, value, { max: 300 })
+  const number = numberOption(where, name, value, { min: -LARGEST, max: LARGEST })
+  if (WHOLE.includes(name) && !Number.isInteger(number)) {
+    throw new HoldfastError('HF_INVALID_OPTION', {
+      where,
+      option: name,
+      problem: `must be a whole number, not ${number}`,
+    })
+  }
+  return number
+}
+
+/** The table's refusal of a value, under the name that the API has for it. */
+export function refusedSetting(where: string, error: unknown): unknown {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== '23514') return error
+  const column = 'column' in error ? error.column : undefined
+  const option = NAMES.find((name) => settingColumns[name] === column)
+  if (option === undefined) return error
+  const problem = error.message.slice(settingColumns[option].length + 1)
+  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem }, { cause: error })
+}

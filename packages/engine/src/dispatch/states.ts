@@ -1,0 +1,24 @@
+/**
+ * An item's life (D-06). Each transition is guarded by the status before it. On our own engine `CLAIMED` is passed within
+ * one transaction and never seen.
+ *
+ * ```mermaid
+ * stateDiagram-v2
+ *     [*] --> READY: schedule
+ *     READY --> READY: replaced by the scheduler
+ *     READY --> CLAIMED: a cycle claims a batch
+ *     CLAIMED --> DISPATCHED: its execution is started
+ *     CLAIMED --> READY: the start failed, or nobody recorded it and no execution was found
+ *     DISPATCHED --> COMPLETED: the execution completed
+ *     DISPATCHED --> FAILED: compensated, cancelled, aborted
+ *     DISPATCHED --> READY: failed technically, or not found any more
+ *     CLAIMED --> DEAD_LETTER: failed too often
+ *     DISPATCHED --> DEAD_LETTER: failed too often
+ *     DEAD_LETTER --> READY: requeued by an operator
+ *     COMPLETED --> [*]
+ *     FAILED --> [*]
+ * ```
+ */
+export const dispatchStatuses = ['READY', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'DEAD_LETTER'] as const
+
+export type DispatchStatus = (typeof dispatchStatuses)[number]

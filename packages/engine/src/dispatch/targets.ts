@@ -1,0 +1,67 @@
+import { HoldfastError } from '../kernel/errors.js'
+import { describe } from '../kernel/validation/describe.js'
+import type { ProcessTarget } from './targets/process.js'
+
+/** One item on its way to an engine elsewhere. */
+export interface ExecutionStart<Context = unknown> {
+  readonly itemId: string
+  /** The same for every try of the same execution: an engine that knows it already has started it already. */
+  readonly executionId: string
+  readonly context: Context
+  readonly contextVersion: number
+  readonly initWorkflowId: string | null
+  /** Not before this moment, and how long that is from now. Never more than one cycle ahead. */
+  readonly startAt: Date
+  readonly startDelayMs: number
+  /** What an operator has configured (`exec_workflow_type`, `exec_task_queue`). */
+  readonly workflowType: string | null
+  readonly taskQueue: string | null
+}
+
+/** What became of a start. An execution that was there already counts as started. */
+export type StartOutcome = 'started' | 'already started' | { readonly failed: unknown }
+
+/**
+ * What an engine knows of an execution. `UNKNOWN`: it cannot tell now, and the item is left alone; `FAILED` is technical and
+ * tried again; `CANCELLED` (also: compensated, aborted) is for good.
+ */
+export interface ExecutionState {
+  readonly status: 'NOT_FOUND' | 'RUNNING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'UNKNOWN'
+  readonly error?: unknown
+}
+
+export interface TargetCall {
+  /** Fires when the call takes too long, or the cycle's lease is lost. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * An engine that executes items elsewhere (D-05, D-13). A start may fail, or may have happened already; nobody may know.
+ * What throws, hangs or answers nonsense fails the items it was asked about, and no others.
+ */
+export interface ExecutionTarget<Context = unknown> {
+  readonly name: string
+  /** Starts executions; answers for each, in order. */
+  start(items: readonly ExecutionStart<Context>[], call: TargetCall): Promise<readonly StartOutcome[]>
+  /** Says of each execution, in order, where it stands. */
+  describe(executionIds: readonly string[], call: TargetCall): Promise<readonly ExecutionState[]>
+}
+
+/** The engines that an item type may be executed by, as its configuration names them. */
+export type Engine = 'PROCESS' | 'REMOTE'
+
+export function engineOf(target: ProcessTarget<never> | ExecutionTarget<never>): Engine {
+  return 'process' in target ? 'PROCESS' : 'REMOTE'
+}
+
+export function checkTarget(where: string, target: unknown): ProcessTarget<never> | ExecutionTarget<never> {
+  if (typeof target === 'object' && target !== null) {
+    if ('process' in target && 'kind' in target) return target as ProcessTarget<never>
+    const { start, describe: describes, name } = target as Partial<ExecutionTarget>
+    if (typeof start === 'function' && typeof describes === 'function' && typeof name === 'string') {
+      return target as ExecutionTarget<never>
+    }
+  }
+  const problem = `must be processTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'target', problem })
+}

@@ -1,0 +1,27 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { describe } from '../../kernel/validation/describe.js'
+import type { ProcessDefinition, ResponseSchemas } from '../../processes/index.js'
+
+/** Our own processes as what executes items: the context is the process's state. */
+export interface ProcessTarget<Input = never> {
+  readonly kind: 'PROCESS'
+  readonly process: ProcessDefinition
+  /** Never there; carries the type of the context. */
+  readonly accepts?: (input: Input) => void
+}
+
+/**
+ * Executes items as processes: a batch is started by one statement, in the transaction that marks its items.
+ *
+ * @example
+ * const Settlement = defineDispatch('payment', { target: processTarget(SettlePayment) })
+ */
+export function processTarget<Input, Responses extends ResponseSchemas, Result>(
+  process: ProcessDefinition<Input, Responses, Result>,
+): ProcessTarget<Input> {
+  if (typeof process?.execute !== 'function') {
+    const problem = `must be made with defineProcess, not ${describe(process)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'processTarget', option: 'process', problem })
+  }
+  return { kind: 'PROCESS', process: process as ProcessDefinition }
+}

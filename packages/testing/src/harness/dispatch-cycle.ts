@@ -1,0 +1,44 @@
+import { type Codec, createCodec, type DispatchDefinition } from 'holdfast'
+import {
+  createLimiter,
+  createMarks,
+  type Database,
+  type Metrics,
+  noMetrics,
+  runCycle,
+  silentLogger,
+} from 'holdfast/internal'
+
+/**
+ * Runs one cycle of an item type now, whenever the next would be due: what a dispatcher does, without waiting for it.
+ *
+ * @example
+ * await hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context, execTime })
+ * await runDispatchCycle(db, Settlement)
+ */
+export async function runDispatchCycle<Input>(
+  db: Database,
+  definition: DispatchDefinition<Input>,
+  { codec = createCodec(), metrics = noMetrics }: { readonly codec?: Codec; readonly metrics?: Metrics } = {},
+): Promise<void> {
+  const type = definition.itemType
+  const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
+  if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
+  const limiter = createLimiter(db)
+  const parts = { db, definition, limiter, codec, marks: createMarks(), logger: silentLogger, metrics }
+  const signal = new AbortController().signal
+  await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)
+  await limiter.close()
+}
+
+const claimStatement = {
+  name: 'test.claim-cycle',
+  text: `
+    update holdfast.dispatch_cycle
+    set lease_epoch = lease_epoch + 1,
+        leased_by = 'a test',
+        leased_at = holdfast.now(),
+        due_at = holdfast.now() + interval '1 minute'
+    where item_type = $1
+    returning lease_epoch as epoch`,
+}
