@@ -15,7 +15,7 @@ const Transfer = defineProcess('payments', 'Transfer', {
   },
   // By the cut-off of the bank it is done or undone. TSQ (the default) calls a person instead, FAIL just ends it.
   deadlineAction: 'COMPENSATE',
-  deadline: () => '300ms',
+  deadline: () => '1h',
   async execute(ctx, state) {
     await ctx.step('reserve', {
       run: async () => `funds of ${state.payment}`,
@@ -35,7 +35,8 @@ const inTime = await hf.start(Transfer, { payment: 'PAY-1' })
 await hf.respond(Transfer, inTime.id, 'confirmed', {})
 console.log(`PAY-1: ${await hf.processes.result(Transfer, inTime.id)}`)
 
-const tooLate = await hf.start(Transfer, { payment: 'PAY-2' })
+// This one has less time than the definition gives.
+const tooLate = await hf.start(Transfer, { payment: 'PAY-2' }, { deadline: '300ms' })
 let standing = await hf.processes.get(Transfer, tooLate.id)
 while (standing.status !== 'COMPENSATED') {
   await sleep(50)

@@ -1,5 +1,5 @@
-import { holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { countStatements, gate, holdAt, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { defineCommand } from './define.js'
 
 let bus: TestBus
@@ -99,16 +99,16 @@ test('C-06 with its lease lost, an attempt writes nothing', async () => {
 })
 
 test('C-06 whoever was frozen while another finished cannot finish again', async () => {
-  const gate = holdAt('before commands.finish')
-  const frozen = await openTestBus({ connectionString: bus.connectionString, faults: gate.faults })
+  const held = holdAt('before commands.finish')
+  const frozen = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const Do = defineCommand('zombie', 'Do')
   const zombie = await frozen.work(Do, () => 'the zombie', { concurrency: 1 })
   const id = await bus.hf.send(Do, null)
-  await gate.reached
+  await held.reached
   await bus.sql('update pgmq.q_zombie__commands set vt = holdfast.now()')
   await bus.work(Do, () => 'the successor')
   expect(await bus.hf.commands.result(Do, id)).toBe('the successor')
-  gate.release()
+  held.release()
   await zombie.stop()
   expect((await bus.hf.commands.get(Do, id)).result).toBe('the successor')
   expect((await bus.events(id)).filter((event) => event === 'COMPLETED')).toHaveLength(1)
@@ -129,24 +129,36 @@ test('C-06 a handler whose time was up can no longer complete its command', asyn
   expect((await bus.hf.commands.get(Do, id)).status).toBe('PENDING')
 })
 
-test('C-06 heartbeats pass over a message that its own transaction holds', async () => {
+test('C-06 heartbeats pass over a message that its own transaction holds, and nobody else takes it', async () => {
   const Do = defineCommand('tx-long', 'Do')
-  const other = await openTestBus({ connectionString: bus.connectionString })
-  const worker = await bus.work(
+  const [own, others] = [countStatements(), countStatements()]
+  const { connectionString } = bus
+  const holder = await openTestBus({ connectionString, faults: own.faults })
+  const other = await openTestBus({ connectionString, faults: others.faults })
+  onTestFinished(() => Promise.all([holder.close(), other.close()]).then(() => undefined))
+  const end = gate()
+  let isHeld = false
+  await holder.work(
     Do,
     (_, ctx) =>
-      ctx.transaction(async (tx) => {
-        // Three leases long; other workers look for expired ones all the while.
-        await tx.query('select pg_sleep(0.4)')
+      ctx.transaction(async () => {
+        isHeld = true
+        await end.passed
         return ctx.attempt
       }),
-    { lease: '120ms' },
+    { lease: '3s' },
   )
-  await other.work(Do, () => 'stolen', { lease: '120ms' })
-  await other.hf.close()
   const id = await bus.hf.send(Do, null)
+  await waitFor('its transaction holds it', () => isHeld)
+  const count = ({ counts }: typeof own, name: string) => counts.get(name) ?? 0
+  const before = count(own, 'commands.extend')
+  // By the clock its lease has ended: others who look for it find it due, and held.
+  await bus.moveClock(10_000)
+  await other.work(Do, () => 'stolen', { lease: '3s' })
+  await waitFor('another has looked for it', () => count(others, 'commands.receive') > 2)
+  await waitFor('heartbeats have passed over it', () => count(own, 'commands.extend') > before + 1)
+  end.open()
   expect(await bus.hf.commands.result(Do, id)).toBe(1)
-  expect(worker.isRunning).toBe(true)
 })
 
 test('K-15 commands sent inside the transaction of a handler go with it', async () => {
