@@ -1224,7 +1224,15 @@ begin
     v_held := holdfast.unhold_dispatched(new.item_type);
   end if;
   -- The next cycle goes by it at once, not after the interval that was.
-  update holdfast.dispatch_cycle set due_at = holdfast.now() where item_type = new.item_type and leased_at is null;
+  -- A cycle that somebody has in hand is left alone: it may be waiting for this very row, and it looks again by itself.
+  update holdfast.dispatch_cycle
+  set due_at = holdfast.now()
+  where item_type = any (array(
+    select item_type
+    from holdfast.dispatch_cycle
+    where item_type = new.item_type and leased_at is null
+    for no key update skip locked
+  ));
   insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after, detail)
   select holdfast.now(), 'dispatch', 'CONFIGURED', new.item_type, v_actor, v_reason,
     (select jsonb_object_agg(key, value) from jsonb_each(v_before) where value is distinct from v_after -> key),
@@ -3101,13 +3109,20 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
+  -- In the order of ids, as everybody locks processes.
   update holdfast.process
   set due_at = null, queued_at = null
-  where status = 'PENDING'
-    and type = any (v_types)
-    and leased_at is null
-    and lease_epoch = 0
-    and dispatch_type = p_type;
+  where id = any (array(
+    select id
+    from holdfast.process
+    where status = 'PENDING'
+      and type = any (v_types)
+      and leased_at is null
+      and lease_epoch = 0
+      and dispatch_type = p_type
+    order by id
+    for no key update
+  ));
   get diagnostics v_count = row_count;
   return v_count;
 end
@@ -5802,8 +5817,14 @@ begin
   ),
   batch as materialized (
     select
-      claimed.item_id, claimed.execution_id, context.context, context.notes, context.details,
+      claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
+      -- To be parsed again, and encoded: notes say so, also where there is nothing to note.
+      case
+        when context.checked and (context.context_version <> v_context_version or v_redirected)
+          then coalesce(context.notes, '{}')
+        else context.notes
+      end as notes,
       overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
       (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
       case
@@ -6238,14 +6259,20 @@ begin
   set due_at = greatest(v_now, detail.start_at)
   from holdfast.process_detail as detail
   where detail.id = process.id
-    and status = 'PENDING'
-    and process.type = any (v_types)
-    and leased_at is null
-    and lease_epoch = 0
-    and due_at is null
-    and queued_at is null
-    and cancel is null
-    and dispatch_type = p_type;
+    and process.id = any (array(
+      select id
+      from holdfast.process
+      where status = 'PENDING'
+        and type = any (v_types)
+        and leased_at is null
+        and lease_epoch = 0
+        and due_at is null
+        and queued_at is null
+        and cancel is null
+        and dispatch_type = p_type
+      order by id
+      for no key update
+    ));
   get diagnostics v_count = row_count;
   foreach v_type in array coalesce(v_types, '{}') loop
     perform holdfast.wake('processes:' || v_type);

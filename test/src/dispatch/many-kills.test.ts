@@ -33,7 +33,7 @@ async function liveAndDie(domain: string, life: number, over: () => boolean): Pr
   const { Settlement } = onProcesses(domain, CONFIG)
   hf.register(Settlement)
   const worker = await hf.run({ name, ...DISPATCHER })
-  await waitFor('it is dead, or all is over', () => mortal.dead || over(), { timeout: 60_000, every: 5 })
+  await waitFor('it is dead, or all is over', () => mortal.dead || over(), { timeout: 280_000, every: 5 })
   const died = mortal.dead
   if (died) {
     worker.stopNow()
@@ -68,10 +68,19 @@ test('D-07 two dispatchers, killed 200 times between their statements, over 10,0
       if ((await liveAndDie(domain, life, () => over)) === 'died') deaths += 1
     }
   })
-  const watching = waitFor('all are completed', async () => (await hf.dispatch.depth(Settlement)).COMPLETED === ITEMS, {
-    timeout: 110_000,
-    every: 100,
-  }).finally(() => {
+  let hurried = false
+  const watching = waitFor(
+    'all are completed',
+    async () => {
+      if (deaths >= DEATHS && !hurried) {
+        hurried = true
+        const by = { actor: 'a test', reason: 'enough have died' }
+        await hf.dispatch.configure(Settlement, { batchSize: 500 }, by)
+      }
+      return (await hf.dispatch.depth(Settlement)).COMPLETED === ITEMS
+    },
+    { timeout: 280_000, every: 200 },
+  ).finally(() => {
     over = true
   })
   await Promise.all([watching, ...dispatching])
@@ -88,4 +97,4 @@ test('D-07 two dispatchers, killed 200 times between their statements, over 10,0
   )
   expect(rows).toEqual([{ executions: ITEMS, ids: ITEMS, retried: 0, contexts: 0 }])
   await hf.close()
-}, 120_000)
+}, 300_000)

@@ -82,7 +82,15 @@ begin
     v_held := holdfast.unhold_dispatched(new.item_type);
   end if;
   -- The next cycle goes by it at once, not after the interval that was.
-  update holdfast.dispatch_cycle set due_at = holdfast.now() where item_type = new.item_type and leased_at is null;
+  -- A cycle that somebody has in hand is left alone: it may be waiting for this very row, and it looks again by itself.
+  update holdfast.dispatch_cycle
+  set due_at = holdfast.now()
+  where item_type = any (array(
+    select item_type
+    from holdfast.dispatch_cycle
+    where item_type = new.item_type and leased_at is null
+    for no key update skip locked
+  ));
   insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after, detail)
   select holdfast.now(), 'dispatch', 'CONFIGURED', new.item_type, v_actor, v_reason,
     (select jsonb_object_agg(key, value) from jsonb_each(v_before) where value is distinct from v_after -> key),
@@ -107,13 +115,20 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
+  -- In the order of ids, as everybody locks processes.
   update holdfast.process
   set due_at = null, queued_at = null
-  where status = 'PENDING'
-    and type = any (v_types)
-    and leased_at is null
-    and lease_epoch = 0
-    and dispatch_type = p_type;
+  where id = any (array(
+    select id
+    from holdfast.process
+    where status = 'PENDING'
+      and type = any (v_types)
+      and leased_at is null
+      and lease_epoch = 0
+      and dispatch_type = p_type
+    order by id
+    for no key update
+  ));
   get diagnostics v_count = row_count;
   return v_count;
 end
@@ -134,14 +149,20 @@ begin
   set due_at = greatest(v_now, detail.start_at)
   from holdfast.process_detail as detail
   where detail.id = process.id
-    and status = 'PENDING'
-    and process.type = any (v_types)
-    and leased_at is null
-    and lease_epoch = 0
-    and due_at is null
-    and queued_at is null
-    and cancel is null
-    and dispatch_type = p_type;
+    and process.id = any (array(
+      select id
+      from holdfast.process
+      where status = 'PENDING'
+        and type = any (v_types)
+        and leased_at is null
+        and lease_epoch = 0
+        and due_at is null
+        and queued_at is null
+        and cancel is null
+        and dispatch_type = p_type
+      order by id
+      for no key update
+    ));
   get diagnostics v_count = row_count;
   foreach v_type in array coalesce(v_types, '{}') loop
     perform holdfast.wake('processes:' || v_type);

@@ -171,8 +171,14 @@ begin
   ),
   batch as materialized (
     select
-      claimed.item_id, claimed.execution_id, context.context, context.notes, context.details,
+      claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
+      -- To be parsed again, and encoded: notes say so, also where there is nothing to note.
+      case
+        when context.checked and (context.context_version <> v_context_version or v_redirected)
+          then coalesce(context.notes, '{}')
+        else context.notes
+      end as notes,
       overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
       (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
       case

@@ -2,7 +2,7 @@ import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { createCodec } from '../kernel/codec/codec.js'
+import { type Codec, createCodec } from '../kernel/codec/codec.js'
 import { defineProcess } from '../processes/index.js'
 import { defineDispatch } from './define.js'
 import { processTarget } from './targets/process.js'
@@ -188,6 +188,41 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
   await hasStatus(name, 'one', 'COMPLETED')
   await hasStatus(name, 'two', 'COMPLETED')
   expect(seen).toEqual([true, true])
+})
+
+test('K-10 a codec of its own: contexts are stored encoded, and come back whichever way they were scheduled', async () => {
+  const plain = createCodec()
+  const codec: Codec = {
+    encode(value, options) {
+      const { json, notes } = plain.encode(value, options)
+      return { json: JSON.stringify({ hidden: json }), notes }
+    },
+    decode: ({ json, notes }) => plain.decode({ json: JSON.parse((json as { hidden: string }).hidden), notes }),
+  }
+  const secret = await openTestBus({ connectionString: bus.connectionString, codec })
+  const seen: unknown[] = []
+  const Settle = defineProcess('schedule-secret', 'Settle', {
+    state: z.object({ note: z.string() }),
+    execute: async (_ctx, state) => void seen.push(state.note),
+  })
+  const name = itemType()
+  const config = { jitterWindowMs: 0, dispatchIntervalSecs: 0 }
+  const First = defineDispatch(name, { target: processTarget(Settle), config })
+  const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
+  const past = new Date('2020-01-01T00:00:00Z')
+  await secret.hf.dispatch.schedule(First, { itemId: 'old', context: { note: 'old' }, execTime: past })
+  await secret.hf.dispatch.schedule(Second, { itemId: 'new', context: { note: 'new' }, execTime: past })
+  await bus.sql(`select holdfast.schedule_item($1, 'sql', $2, '{"note": "sql"}')`, [name, past])
+  const stored = await bus.sql(
+    `select context from holdfast.dispatch_context where item_type = $1 and item_id = 'new'`,
+    [name],
+  )
+  expect(stored).toEqual([{ context: { hidden: '{"note":"new"}' } }])
+  secret.hf.register(Second)
+  await secret.runProcesses(Settle)
+  for (const item of ['old', 'new', 'sql']) await hasStatus(name, item, 'COMPLETED')
+  expect(new Set(seen)).toEqual(new Set(['new', 'old', 'sql']))
+  await secret.close()
 })
 
 const anySettlement = () => defineDispatch(itemType(), { target: processTarget(settle(z.any())) })

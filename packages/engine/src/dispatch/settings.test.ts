@@ -143,6 +143,22 @@ test('D-02 with a rate limit a cycle claims what is granted, and starts lie on i
   })
 })
 
+test('D-02 a rate limit that is gone stops the release and says so; configured again, it goes on', async () => {
+  const key = `limit_${itemType()}`
+  await bus.hf.limits.set(key, { ticketsPerSecond: 1_000 }, by)
+  const Settlement = await settlement({ rateLimitKey: key }, 3)
+  await bus.hf.limits.remove(key, by)
+  await runDispatchCycle(bus.db, Settlement)
+  const problem = 'select last_error, leased_at from holdfast.dispatch_cycle where item_type = $1'
+  expect(await bus.sql(problem, [Settlement.itemType])).toEqual([
+    { last_error: `there is no rate limit \`${key}\``, leased_at: null },
+  ])
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 3 })
+  await bus.hf.dispatch.configure(Settlement, { rateLimitKey: null }, by)
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 3 })
+})
+
 test('D-02 another process may be named as what is started, and checks the context itself', async () => {
   const Other = defineProcess('config', 'Other', {
     state: z.object({ note: z.string().default('none') }),

@@ -23,8 +23,8 @@ export async function checkEntry(
   let sealed: ReturnType<typeof codec.encode>
   let deadline: ReturnType<typeof deadlineOf>
   try {
-    // Notes are there where another version of our own has encoded it.
-    const given = codec.decode({ json: item.state, notes: item.stateNotes })
+    // What comes through SQL is plain; with notes it is encoded, by an earlier version of a dispatched item's definition.
+    const given = item.stateNotes === null ? item.state : codec.decode({ json: item.state, notes: item.stateNotes })
     const state = await parseWith(definition.stateSchema, given, where)
     sealed = codec.encode(state, { at: 'state' })
     deadline = deadlineOf(where, definition.deadline?.(state))

@@ -52,7 +52,8 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
   for (const item of items) {
     const { itemId, executionId, contextVersion, initWorkflowId, startAtMs, startDelayMs } = item
     try {
-      const decoded = codec.decode({ json: item.context, notes: item.notes })
+      // What came through SQL is plain.
+      const decoded = item.checked ? codec.decode({ json: item.context, notes: item.notes }) : item.context
       const fits = item.checked && contextVersion === definition.contextVersion
       const where = `dispatch ${definition.itemType}: ${itemId}`
       // The target's type says what the schema makes.
