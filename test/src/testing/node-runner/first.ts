@@ -12,7 +12,7 @@ const Sum = defineProcess('sums', 'Sum', {
   },
 })
 
-test('a process under node:test, first file', async () => {
+void test('a process under node:test, first file', async () => {
   const kit = await testKit({ register: [Sum] })
   try {
     await kit.hf.start(Sum, { n: 1 }, { key: 'one' })

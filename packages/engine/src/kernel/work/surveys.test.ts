@@ -25,7 +25,7 @@ function createSource() {
   return {
     source,
     claims,
-    willAnswer(answer: Partial<ClaimAnswer<Claimed>> | Error) {
+    willAnswer: (answer: Partial<ClaimAnswer<Claimed>> | Error) => {
       next = answer
     },
   }
