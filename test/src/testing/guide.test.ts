@@ -150,7 +150,7 @@ test('X-02 wherever a worker is killed, the money is booked once and submitted o
     },
   })
   expect(report.kills).toBeGreaterThan(0)
-}, 120_000)
+}, 300_000)
 
 const carelessVia = (bank: Bank) =>
   defineProcess('payments', 'Careless', {
@@ -172,7 +172,7 @@ test('X-02 a booking outside of a step is found, and its seed printed', async ()
   await expect(failing).rejects.toThrow(
     /^crashTest: it does not hold when its worker is killed before processes.write\n {2}the money is booked once\n {2}rerun exactly this: seed: '0:before processes.write#1'$/,
   )
-}, 60_000)
+}, 120_000)
 
 test('X-01 X-02 the guide to testing shows code of this file', async () => {
   const text = await readFile(new URL('../../../docs/guides/testing-your-processes.md', import.meta.url), 'utf8')

@@ -74,7 +74,7 @@ test('X-02 a process that keeps the rules holds its invariant at every kill poin
   expect(report.kills).toBeGreaterThan(10)
   expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.write#1', 'after commit#1']))
   expect(report.killPoints.some((point) => point.includes('claim'))).toBe(false)
-}, 120_000)
+}, 300_000)
 
 /** Books outside of any step, and under a new key every time: a replay books again. */
 function carelessVia(bank: Bank) {
@@ -114,7 +114,7 @@ test('X-02 a process that books outside of its steps is found out, and its seed 
     seed,
   })
   expect(repaired).toEqual({ runs: 1, kills: 1, killPoints: [`${point}#${time}`] })
-}, 60_000)
+}, 120_000)
 
 function repairedVia(bank: Bank) {
   return defineProcess('payments', 'Careless', {
@@ -145,7 +145,7 @@ test('X-02 a process that takes every approval for a new one is found out by del
     },
   })
   await expect(failing).rejects.toThrow(/without any kill[\s\S]*responses: [\s\S]*seed: '1'/)
-}, 60_000)
+}, 120_000)
 
 test('X-02 what fails without kills and in the right order is told as such', async () => {
   const failing = crashTest({
@@ -155,7 +155,7 @@ test('X-02 what fails without kills and in the right order is told as such', asy
   await expect(failing).rejects.toThrow(/without any kill\n {2}never right\n {2}rerun exactly this: seed: '0'/)
   await expect(crashTest({ ...careless, seed: 'seven' })).rejects.toThrow('is no seed')
   await expect(crashTest({ ...careless, seed: '1:before nothing#1' })).rejects.toThrow('was not reached')
-}, 60_000)
+}, 120_000)
 
 const BookRisk = defineCommand('payments', 'BookRisk', { data: z.object({ of: z.string() }), maxAttempts: 2 })
 
@@ -186,7 +186,7 @@ test('X-02 C-08 commands with a handler are killed between any two statements an
   expect(report.killPoints).toEqual(
     expect.arrayContaining(['before commands.receive#1', 'after commands.finish#1', 'before commit#1']),
   )
-}, 120_000)
+}, 300_000)
 
 test('X-02 M-05 a manager is killed at every step of its commands and compensations', async () => {
   const Release = defineCommand('payments', 'Release', { data: z.object({ of: z.string() }) })
@@ -216,4 +216,4 @@ test('X-02 M-05 a manager is killed at every step of its commands and compensati
     },
   })
   expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.apply-managed#1']))
-}, 120_000)
+}, 300_000)
