@@ -3,6 +3,7 @@ export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './faults.j
 export { gate } from './gate.js'
 export { numbered } from './numbered.js'
 export { type ObservedProcess, observeProcesses } from './observe-processes.js'
+export { observeWorkflows } from './observe-workflows.js'
 export { startPgBouncer } from './pgbouncer.js'
 export { sqlFolder } from './sql-folder.js'
 export { countStatements } from './statement-counter.js'

@@ -28,6 +28,7 @@ export interface StepExecutorParts {
   readonly handlers: StepHandlers
   readonly hooks: Hooks
   readonly aborts: Aborts
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -50,7 +51,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
     try {
       const called = await begin(item)
-      if (called) await run(new StepCall(item, lease), called)
+      if (called) await run(new StepCall(item, lease, parts.abortGraceMs), called)
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== 'HF_LEASE_LOST') throw error
       logger.warn({ id: item.id, handler: item.type, epoch: item.epoch }, 'lease lost: the call changes nothing')

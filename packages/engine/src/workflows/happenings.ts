@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Outcome } from '../kernel/batching/flusher.js'
 import type { Executor } from '../kernel/database/executor.js'
@@ -82,6 +83,8 @@ interface Decided {
 export function createHappenings(db: Executor, options: Options): Happenings {
   const { definitions, payloads, aging, logger, metrics } = options
   const states = createStates()
+  /** What was decided for each when it was last tried. */
+  const tried = new WeakMap<object, Outcome<Happened>>()
   let count = 0
 
   const batcher: Batcher<Reported, Happened> = createBatcher<Reported, Happened>({
@@ -96,7 +99,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     const outcomes: Outcome<Happened>[] = happenings.map(() => 'held')
     let groups = groupsOf(happenings)
     for (let round = 0; groups.length > 0 && round < ROUNDS; round += 1) {
-      const known = await statesOf(groups)
+      const known = await statesOf(groups, happenings)
       const decided = groups.flatMap((group) => decideGroup(group, known.get(group.id), happenings, outcomes) ?? [])
       const answers =
         decided.length === 0
@@ -111,12 +114,15 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     return outcomes
   }
 
-  async function statesOf(groups: readonly Group[]): Promise<Map<string, StoredInstance>> {
+  async function statesOf(
+    groups: readonly Group[],
+    happenings: readonly Reported[],
+  ): Promise<Map<string, StoredInstance>> {
     const known = new Map<string, StoredInstance>()
     const missing: string[] = []
-    for (const { id } of groups) {
+    for (const { id, places } of groups) {
       const state = states.get(id)
-      if (state) known.set(id, state)
+      if (state && places.every((place) => knowsCall(state, happenings[place]?.claim))) known.set(id, state)
       else missing.push(id)
     }
     if (missing.length === 0) return known
@@ -138,33 +144,38 @@ export function createHappenings(db: Executor, options: Options): Happenings {
       return undefined
     }
     const token = happenings[places[0] ?? 0]?.token ?? newId()
-    // Committed by an earlier try of this flush, whose answer was lost.
+    // Committed by an earlier try of this flush, whose answer was lost: what it decided stands.
     if (stored.lastWrite === token) {
-      const { definition, state } = stored
-      for (const place of places) outcomes[place] = { done: { definition, decision: nothing, state } }
+      for (const place of places) outcomes[place] = tried.get(happenings[place] ?? {}) ?? 'held'
       return undefined
     }
+    const { definition } = stored
     const change = noChange()
     let before = stored
     let after = stored
     for (const place of places) {
       const happening = happenings[place]
       if (happening === undefined) continue
+      outcomes[place] = attempt(happening)
+      tried.set(happening, outcomes[place])
+    }
+    return isEmpty(change) ? undefined : { group, token, before, after, change }
+
+    function attempt(happening: Reported): Outcome<Happened> {
       try {
         const { claim, occurrence } = happening
         if (claim) {
           before = withClaim(before, claim)
           after = withClaim(after, claim)
         }
-        const decision = decide(stored.definition, after.state, occurrence, { payloads })
+        const decision = decide(definition, after.state, occurrence, { payloads })
         addDecision(change, decision)
         after = withDecision(after, decision)
-        outcomes[place] = { done: { definition: stored.definition, decision, state: after.state } }
+        return { done: { definition, decision, state: after.state } }
       } catch (error) {
-        outcomes[place] = { failed: error instanceof Error ? error : new Error(String(error)) }
+        return { failed: error instanceof Error ? error : new Error(String(error)) }
       }
     }
-    return isEmpty(change) ? undefined : { group, token, before, after, change }
   }
 
   /** Answers the group again where it has to be decided again. */
@@ -186,45 +197,49 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     return []
   }
 
+  async function decideWithin(tx: Executor, { id, occurrence, claim }: Happening): Promise<Happened | undefined> {
+    const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
+    const stored = loaded.get(id)
+    if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
+    const { definition } = stored
+    const before = claim ? withClaim(stored, claim) : stored
+    const decision = decide(definition, before.state, occurrence, { payloads })
+    const change = noChange()
+    addDecision(change, decision)
+    const { state } = withDecision(before, decision)
+    if (isEmpty(change)) return { definition, decision, state }
+    const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
+    return answer === 'done' ? { definition, decision, state } : undefined
+  }
+
   return {
     report(happening) {
       count += 1
       return batcher.write({ ...happening, token: newId(), key: `${happening.id} ${count}` })
     },
-    async reportWithin(tx, { id, occurrence, claim }) {
-      states.forget(id)
-      await tx.run(lockStatement, [id])
-      const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
-      const stored = loaded.get(id)
-      if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
-      const before = claim ? withClaim(stored, claim) : stored
-      const decision = decide(stored.definition, before.state, occurrence, { payloads })
-      const change = noChange()
-      addDecision(change, decision)
-      const after = withDecision(before, decision)
-      if (!isEmpty(change)) {
-        const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
-        if (answer !== 'done') throw new HoldfastError('HF_INSTANCE_HELD', { id })
+    async reportWithin(tx, happening) {
+      states.forget(happening.id)
+      await tx.run(lockStatement, [happening.id])
+      // A claim may have a step for a moment that the decision changes. Another handler's transaction has one for longer,
+      // and waits for the instance: then it is this one that has to give way.
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const happened = await decideWithin(tx, happening)
+        if (happened) return happened
+        await sleep(10)
       }
-      return { definition: stored.definition, decision, state: after.state }
+      throw new HoldfastError('HF_INSTANCE_HELD', { id: happening.id })
     },
     remember: (stored) => states.set(stored),
     close: (timeout) => batcher.close(timeout),
   }
 }
 
-const nothing: Decision = {
-  call: null,
-  instance: {},
-  steps: [],
-  enqueue: [],
-  remove: [],
-  abort: [],
-  deadLetters: [],
-  removedDeadLetters: [],
-  humanDecisions: [],
-  events: [],
-}
+/**
+ * Whether a state that is kept has the call in it that a claim is about. A claim that begins a call says all of it; one that
+ * takes over somebody else's does not, and a kept state knows nothing of calls that others have begun.
+ */
+const knowsCall = ({ epochs }: StoredInstance, claim: StepClaim | undefined): boolean =>
+  claim === undefined || claim.fresh || epochs.get(claim.step) === claim.epoch
 
 function groupsOf(happenings: readonly Happening[]): Group[] {
   const groups = new Map<string, number[]>()
