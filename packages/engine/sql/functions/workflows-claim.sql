@@ -197,11 +197,13 @@ begin
           due_at = v_now,
           leased_by = null,
           leased_at = null,
+          -- Somebody may have seen it in this hand, and would decide on that.
+          lease_epoch = step.lease_epoch + 1,
           in_flight = step.in_flight and not free.fresh,
           status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
           attempts = attempts - (free.fresh and not compensates)::int,
           compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
-          started_at = case when attempts > 1 then started_at end
+          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
       from free
       where step.workflow_id = free.workflow_id and step.number = free.number
       -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.
