@@ -1,7 +1,8 @@
 import { gate, numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessError } from '../kernel/failure/failure-errors.js'
-import { defineWorkflow } from './define.js'
+import type { StepHandler } from './context.js'
+import { defineWorkflow, type WorkflowBuilder } from './define.js'
 
 let bus: TestBus
 let others: TestBus[]
@@ -15,22 +16,24 @@ afterAll(() => Promise.all([bus, ...others].map((each) => each.close())))
 
 const named = numbered('forks')
 const soon = { retry: ['1ms'] } as const
-type Handler = Parameters<TestBus['hf']['workflows']['handle']>[1]
 
 /** Registers a handler in all services and has their workers run. */
-async function everywhere(handlers: Record<string, Handler>): Promise<() => Promise<unknown>> {
+async function everywhere(handlers: Record<string, StepHandler>): Promise<() => Promise<unknown>> {
   for (const { hf } of others)
     for (const [name, handler] of Object.entries(handlers)) hf.workflows.handle(name, handler)
   const workers = await Promise.all(others.map(({ hf }) => hf.run({ poll: '20ms', concurrency: 4 })))
   return () => Promise.all(workers.map((worker) => worker.stop()))
 }
 
+/** A branch of one step. */
+const branchOf = (handler: string) => (step: string) => (b: WorkflowBuilder<'f', never, never>) => b.step(step, handler)
+
 test('W-07 branches on several workers: a join `all` fires once, with what each branch answered', async () => {
   const name = named()
   const stop = await everywhere({ [name]: (_, { stepName }) => stepName })
   const steps = ['a', 'b', 'c', 'd', 'e', 'g']
   const Flow = defineWorkflow(name, 1)
-    .fork('f', ...steps.map((step) => (b: ReturnType<typeof defineWorkflow>) => b.step(step, name)))
+    .fork('f', ...steps.map(branchOf(name)))
     .join('j', 'all')
     .step('last', name)
     .build()

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessError } from '../kernel/failure/failure-errors.js'
 import { newId } from '../kernel/ids/id.js'
 import { defineWorkflow } from './define.js'
+import type { WorkflowDefinition } from './definition/definition.js'
 
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
@@ -176,7 +177,7 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
     if (attempt === 1 && (stepName === 'a' || compensation === 'ua')) throw new Error('not yet')
     if (stepName === 'd') throw new BusinessError('no', { code: 'DECLINED' })
   })
-  const soon = { retry: ['1ms'] }
+  const soon = { retry: ['1ms'] } as const
   const Flow = defineWorkflow(name, 1)
     .step('a', name, soon)
     .onFailure('ua', name, soon)
@@ -235,10 +236,8 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
 
 test('W-14 clean-up removes what ended long ago, of every terminal status, and nothing that somebody still needs', async () => {
   const name = named()
-  const flow = (
-    kind: string,
-    steps: (b: ReturnType<typeof defineWorkflow>) => { build(): ReturnType<typeof simple> },
-  ) => bus.hf.workflows.start(steps(defineWorkflow(`${name} ${kind}`, 1)).build())
+  const flow = (kind: string, steps: (b: ReturnType<typeof defineWorkflow>) => { build(): WorkflowDefinition }) =>
+    bus.hf.workflows.start(steps(defineWorkflow(`${name} ${kind}`, 1)).build())
   const completed = await flow('completed', (b) => b.step('a', 'Work'))
   const failed = await flow('failed', (b) => b.step('a', 'Fail'))
   const stuck = await flow('stuck', (b) =>

@@ -1,6 +1,7 @@
 import { numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Duration } from '../kernel/duration/duration.js'
 import { defineWorkflow } from './define.js'
 
 let bus: TestBus
@@ -12,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([bus.close(), ageless.close()]))
 
 const named = numbered('priority')
-const flow = (handler: string, priority: number, delay = '0ms') =>
+const flow = (handler: string, priority: number, delay: Duration = '0ms') =>
   defineWorkflow(`${handler} ${priority} ${delay}`, 1).step('a', handler, { priority, delay }).build()
 const queued = async (id: string) => (await bus.hf.workflows.steps(id))[0]?.queued
 

@@ -1,6 +1,8 @@
 import { gate, holdAt, numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing'
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineWorkflow } from './define.js'
+import type { StepContext } from './context.js'
+import { defineWorkflow, type WorkflowBuilder } from './define.js'
 
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
@@ -59,7 +61,7 @@ test('W-05 a worker that dies between the rows and the commit: neither is there,
   const name = named()
   const hold = holdAt('before commit')
   const victim = await openTestBus({ connectionString: bus.connectionString, faults: hold.faults })
-  const book = (_: unknown, ctx: Parameters<Parameters<typeof bus.hf.workflows.handle>[1]>[1]) =>
+  const book = (_: unknown, ctx: StepContext) =>
     ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${ctx.attempt}`])))
   victim.hf.workflows.handle(name, book)
   const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
@@ -107,7 +109,7 @@ test('W-05 a handler that goes on after its time is up cannot commit any more', 
   bus.hf.workflows.handle(name, async (_, ctx) => {
     if (ctx.attempt > 1) return 'in time'
     await late.passed
-    await ctx
+    return ctx
       .transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, 'late'])))
       .catch((error) => {
         errors.push(error)
@@ -130,7 +132,7 @@ test('W-05 W-07 transactions of all branches at once: every one commits once, an
       return ctx.stepName
     }),
   )
-  const branch = (step: string) => (b: ReturnType<typeof defineWorkflow>) => b.step(step, name, soon)
+  const branch = (step: string) => (b: WorkflowBuilder<'f', never, never>) => b.step(step, name, soon)
   const Flow = defineWorkflow(name, 1)
     .fork('f', ...['a', 'b', 'c', 'd', 'e', 'g'].map(branch))
     .join('j', 'all')
@@ -165,7 +167,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
   await here.passed
-  const client = new (await import('pg')).default.Client({ connectionString: bus.connectionString })
+  const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
   await client.query('begin')
   await client.query(`select from holdfast.workflow_step where workflow_id = $1 and name = 'b' for no key update`, [id])
