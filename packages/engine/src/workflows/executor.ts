@@ -109,10 +109,12 @@ export function createStepExecutor(parts: StepExecutorParts) {
     const { compensates } = call.item
     const leave = aborts.join(call)
     try {
-      const input = await decode(call.item, handler)
-      const context = contextOf(call, called, input)
-      if (hooks.any && !compensates) await hooks.stepStarting(hooked(call, called, input))
-      const answer = await call.outcome(() => handler.handle(input, context), called.settings.timeout)
+      // Schema and hooks are the user's too: they share the handler's time.
+      const answer = await call.outcome(async () => {
+        const input = await decode(call.item, handler)
+        if (hooks.any && !compensates) await hooks.stepStarting(hooked(call, called, input))
+        return handler.handle(input, contextOf(call, called, input))
+      }, called.settings.timeout)
       if (answer === ABANDONED) return undefined
       if (compensates) return { type: 'compensated', step }
       return { type: 'completed', step, output: encode(answer) }

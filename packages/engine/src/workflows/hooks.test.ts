@@ -119,6 +119,20 @@ test('W-15 a step hook vetoes: that attempt fails, and the handler is not called
   remove()
 })
 
+test('W-15 a step hook that never answers takes no longer than the step may', async () => {
+  const name = named()
+  bus.hf.workflows.handle(name, () => 'called')
+  const remove = bus.hf.workflows.use({
+    stepStarting: ({ workflow, attempt }) =>
+      workflow === name && attempt === 1 ? new Promise<void>(() => undefined) : undefined,
+  })
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name, { timeout: '50ms', retry: ['1ms'] })
+    .build()
+  expect(await bus.hf.workflows.startAndWait(Flow)).toBe('called')
+  remove()
+})
+
 test('W-15 a hook that throws after the fact changes nothing', async () => {
   const name = named()
   bus.hf.workflows.handle(name, (_, { stepName }) => {
