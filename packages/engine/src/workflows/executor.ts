@@ -170,7 +170,10 @@ export function createStepExecutor(parts: StepExecutorParts) {
     }
   }
 
-  /** The handler's rows and the step's completion in one transaction; the step is locked first. */
+  /**
+   * The handler's rows and the step's completion in one transaction. The step is looked at first, so that whoever has lost it
+   * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
+   */
   async function completeWithin<T>(
     call: StepCall,
     { step }: Called,
@@ -238,6 +241,5 @@ const holdStatement = {
   text: `
     select number
     from holdfast.workflow_step
-    where workflow_id = $1 and number = $2 and lease_epoch = $3 and in_flight
-    for no key update`,
+    where workflow_id = $1 and number = $2 and lease_epoch = $3 and in_flight`,
 }

@@ -223,7 +223,8 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     const change = noChange()
     addDecision(change, decision)
     const { state } = withDecision(before, decision)
-    if (isEmpty(change)) return { definition, decision, state }
+    // Its end was decided without it: what the transaction wrote must not stay.
+    if (isEmpty(change)) throw new HoldfastError('HF_LEASE_LOST', { id, epoch: String(claim?.epoch ?? '') })
     const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
     return answer === 'done' ? { definition, decision, state } : undefined
   }
@@ -236,8 +237,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     async reportWithin(tx, happening) {
       states.forget(happening.id)
       await tx.run(lockStatement, [happening.id])
-      // A claim may have a step for a moment that the decision changes. Another handler's transaction has one for longer,
-      // and waits for the instance: then it is this one that has to give way.
+      // A claim or a heartbeat may have a step for a moment that the decision changes.
       for (let round = 0; round < ROUNDS; round += 1) {
         const happened = await decideWithin(tx, happening)
         if (happened) return happened

@@ -181,3 +181,56 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ a: 1 })
   expect(await see.statuses(id)).toMatchObject({ a: 'COMPLETED', b: 'SKIPPED', j: 'COMPLETED' })
 })
+
+test('W-11 a cancel reaches a handler inside its transaction; what it commits all the same is recorded and undone', async () => {
+  const name = named()
+  const here = gate()
+  const undone: string[] = []
+  bus.hf.workflows.handle(name, (_, ctx) =>
+    ctx.transaction(async (tx) => {
+      await tx.query(insert, [ctx.instanceId, ctx.stepName])
+      here.open()
+      await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve()))
+      return 'all the same'
+    }),
+  )
+  bus.hf.workflows.handle(`undo ${name}`, (_, { stepName, output }) => void undone.push(`${stepName} ${output}`))
+  const { id } = await bus.hf.workflows.start(
+    defineWorkflow(name, 1).step('a', name).onFailure('ua', `undo ${name}`).build(),
+  )
+  await here.passed
+  await bus.hf.workflows.cancel(id, { actor: 'ann', reason: 'because' })
+  await see.until(id, 'CANCELLED')
+  expect([await bookings(id), undone]).toEqual([['a'], ['a all the same']])
+})
+
+test('W-05 a transaction whose step was decided on while it ran is rolled back', async () => {
+  const name = named()
+  const here = gate()
+  const further = gate()
+  const errors: unknown[] = []
+  bus.hf.workflows.handle(name, (_, ctx) =>
+    ctx
+      .transaction(async (tx) => {
+        await tx.query(insert, [ctx.instanceId, ctx.stepName])
+        here.open()
+        await further.passed
+      })
+      .catch((error) => {
+        errors.push(error)
+        throw error
+      }),
+  )
+  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
+  await here.passed
+  // As another program would that has heard nothing of it for too long.
+  await bus.sql(
+    `update holdfast.workflow_step set in_flight = false, status = 'PENDING', leased_by = null, leased_at = null,
+       due_at = holdfast.now() + interval '1 h' where workflow_id = $1`,
+    [id],
+  )
+  further.open()
+  await waitFor('it is told', () => errors.length === 1)
+  expect(errors[0]).toMatchObject({ code: 'HF_LEASE_LOST' })
+  expect(await bookings(id)).toEqual([])
+})
