@@ -2544,7 +2544,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], p_lease_ms integer, p_beat_ms integer)
+CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, p_lease_ms integer, p_beat_ms integer)
  RETURNS TABLE(extended json, lost json)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2561,13 +2561,17 @@ begin
     cross join lateral (
       select workflow_id, number
       from holdfast.workflow_step
-      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch
+        and (leased_at is not null or ready and in_flight)
       for no key update skip locked
     ) as step
   ),
   moved as (
     update holdfast.workflow_step as step
-    set due_at = holdfast.now() + greatest(
+    set ready = false,
+        leased_by = coalesce(step.leased_by, worker),
+        leased_at = coalesce(step.leased_at, holdfast.now()),
+        due_at = holdfast.now() + greatest(
       coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
     ) * interval '1 ms'
     from free
@@ -2580,7 +2584,9 @@ begin
       select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
       from unnest(ids, numbers, epochs) as asked (id, number, epoch)
       left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
-      where step.number is null or step.lease_epoch <> asked.epoch or step.leased_at is null
+      where step.number is null
+        or step.lease_epoch <> asked.epoch
+        or step.leased_at is null and not (step.ready and step.in_flight)
     );
 end
 $function$
@@ -3731,57 +3737,95 @@ declare
   v_now timestamptz := holdfast.now();
 begin
   return query
-  with recursive queued as (
+  with recursive ready as (
     (select step.handler as name from holdfast.workflow_step as step where step.ready order by step.handler limit 1)
     union all
     select (
       select step.handler
       from holdfast.workflow_step as step
-      where step.ready and step.handler > queued.name
+      where step.ready and step.handler > ready.name
       order by step.handler
       limit 1
     )
-    from queued
-    where queued.name is not null
+    from ready
+    where ready.name is not null
+  ),
+  delayed as (
+    (
+      select step.handler as name
+      from holdfast.workflow_step as step
+      where not step.ready and step.due_at is not null
+      order by step.handler
+      limit 1
+    )
+    union all
+    select (
+      select step.handler
+      from holdfast.workflow_step as step
+      where not step.ready and step.due_at is not null and step.handler > delayed.name
+      order by step.handler
+      limit 1
+    )
+    from delayed
+    where delayed.name is not null
   ),
   missing as (
     select queued.name
-    from queued
+    from (select name from ready union select name from delayed) as queued
     left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null
-      and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
-      and (known.missed_at is null or known.missed_at <= v_now - interval '1 minute')
+    where queued.name is not null and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
+  ),
+  longest as (
+    select missing.name as wanted, step.*
+    from missing
+    cross join lateral (
+      (
+        select it.workflow_id, it.name, it.status, it.scheduled_at
+        from holdfast.workflow_step as it
+        where it.handler = missing.name and it.ready
+        order by it.rank, it.scheduled_at
+        limit 1
+      )
+      union all
+      (
+        select it.workflow_id, it.name, it.status, it.scheduled_at
+        from holdfast.workflow_step as it
+        where it.handler = missing.name and not it.ready and it.due_at <= v_now
+        order by it.due_at
+        limit 1
+      )
+      order by scheduled_at
+      limit 1
+    ) as step
   ),
   told as (
     insert into holdfast.workflow_handler as known (handler, missed_at)
-    select name, v_now from missing
+    select wanted, v_now from longest order by wanted
     on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
     where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
     returning known.handler
   ),
-  longest as (
-    select told.handler, step.*
-    from told
-    cross join lateral (
-      select it.workflow_id, it.name, it.status, it.scheduled_at
-      from holdfast.workflow_step as it
-      where it.handler = told.handler and it.ready
-      order by it.rank, it.scheduled_at
-      limit 1
-    ) as step
-  ),
   noted as (
     insert into holdfast.audit (at, model, event, subject_id, detail)
     select v_now, 'workflows', 'step_skipped_missing_handler', longest.workflow_id,
-      jsonb_build_object('step', longest.name, 'status', longest.status, 'handler', longest.handler)
+      jsonb_build_object('step', longest.name, 'status', longest.status, 'handler', longest.wanted)
     from longest
+    join told on told.handler = longest.wanted
   )
   select
-    longest.handler,
+    longest.wanted,
     -- Enough to see how bad it is.
     (
       select count(*)
-      from (select from holdfast.workflow_step as it where it.handler = longest.handler and it.ready limit 10000) as first_ones
+      from (select from holdfast.workflow_step as it where it.handler = longest.wanted and it.ready limit 10000) as first_ones
+    ) + (
+      select count(*)
+      from (
+        select
+        from holdfast.workflow_step as it
+        where it.handler = longest.wanted and not it.ready and it.due_at <= v_now
+        limit 10000
+      ) as first_ones
     ),
     extract(epoch from v_now - longest.scheduled_at)::float8
   from longest;
@@ -4802,11 +4846,13 @@ begin
           due_at = v_now,
           leased_by = null,
           leased_at = null,
+          -- Somebody may have seen it in this hand, and would decide on that.
+          lease_epoch = step.lease_epoch + 1,
           in_flight = step.in_flight and not free.fresh,
           status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
           attempts = attempts - (free.fresh and not compensates)::int,
           compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
-          started_at = case when attempts > 1 then started_at end
+          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
       from free
       where step.workflow_id = free.workflow_id and step.number = free.number
       -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.

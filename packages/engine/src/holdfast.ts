@@ -27,6 +27,7 @@ import { type Codec, createCodec } from './kernel/codec/codec.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
+import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { newId } from './kernel/ids/id.js'
 import { type Logger, silentLogger } from './kernel/logger.js'
@@ -34,7 +35,7 @@ import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
-import { booleanOption, checkOptions, numberOption } from './kernel/validation/options.js'
+import { booleanOption, checkOptions, durationOption, numberOption } from './kernel/validation/options.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
@@ -74,6 +75,11 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
   readonly workflows?: {
     /** Points of priority that a queued step gains per second, so that nothing starves: 0.5 unless given; false: none. */
     readonly aging?: number | false
+    /**
+     * How long a handler whose instance was cancelled or aborted may still end in its own way; after that its outcome counts
+     * as unknown: 30 s unless given.
+     */
+    readonly abortGrace?: Duration
   }
 }
 
@@ -156,7 +162,7 @@ const KNOWN_OPTIONS = [
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
-  agingOf(options.workflows)
+  checkWorkflows(options.workflows)
   const { logger = silentLogger } = options
   const db = await openDatabase({ ...options, logger })
   try {
@@ -199,7 +205,7 @@ export function assemble(
     metrics,
   })
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
-  const workflowEngine = createWorkflowEngine(db, { codec, aging: agingOf(options.workflows), logger, metrics })
+  const workflowEngine = createWorkflowEngine(db, { codec, ...checkWorkflows(options.workflows), logger, metrics })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
@@ -288,8 +294,11 @@ export function assemble(
   }
 }
 
-function agingOf(options: HoldfastOptions['workflows']): number {
-  const { aging } = checkOptions('holdfast: workflows', options, ['aging'])
-  if (aging === false) return 0
-  return numberOption('holdfast: workflows', 'aging', aging, { min: 0, max: 1_000, default: 0.5 })
+function checkWorkflows(options: HoldfastOptions['workflows']): { aging: number; abortGraceMs: number } {
+  const where = 'holdfast: workflows'
+  const { aging, abortGrace } = checkOptions(where, options, ['aging', 'abortGrace'])
+  return {
+    aging: aging === false ? 0 : numberOption(where, 'aging', aging, { min: 0, max: 1_000, default: 0.5 }),
+    abortGraceMs: durationOption(where, 'abortGrace', abortGrace, { max: '1d', default: '30s' }),
+  }
 }

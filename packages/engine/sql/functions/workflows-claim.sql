@@ -126,9 +126,10 @@ begin
 end
 $$;
 
--- The heartbeat, skipping what somebody holds.
+-- The heartbeat, skipping what somebody holds. A lease that has ended is extended as long as nobody has claimed the step
+-- (K-03), also if a claim that had no room for it has made it ready.
 create or replace function holdfast.extend_workflow_steps(
-  ids uuid[], numbers smallint[], epochs int[], p_lease_ms int, p_beat_ms int
+  ids uuid[], numbers smallint[], epochs int[], worker text, p_lease_ms int, p_beat_ms int
 )
 returns table (extended json, lost json)
 language plpgsql
@@ -146,13 +147,17 @@ begin
     cross join lateral (
       select workflow_id, number
       from holdfast.workflow_step
-      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch
+        and (leased_at is not null or ready and in_flight)
       for no key update skip locked
     ) as step
   ),
   moved as (
     update holdfast.workflow_step as step
-    set due_at = holdfast.now() + greatest(
+    set ready = false,
+        leased_by = coalesce(step.leased_by, worker),
+        leased_at = coalesce(step.leased_at, holdfast.now()),
+        due_at = holdfast.now() + greatest(
       coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
     ) * interval '1 ms'
     from free
@@ -165,7 +170,9 @@ begin
       select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
       from unnest(ids, numbers, epochs) as asked (id, number, epoch)
       left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
-      where step.number is null or step.lease_epoch <> asked.epoch or step.leased_at is null
+      where step.number is null
+        or step.lease_epoch <> asked.epoch
+        or step.leased_at is null and not (step.ready and step.in_flight)
     );
 end
 $$;
@@ -197,11 +204,13 @@ begin
           due_at = v_now,
           leased_by = null,
           leased_at = null,
+          -- Somebody may have seen it in this hand, and would decide on that.
+          lease_epoch = step.lease_epoch + 1,
           in_flight = step.in_flight and not free.fresh,
           status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
           attempts = attempts - (free.fresh and not compensates)::int,
           compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
-          started_at = case when attempts > 1 then started_at end
+          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
       from free
       where step.workflow_id = free.workflow_id and step.number = free.number
       -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.

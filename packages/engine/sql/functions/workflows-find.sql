@@ -4,7 +4,7 @@
 -- What operators and housekeeping ask of workflows.
 
 -- Handlers that steps wait for and no worker has had for two minutes (W-04): told on the step that has waited longest, at
--- most once a minute each.
+-- most once a minute each. Nobody makes delayed steps ready either that nobody has a handler for, so both indexes are asked.
 create or replace function holdfast.note_missing_handlers()
 returns table (handler text, waiting bigint, oldest_seconds float8)
 language plpgsql
@@ -14,57 +14,95 @@ declare
   v_now timestamptz := holdfast.now();
 begin
   return query
-  with recursive queued as (
+  with recursive ready as (
     (select step.handler as name from holdfast.workflow_step as step where step.ready order by step.handler limit 1)
     union all
     select (
       select step.handler
       from holdfast.workflow_step as step
-      where step.ready and step.handler > queued.name
+      where step.ready and step.handler > ready.name
       order by step.handler
       limit 1
     )
-    from queued
-    where queued.name is not null
+    from ready
+    where ready.name is not null
+  ),
+  delayed as (
+    (
+      select step.handler as name
+      from holdfast.workflow_step as step
+      where not step.ready and step.due_at is not null
+      order by step.handler
+      limit 1
+    )
+    union all
+    select (
+      select step.handler
+      from holdfast.workflow_step as step
+      where not step.ready and step.due_at is not null and step.handler > delayed.name
+      order by step.handler
+      limit 1
+    )
+    from delayed
+    where delayed.name is not null
   ),
   missing as (
     select queued.name
-    from queued
+    from (select name from ready union select name from delayed) as queued
     left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null
-      and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
-      and (known.missed_at is null or known.missed_at <= v_now - interval '1 minute')
+    where queued.name is not null and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
+  ),
+  longest as (
+    select missing.name as wanted, step.*
+    from missing
+    cross join lateral (
+      (
+        select it.workflow_id, it.name, it.status, it.scheduled_at
+        from holdfast.workflow_step as it
+        where it.handler = missing.name and it.ready
+        order by it.rank, it.scheduled_at
+        limit 1
+      )
+      union all
+      (
+        select it.workflow_id, it.name, it.status, it.scheduled_at
+        from holdfast.workflow_step as it
+        where it.handler = missing.name and not it.ready and it.due_at <= v_now
+        order by it.due_at
+        limit 1
+      )
+      order by scheduled_at
+      limit 1
+    ) as step
   ),
   told as (
     insert into holdfast.workflow_handler as known (handler, missed_at)
-    select name, v_now from missing
+    select wanted, v_now from longest order by wanted
     on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
     where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
     returning known.handler
   ),
-  longest as (
-    select told.handler, step.*
-    from told
-    cross join lateral (
-      select it.workflow_id, it.name, it.status, it.scheduled_at
-      from holdfast.workflow_step as it
-      where it.handler = told.handler and it.ready
-      order by it.rank, it.scheduled_at
-      limit 1
-    ) as step
-  ),
   noted as (
     insert into holdfast.audit (at, model, event, subject_id, detail)
     select v_now, 'workflows', 'step_skipped_missing_handler', longest.workflow_id,
-      jsonb_build_object('step', longest.name, 'status', longest.status, 'handler', longest.handler)
+      jsonb_build_object('step', longest.name, 'status', longest.status, 'handler', longest.wanted)
     from longest
+    join told on told.handler = longest.wanted
   )
   select
-    longest.handler,
+    longest.wanted,
     -- Enough to see how bad it is.
     (
       select count(*)
-      from (select from holdfast.workflow_step as it where it.handler = longest.handler and it.ready limit 10000) as first_ones
+      from (select from holdfast.workflow_step as it where it.handler = longest.wanted and it.ready limit 10000) as first_ones
+    ) + (
+      select count(*)
+      from (
+        select
+        from holdfast.workflow_step as it
+        where it.handler = longest.wanted and not it.ready and it.due_at <= v_now
+        limit 10000
+      ) as first_ones
     ),
     extract(epoch from v_now - longest.scheduled_at)::float8
   from longest;

@@ -12,6 +12,7 @@ import { createBackoff } from '../kernel/retry/backoff.js'
 import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, dateOption, durationOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
+import type { Decision } from './decide/decision.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
@@ -63,6 +64,7 @@ interface Sealed {
   readonly id: string
   readonly key: string | undefined
   readonly document: string
+  readonly decision: Decision
   readonly after: StoredInstance
 }
 
@@ -101,7 +103,11 @@ export function createWorkflowClient(
       : await starts.write(sealed)
     if (!answer?.id) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id: instanceId })
     if (answer.created) {
-      if (!options.transaction) happenings.remember(sealed.after)
+      if (!options.transaction) {
+        happenings.remember(sealed.after)
+        // Its first steps may have ended with the start, and the instance with them.
+        hooks.happened({ definition: known.definition, decision: sealed.decision, state: sealed.after.state })
+      }
       return { id: answer.id, created: true }
     }
     if (answer.name !== name) {
@@ -187,5 +193,6 @@ function seal(
   addDecision(change, decision)
   const token = newId()
   const document = startDocument(before, change, { token, aging: engine.aging, startAt, key })
-  return { id, key, document, after: { ...afterWrite(before, withDecision(before, decision), token), lastWrite: null } }
+  const after = { ...afterWrite(before, withDecision(before, decision), token), lastWrite: null }
+  return { id, key, document, decision, after }
 }

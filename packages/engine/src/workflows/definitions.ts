@@ -32,13 +32,21 @@ export function createDefinitions(db: Executor): Definitions {
   const stored = new WeakMap<WorkflowDefinition, Promise<KnownDefinition>>()
   const known = new Map<number, KnownDefinition>()
 
-  async function storeNow(definition: WorkflowDefinition): Promise<KnownDefinition> {
+  async function storeNow(given: WorkflowDefinition): Promise<KnownDefinition> {
+    // Anybody can put together what looks like a built workflow, and what is stored stays.
+    const definition = loadWorkflow(JSON.parse(canonicalWorkflow(given)))
     const { name, version, lease = null } = definition
     const hash = workflowHash(definition)
     const params = [name, version, hash, canonicalWorkflow(definition), lease]
-    const [row] = await db.run<{ id: number; hash: string }>(storeStatement, params)
+    const row = (await storeRow(params)) ?? (await storeRow(params))
     if (row?.hash !== hash) throw new HoldfastError('HF_WORKFLOW_CHANGED', { workflow: name, version })
     return remember({ id: row.id, definition })
+  }
+
+  /** Nothing where somebody else has stored it since this statement began: the next one sees it. */
+  async function storeRow(params: readonly unknown[]): Promise<{ id: number; hash: string } | undefined> {
+    const [row] = await db.run<{ id: number; hash: string }>(storeStatement, [...params])
+    return row
   }
 
   function remember(one: KnownDefinition): KnownDefinition {

@@ -22,6 +22,8 @@ export interface WorkflowEngine {
   readonly handlers: StepHandlers
   readonly hooks: Hooks
   readonly aborts: Aborts
+  /** How long a handler that was told to stop is waited for. */
+  readonly abortGraceMs: number
   /** Definitions that workers store before they begin. */
   readonly registered: Set<WorkflowDefinition>
   close(): Promise<void>
@@ -30,6 +32,7 @@ export interface WorkflowEngine {
 interface Options {
   readonly codec: Codec
   readonly aging: number
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -37,7 +40,8 @@ interface Options {
 /** A call on another machine hears within a second that it is to stop (W-11). */
 const LOOK_EVERY = 500
 
-export function createWorkflowEngine(db: Database, { codec, aging, logger, metrics }: Options): WorkflowEngine {
+export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {
+  const { codec, aging, abortGraceMs, logger, metrics } = options
   const definitions = createDefinitions(db)
   const payloads = payloadsOf(codec)
   const hooks = createHooks(logger)
@@ -59,6 +63,7 @@ export function createWorkflowEngine(db: Database, { codec, aging, logger, metri
     handlers: createStepHandlers(),
     hooks,
     aborts,
+    abortGraceMs,
     registered: new Set(),
     async close() {
       aborts.close()

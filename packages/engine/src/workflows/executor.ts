@@ -28,6 +28,7 @@ export interface StepExecutorParts {
   readonly handlers: StepHandlers
   readonly hooks: Hooks
   readonly aborts: Aborts
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -50,7 +51,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
     try {
       const called = await begin(item)
-      if (called) await run(new StepCall(item, lease), called)
+      if (called) await run(new StepCall(item, lease, parts.abortGraceMs), called)
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== 'HF_LEASE_LOST') throw error
       logger.warn({ id: item.id, handler: item.type, epoch: item.epoch }, 'lease lost: the call changes nothing')
@@ -108,10 +109,12 @@ export function createStepExecutor(parts: StepExecutorParts) {
     const { compensates } = call.item
     const leave = aborts.join(call)
     try {
-      const input = await decode(call.item, handler)
-      const context = contextOf(call, called, input)
-      if (hooks.any && !compensates) await hooks.stepStarting(hooked(call, called, input))
-      const answer = await call.outcome(() => handler.handle(input, context), called.settings.timeout)
+      // Schema and hooks are the user's too: they share the handler's time.
+      const answer = await call.outcome(async () => {
+        const input = await decode(call.item, handler)
+        if (hooks.any && !compensates) await hooks.stepStarting(hooked(call, called, input))
+        return handler.handle(input, contextOf(call, called, input))
+      }, called.settings.timeout)
       if (answer === ABANDONED) return undefined
       if (compensates) return { type: 'compensated', step }
       return { type: 'completed', step, output: encode(answer) }
@@ -167,7 +170,10 @@ export function createStepExecutor(parts: StepExecutorParts) {
     }
   }
 
-  /** The handler's rows and the step's completion in one transaction; the step is locked first. */
+  /**
+   * The handler's rows and the step's completion in one transaction. The step is looked at first, so that whoever has lost it
+   * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
+   */
   async function completeWithin<T>(
     call: StepCall,
     { step }: Called,
@@ -235,6 +241,5 @@ const holdStatement = {
   text: `
     select number
     from holdfast.workflow_step
-    where workflow_id = $1 and number = $2 and lease_epoch = $3 and in_flight
-    for no key update`,
+    where workflow_id = $1 and number = $2 and lease_epoch = $3 and in_flight`,
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Outcome } from '../kernel/batching/flusher.js'
 import type { Executor } from '../kernel/database/executor.js'
@@ -14,8 +15,8 @@ import type { WorkflowDefinition } from './definition/definition.js'
 import type { Definitions } from './definitions.js'
 import { loadInstances } from './queries/load-instances.js'
 import { type WriteAnswer, writeInstances } from './queries/write-instances.js'
-import { instanceHasEnded } from './states.js'
 import { addDecision, type Change, changeDocument, isEmpty, noChange } from './store/document.js'
+import { createKeptInstances } from './store/kept-instances.js'
 import { afterWrite, type StepClaim, type StoredInstance, withClaim, withDecision } from './store/stored-instance.js'
 
 /** Something that happened to an instance, and the claim of whoever reports it. */
@@ -71,6 +72,12 @@ interface Group {
   readonly places: readonly number[]
 }
 
+interface Known {
+  readonly stored: StoredInstance
+  /** From memory: somebody else may have changed it since. */
+  readonly kept: boolean
+}
+
 interface Decided {
   readonly group: Group
   readonly token: string
@@ -81,7 +88,9 @@ interface Decided {
 
 export function createHappenings(db: Executor, options: Options): Happenings {
   const { definitions, payloads, aging, logger, metrics } = options
-  const states = createStates()
+  const states = createKeptInstances()
+  /** What was decided for each when it was last tried. */
+  const tried = new WeakMap<object, Outcome<Happened>>()
   let count = 0
 
   const batcher: Batcher<Reported, Happened> = createBatcher<Reported, Happened>({
@@ -96,75 +105,93 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     const outcomes: Outcome<Happened>[] = happenings.map(() => 'held')
     let groups = groupsOf(happenings)
     for (let round = 0; groups.length > 0 && round < ROUNDS; round += 1) {
-      const known = await statesOf(groups)
-      const decided = groups.flatMap((group) => decideGroup(group, known.get(group.id), happenings, outcomes) ?? [])
-      const answers =
-        decided.length === 0
-          ? []
-          : await writeInstances(
-              db,
-              decided.map(({ before, change, token }) => changeDocument(before, change, { token, aging })),
-            )
-      groups = decided.flatMap((one, place) => settle(one, answers[place] ?? 'held', outcomes))
+      const known = await statesOf(groups, happenings)
+      const decided: Decided[] = []
+      const again: Group[] = []
+      for (const group of groups) {
+        const decision = decideGroup(group, known.get(group.id), happenings, outcomes)
+        if (decision === 'look again') again.push(group)
+        else if (decision) decided.push(decision)
+      }
+      const answers = decided.length === 0 ? [] : await writeInstances(db, decided.map(documentOf))
+      groups = [...again, ...decided.flatMap((one, place) => settle(one, answers[place] ?? 'held', outcomes))]
     }
+    for (const { places } of groups) for (const place of places) outcomes[place] = 'held'
     for (const outcome of outcomes) if (outcome !== 'held' && 'done' in outcome) options.happened(outcome.done)
     return outcomes
   }
 
-  async function statesOf(groups: readonly Group[]): Promise<Map<string, StoredInstance>> {
-    const known = new Map<string, StoredInstance>()
+  async function statesOf(groups: readonly Group[], happenings: readonly Reported[]): Promise<Map<string, Known>> {
+    const known = new Map<string, Known>()
     const missing: string[] = []
-    for (const { id } of groups) {
-      const state = states.get(id)
-      if (state) known.set(id, state)
-      else missing.push(id)
+    for (const { id, places } of groups) {
+      const stored = states.get(id)
+      if (stored && places.every((place) => knowsCall(stored, happenings[place]?.claim))) {
+        known.set(id, { stored, kept: true })
+      } else missing.push(id)
     }
     if (missing.length === 0) return known
     const loaded = await loadInstances(db, (id) => definitions.byId(id), missing)
-    for (const [id, stored] of loaded) known.set(id, stored)
+    for (const [id, stored] of loaded) known.set(id, { stored, kept: false })
     return known
   }
+
+  const documentOf = ({ before, change, token }: Decided) => changeDocument(before, change, { token, aging })
 
   /** Decides all that happened to one instance, one after the other; what is refused leaves the rest alone. */
   function decideGroup(
     group: Group,
-    stored: StoredInstance | undefined,
+    known: Known | undefined,
     happenings: readonly Reported[],
     outcomes: Outcome<Happened>[],
-  ): Decided | undefined {
+  ): Decided | 'look again' | undefined {
     const { id, places } = group
-    if (!stored) {
+    if (!known) {
       for (const place of places) outcomes[place] = { failed: new HoldfastError('HF_UNKNOWN_INSTANCE', { id }) }
       return undefined
     }
+    const { stored } = known
     const token = happenings[places[0] ?? 0]?.token ?? newId()
-    // Committed by an earlier try of this flush, whose answer was lost.
+    // Committed by an earlier try of this flush, whose answer was lost: what it decided stands.
     if (stored.lastWrite === token) {
-      const { definition, state } = stored
-      for (const place of places) outcomes[place] = { done: { definition, decision: nothing, state } }
+      for (const place of places) outcomes[place] = tried.get(happenings[place] ?? {}) ?? 'held'
       return undefined
     }
+    const { definition } = stored
     const change = noChange()
     let before = stored
     let after = stored
+    let refused = false
     for (const place of places) {
       const happening = happenings[place]
       if (happening === undefined) continue
+      const outcome = attempt(happening)
+      outcomes[place] = outcome
+      tried.set(happening, outcome)
+      refused ||= outcome !== 'held' && 'failed' in outcome
+    }
+    // A write says on which state it was decided. Where nothing is written, nobody would notice that the state was outdated.
+    if (known.kept && (refused || isEmpty(change))) {
+      states.forget(id)
+      return 'look again'
+    }
+    return isEmpty(change) ? undefined : { group, token, before, after, change }
+
+    function attempt(happening: Reported): Outcome<Happened> {
       try {
         const { claim, occurrence } = happening
         if (claim) {
           before = withClaim(before, claim)
           after = withClaim(after, claim)
         }
-        const decision = decide(stored.definition, after.state, occurrence, { payloads })
+        const decision = decide(definition, after.state, occurrence, { payloads })
         addDecision(change, decision)
         after = withDecision(after, decision)
-        outcomes[place] = { done: { definition: stored.definition, decision, state: after.state } }
+        return { done: { definition, decision, state: after.state } }
       } catch (error) {
-        outcomes[place] = { failed: error instanceof Error ? error : new Error(String(error)) }
+        return { failed: error instanceof Error ? error : new Error(String(error)) }
       }
     }
-    return isEmpty(change) ? undefined : { group, token, before, after, change }
   }
 
   /** Answers the group again where it has to be decided again. */
@@ -186,45 +213,49 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     return []
   }
 
+  async function decideWithin(tx: Executor, { id, occurrence, claim }: Happening): Promise<Happened | undefined> {
+    const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
+    const stored = loaded.get(id)
+    if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
+    const { definition } = stored
+    const before = claim ? withClaim(stored, claim) : stored
+    const decision = decide(definition, before.state, occurrence, { payloads })
+    const change = noChange()
+    addDecision(change, decision)
+    const { state } = withDecision(before, decision)
+    // Its end was decided without it: what the transaction wrote must not stay.
+    if (isEmpty(change)) throw new HoldfastError('HF_LEASE_LOST', { id, epoch: String(claim?.epoch ?? '') })
+    const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
+    return answer === 'done' ? { definition, decision, state } : undefined
+  }
+
   return {
     report(happening) {
       count += 1
       return batcher.write({ ...happening, token: newId(), key: `${happening.id} ${count}` })
     },
-    async reportWithin(tx, { id, occurrence, claim }) {
-      states.forget(id)
-      await tx.run(lockStatement, [id])
-      const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
-      const stored = loaded.get(id)
-      if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
-      const before = claim ? withClaim(stored, claim) : stored
-      const decision = decide(stored.definition, before.state, occurrence, { payloads })
-      const change = noChange()
-      addDecision(change, decision)
-      const after = withDecision(before, decision)
-      if (!isEmpty(change)) {
-        const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
-        if (answer !== 'done') throw new HoldfastError('HF_INSTANCE_HELD', { id })
+    async reportWithin(tx, happening) {
+      states.forget(happening.id)
+      await tx.run(lockStatement, [happening.id])
+      // A claim or a heartbeat may have a step for a moment that the decision changes.
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const happened = await decideWithin(tx, happening)
+        if (happened) return happened
+        await sleep(10)
       }
-      return { definition: stored.definition, decision, state: after.state }
+      throw new HoldfastError('HF_INSTANCE_HELD', { id: happening.id })
     },
     remember: (stored) => states.set(stored),
     close: (timeout) => batcher.close(timeout),
   }
 }
 
-const nothing: Decision = {
-  call: null,
-  instance: {},
-  steps: [],
-  enqueue: [],
-  remove: [],
-  abort: [],
-  deadLetters: [],
-  removedDeadLetters: [],
-  humanDecisions: [],
-  events: [],
-}
+/**
+ * Whether a state that is kept has the call in it that a claim is about. A claim that begins a call says all of it; one that
+ * takes over somebody else's does not, and a kept state knows nothing of calls that others have begun.
+ */
+const knowsCall = ({ epochs }: StoredInstance, claim: StepClaim | undefined): boolean =>
+  claim === undefined || claim.fresh || epochs.get(claim.step) === claim.epoch
 
 function groupsOf(happenings: readonly Happening[]): Group[] {
   const groups = new Map<string, number[]>()
@@ -235,34 +266,6 @@ function groupsOf(happenings: readonly Happening[]): Group[] {
   })
   // In the order of ids, in which they are locked.
   return [...groups].map(([id, places]) => ({ id, places })).toSorted((a, b) => (a.id < b.id ? -1 : 1))
-}
-
-/** More instances than are in hand at once would be kept for nothing; payloads of large ones are read again instead. */
-const MOST_STATES = 5_000
-const LARGEST_STATE = 64 * 1024
-
-/** The states of instances that this program has last seen. They may be outdated: every write says on which it was decided. */
-function createStates() {
-  const kept = new Map<string, StoredInstance>()
-  return {
-    get: (id: string) => kept.get(id),
-    set(stored: StoredInstance): void {
-      const { id, status } = stored.state
-      kept.delete(id)
-      if (instanceHasEnded(status) || sizeOf(stored) > LARGEST_STATE) return
-      kept.set(id, stored)
-      if (kept.size <= MOST_STATES) return
-      const [oldest] = kept.keys()
-      if (oldest !== undefined) kept.delete(oldest)
-    },
-    forget: (id: string) => void kept.delete(id),
-  }
-}
-
-function sizeOf({ state }: StoredInstance): number {
-  let size = state.input.json.length
-  for (const { input, output } of state.steps.values()) size += input.json.length + (output?.json.length ?? 0)
-  return size
 }
 
 const lockStatement = {

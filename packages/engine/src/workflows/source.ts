@@ -8,7 +8,11 @@ import { type ClaimedStep, claimSteps, parseStepId } from './queries/claim-steps
  */
 export function stepSource(
   db: Executor,
-  { handlers, leaseMs }: { readonly handlers: () => readonly string[]; readonly leaseMs: number },
+  {
+    worker,
+    handlers,
+    leaseMs,
+  }: { readonly worker: string; readonly handlers: () => readonly string[]; readonly leaseMs: number },
 ): WorkSource<ClaimedStep> {
   return {
     model: 'workflows',
@@ -16,7 +20,7 @@ export function stepSource(
     claim: (request) => claimSteps(db, request, leaseMs),
     async extend(leases, beatMs) {
       const ids = new Map(leases.map(({ id }) => [id.replace('?', ''), id]))
-      const params = [...columns(leases), leaseMs, beatMs]
+      const params = [...columns(leases), worker, leaseMs, beatMs]
       const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, params)
       const named = (found: readonly string[] = []) => found.flatMap((id) => ids.get(id) ?? [])
       return { extended: named(row?.extended), lost: named(row?.lost) }
@@ -43,7 +47,7 @@ function columns(leases: readonly LeaseRef[]) {
 
 const extendStatement = {
   name: 'workflows.extend',
-  text: 'select * from holdfast.extend_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4, $5)',
+  text: 'select * from holdfast.extend_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4, $5, $6)',
 }
 const releaseStatement = {
   name: 'workflows.release',

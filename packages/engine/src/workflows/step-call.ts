@@ -3,9 +3,6 @@ import { TransientError } from '../kernel/failure/failure-errors.js'
 import type { Lease } from '../kernel/work/leases.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 
-/** How long a handler that was told to stop is waited for. */
-const ABORT_GRACE_MS = 30_000
-
 /** Nobody knows what the call did: its handler was told to stop, and neither ended nor failed. */
 export const ABANDONED = Symbol('abandoned')
 
@@ -13,6 +10,8 @@ export const ABANDONED = Symbol('abandoned')
 export class StepCall {
   readonly item: ClaimedStep
   readonly lease: Lease<ClaimedStep>
+  /** How long the handler is waited for when it was told to stop. */
+  readonly #graceMs: number
   /** What becomes of it is decided; whatever its handler still does comes too late. */
   ended = false
   /** Completed by its own transaction. */
@@ -23,9 +22,10 @@ export class StepCall {
   #settle: ((end: typeof ABANDONED) => void) | undefined
   #fail: ((error: Error) => void) | undefined
 
-  constructor(item: ClaimedStep, lease: Lease<ClaimedStep>) {
+  constructor(item: ClaimedStep, lease: Lease<ClaimedStep>, graceMs: number) {
     this.item = item
     this.lease = lease
+    this.#graceMs = graceMs
   }
 
   /** The handler's own end, or what comes before it: its time is up, or it does not heed its signal. */
@@ -54,7 +54,7 @@ export class StepCall {
   abort(reason: Error): void {
     if (this.#reason || this.ended) return
     this.#fire(reason)
-    this.#timers.push(setTimeout(() => this.#settle?.(ABANDONED), ABORT_GRACE_MS).unref())
+    this.#timers.push(setTimeout(() => this.#settle?.(ABANDONED), this.#graceMs).unref())
   }
 
   #fire(reason: Error): void {

@@ -33,7 +33,11 @@ export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts)
   const shortest = await engine.definitions.shortestLease()
   const beatMs = Math.min(settings.leaseMs, shortest ?? settings.leaseMs)
   const loop = createWorkLoop({
-    source: stepSource(db, { handlers: () => engine.handlers.names(), leaseMs: settings.leaseMs }),
+    source: stepSource(db, {
+      worker: settings.name,
+      handlers: () => engine.handlers.names(),
+      leaseMs: settings.leaseMs,
+    }),
     run: createStepExecutor({ ...engine, db, logger, metrics }),
     worker: settings.name,
     concurrency: settings.concurrency,

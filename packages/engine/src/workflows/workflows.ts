@@ -102,8 +102,8 @@ export function createWorkflows(db: Database, engine: WorkflowEngine, client: Wo
       handlers.add(what, handler, options.input)
       return
     }
-    if (typeof what !== 'object' || typeof handler !== 'object' || handler === null) {
-      const problem = `must be a name and a function, or a workflow and an object of functions, not ${describe(handler)}`
+    if (typeof what !== 'object' || what === null || typeof handler !== 'object' || handler === null) {
+      const problem = `must be a name and a function, or a workflow and an object of functions, not ${describe(what)} and ${describe(handler)}`
       throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.handle', option: 'handler', problem })
     }
     checkOptions(`workflows.handle for ${what.name}`, handler, handlersOf(what))

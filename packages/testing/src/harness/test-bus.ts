@@ -3,6 +3,7 @@ import type {
   CommandDefinition,
   CommandHandler,
   Holdfast,
+  HoldfastOptions,
   Metrics,
   RecordedAuditEntry,
   Worker,
@@ -19,6 +20,7 @@ export interface TestBusOptions {
   readonly metrics?: Metrics
   readonly faults?: Faults
   readonly poolSize?: number
+  readonly workflows?: HoldfastOptions['workflows']
   /** A database that is there already, and migrated; a new one unless given. */
   readonly connectionString?: string
 }
@@ -53,7 +55,12 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const { codec, metrics, faults, poolSize = 10 } = options
   const connectionString = options.connectionString ?? (await testDatabase()).connectionString
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
-  const hf = assemble(db, { ...(codec ? { codec } : {}), ...(metrics ? { metrics } : {}) })
+  const { workflows } = options
+  const hf = assemble(db, {
+    ...(codec ? { codec } : {}),
+    ...(metrics ? { metrics } : {}),
+    ...(workflows ? { workflows } : {}),
+  })
   const pool = new pg.Pool({ connectionString, max: 4 })
   const sql = async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows
   return {

@@ -1,0 +1,133 @@
+import { numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineWorkflow } from './define.js'
+import { canonicalWorkflow, workflowHash } from './definition/canonical.js'
+
+let bus: TestBus
+let see: ReturnType<typeof observeWorkflows>
+beforeAll(async () => {
+  bus = await openTestBus()
+  see = observeWorkflows(bus)
+})
+afterAll(() => bus.close())
+
+const named = numbered('order')
+const rows = (name: string) =>
+  bus.sql<{ version: number }>('select version from holdfast.workflow_definition where name = $1 order by 1', [name])
+
+test('W-03 a definition is stored once per version, whoever starts it and however often', async () => {
+  const name = named()
+  const Order = () => defineWorkflow(name, 1).step('a', 'Any').build()
+  const other = await openTestBus({ connectionString: bus.connectionString })
+  await Promise.all([
+    bus.hf.workflows.start(Order()),
+    bus.hf.workflows.start(Order()),
+    other.hf.workflows.start(Order()),
+  ])
+  await other.close()
+  expect(await rows(name)).toEqual([{ version: 1 }])
+})
+
+test("W-03 two programs that store the same definition at the same moment: the second goes on with the first one's", async () => {
+  const Order = defineWorkflow(named(), 1).step('a', 'Any').build()
+  const other = new pg.Client({ connectionString: bus.connectionString })
+  await other.connect()
+  await other.query('begin')
+  await other.query(
+    `insert into holdfast.workflow_definition (name, version, hash, body, created_at)
+     values ($1, 1, $2, $3, holdfast.now())`,
+    [Order.name, workflowHash(Order), canonicalWorkflow(Order)],
+  )
+  const starting = bus.hf.workflows.start(Order)
+  await waitFor('it waits for the other', async () => {
+    const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%workflow_definition%'`
+    return (await bus.sql(waiting)).length > 0
+  })
+  await other.query('commit')
+  expect(await starting).toMatchObject({ created: true })
+  await other.end()
+})
+
+test('W-03 another graph under a stored version is refused by a start and by a worker, and nothing is changed', async () => {
+  const name = named()
+  await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', 'Any').build())
+  const Edited = defineWorkflow(name, 1).step('a', 'Any').step('b', 'Any').build()
+  const refusal = { code: 'HF_WORKFLOW_CHANGED', message: expect.stringContaining(`${name} has another graph`) }
+  await expect(bus.hf.workflows.start(Edited)).rejects.toMatchObject(refusal)
+  const other = await openTestBus({ connectionString: bus.connectionString })
+  other.hf.register(Edited)
+  await expect(other.hf.run()).rejects.toMatchObject(refusal)
+  await other.close()
+  expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(1)
+})
+
+test('W-03 a name is the newest version, name-vN that one; running instances go on with the version they began with', async () => {
+  const name = named()
+  const calls: string[] = []
+  for (const handler of [`${name} 1`, `${name} 2`, `${name} end`]) {
+    bus.hf.workflows.handle(handler, () => void calls.push(handler))
+  }
+  const first = await bus.hf.workflows.start(
+    defineWorkflow(name, 1).waitHumanConfirm('ok').step('a', `${name} 1`).step('b', `${name} end`).build(),
+  )
+  bus.hf.register(defineWorkflow(name, 2).step('a', `${name} 2`).build())
+  const worker = await bus.hf.run({ poll: '20ms' })
+  const newest = await bus.hf.workflows.start(name)
+  await see.until(newest.id, 'COMPLETED')
+  expect(calls).toEqual([`${name} 2`])
+  await bus.hf.workflows.decide(first.id, 'ok', 'confirm', { actor: 'ann', reason: 'fine' })
+  await see.until(first.id, 'COMPLETED')
+  expect(calls).toEqual([`${name} 2`, `${name} 1`, `${name} end`])
+  const older = await bus.hf.workflows.start(`${name}-v1`)
+  const [newestRecord, olderRecord] = await Promise.all([
+    bus.hf.workflows.status(newest.id),
+    bus.hf.workflows.status(older.id),
+  ])
+  expect([newestRecord.version, olderRecord.version]).toEqual([2, 1])
+  await worker.stop()
+})
+
+test('W-03 a name that is not stored is refused and the nearest one named', async () => {
+  await bus.hf.workflows.start(defineWorkflow('onboarding', 3).step('a', 'Any').build())
+  await expect(bus.hf.workflows.start('onbording')).rejects.toMatchObject({
+    code: 'HF_UNKNOWN_WORKFLOW',
+    message: expect.stringContaining('did you mean `onboarding`'),
+  })
+  await expect(bus.hf.workflows.start('onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+})
+
+test('W-03 a service that has only handlers runs what another has defined and started', async () => {
+  const name = named()
+  const service = await openTestBus({ connectionString: bus.connectionString })
+  const seen: unknown[] = []
+  service.hf.workflows.handle(`${name} work`, (input, { workflow, version, metadata }) => {
+    seen.push({ input, workflow, version, metadata })
+    return { big: true }
+  })
+  await service.hf.run({ poll: '20ms' })
+  const Order = defineWorkflow(name, 7)
+    .step('a', `${name} work`, { metadata: { queue: 'blue' } })
+    .condition('large', '{{ .big }}')
+    .step('b', `${name} work`)
+    .build()
+  const { id } = await bus.hf.workflows.start(Order, { n: 1 })
+  await see.until(id, 'COMPLETED')
+  expect(seen).toEqual([
+    { input: { n: 1 }, workflow: name, version: 7, metadata: { queue: 'blue' } },
+    { input: { big: true }, workflow: name, version: 7, metadata: {} },
+  ])
+  await service.close()
+})
+
+test('W-02 a definition that was put together by hand is checked like a built one before it is stored', async () => {
+  const name = named()
+  const { steps, ...rest } = defineWorkflow(name, 1).step('a', 'Any').build()
+  const broken = { ...rest, steps: steps.map((step) => ({ ...step, next: 'nowhere' })) }
+  await expect(bus.hf.workflows.start(broken)).rejects.toMatchObject({ code: 'HF_INVALID_WORKFLOW' })
+  expect(await rows(name)).toEqual([])
+  for (const nothing of [undefined, null, 5, {}]) {
+    // @ts-expect-error no workflow at all
+    await expect(bus.hf.workflows.start(nothing)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  }
+})

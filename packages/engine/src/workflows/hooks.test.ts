@@ -1,0 +1,161 @@
+import { numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
+import { defineWorkflow } from './define.js'
+import type { WorkflowHooks } from './hooks.js'
+
+let bus: TestBus
+let see: ReturnType<typeof observeWorkflows>
+beforeAll(async () => {
+  bus = await openTestBus()
+  see = observeWorkflows(bus)
+  await bus.hf.run({ poll: '20ms' })
+})
+afterAll(() => bus.close())
+
+const named = numbered('hooks')
+const once = { maxAttempts: 1 }
+
+/** Hooks that note what they hear of one workflow, one line each. */
+function noting(name: string) {
+  const heard: string[] = []
+  const note =
+    (what: string) =>
+    (it: { workflow: string; step?: string; attempt?: number; status?: string; error?: { code: string } }) => {
+      if (it.workflow !== name) return
+      heard.push([what, it.step, it.attempt, it.status, it.error?.code].filter((part) => part !== undefined).join(' '))
+    }
+  const hooks: WorkflowHooks = {
+    workflowStarting: note('starting'),
+    workflowCompleted: note('completed'),
+    workflowFailed: note('failed'),
+    stepStarting: note('step starting'),
+    stepCompleted: note('step completed'),
+    stepFailed: note('step failed'),
+  }
+  return { heard, hooks }
+}
+
+test('W-15 hooks hear of starts, ends and failures of workflows and steps', async () => {
+  const name = named()
+  bus.hf.workflows.handle(name, (_, { stepName, attempt }) => {
+    if (stepName === 'b') throw new BusinessError('no', { code: 'DECLINED' })
+    if (attempt === 1) throw new Error('not yet')
+  })
+  const { heard, hooks } = noting(name)
+  const remove = bus.hf.workflows.use(hooks)
+  const good = await bus.hf.workflows.start(
+    defineWorkflow(name, 1)
+      .step('a', name, { retry: ['1ms'] })
+      .build(),
+  )
+  await see.until(good.id, 'COMPLETED')
+  const bad = await bus.hf.workflows.start(defineWorkflow(name, 2).step('b', name).build())
+  await see.until(bad.id, 'FAILED')
+  await waitFor('all is heard', () => heard.length === 9)
+  expect(heard).toEqual([
+    'starting',
+    'step starting a 1',
+    'step starting a 2',
+    'step completed a 2',
+    'completed',
+    'starting',
+    'step starting b 1',
+    'step failed b 1 DECLINED',
+    'failed FAILED DECLINED',
+  ])
+  remove()
+  await bus.hf.workflows.start(`${name}-v2`)
+  expect(heard).toHaveLength(9)
+})
+
+test('W-15 hooks hear of an instance that ends with its start', async () => {
+  const name = named()
+  const { heard, hooks } = noting(name)
+  const remove = bus.hf.workflows.use(hooks)
+  await bus.hf.workflows.start(defineWorkflow(name, 1).condition('c', '{{ eq 1 2 }}').step('a', name).build())
+  await waitFor('it is heard', () => heard.length === 2)
+  expect(heard).toEqual(['starting', 'completed'])
+  remove()
+})
+
+test('W-15 a start hook vetoes: nothing is written, and who refused is named', async () => {
+  const name = named()
+  const remove = bus.hf.workflows.use({
+    name: 'budget',
+    async workflowStarting({ workflow, input }) {
+      if (workflow === name && input === 'too much') throw new Error('no money left')
+    },
+  })
+  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  await expect(bus.hf.workflows.start(Flow, 'too much')).rejects.toMatchObject({
+    code: 'HF_START_VETOED',
+    message: expect.stringMatching(/budget.*no money left/),
+  })
+  expect(await bus.hf.workflows.list({ workflow: name })).toEqual([])
+  await bus.hf.workflows.start(Flow, 'little')
+  remove()
+})
+
+test('W-15 a step hook vetoes: that attempt fails, and the handler is not called', async () => {
+  const name = named()
+  let calls = 0
+  bus.hf.workflows.handle(name, () => {
+    calls += 1
+  })
+  const remove = bus.hf.workflows.use({
+    stepStarting({ workflow, attempt }) {
+      if (workflow === name && attempt === 1) throw new Error('not now')
+    },
+  })
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name, { retry: ['1ms'] })
+    .build()
+  const { id } = await bus.hf.workflows.start(Flow)
+  await see.until(id, 'COMPLETED')
+  expect(calls).toBe(1)
+  const retry = (await bus.hf.workflows.events(id)).find(({ type }) => type === 'step_retry')
+  expect(retry).toMatchObject({ step: 'a', attempts: 1, error: { message: 'not now' } })
+  remove()
+})
+
+test('W-15 a step hook that never answers takes no longer than the step may', async () => {
+  const name = named()
+  bus.hf.workflows.handle(name, () => 'called')
+  const remove = bus.hf.workflows.use({
+    stepStarting: ({ workflow, attempt }) =>
+      workflow === name && attempt === 1 ? new Promise<void>(() => undefined) : undefined,
+  })
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name, { timeout: '50ms', retry: ['1ms'] })
+    .build()
+  expect(await bus.hf.workflows.startAndWait(Flow)).toBe('called')
+  remove()
+})
+
+test('W-15 a hook that throws after the fact changes nothing', async () => {
+  const name = named()
+  bus.hf.workflows.handle(name, (_, { stepName }) => {
+    if (stepName === 'b') throw new BusinessError('no')
+  })
+  const fails = () => {
+    throw new Error('a bad hook')
+  }
+  const remove = bus.hf.workflows.use({
+    stepCompleted: fails,
+    stepFailed: async () => fails(),
+    workflowFailed: fails,
+    workflowCompleted: async () => fails(),
+  })
+  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).step('b', name, once).build())
+  await see.until(id, 'FAILED')
+  expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', b: 'ROLLED_BACK' })
+  remove()
+})
+
+test('W-15 hooks that are none are refused', () => {
+  // @ts-expect-error no function
+  expect(() => bus.hf.workflows.use({ stepCompleted: 5 })).toThrow(/stepCompleted.*must be a function/)
+  // @ts-expect-error no such hook
+  expect(() => bus.hf.workflows.use({ stepComplete: () => undefined })).toThrow(/stepCompleted/)
+})

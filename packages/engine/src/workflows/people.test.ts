@@ -1,0 +1,325 @@
+import { gate, numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
+import { newId } from '../kernel/ids/id.js'
+import { defineWorkflow } from './define.js'
+
+let bus: TestBus
+let operator: TestBus
+let see: ReturnType<typeof observeWorkflows>
+beforeAll(async () => {
+  bus = await openTestBus({ workflows: { abortGrace: '300ms' } })
+  operator = await openTestBus({ connectionString: bus.connectionString })
+  see = observeWorkflows(operator)
+})
+afterAll(() => Promise.all([bus.close(), operator.close()]))
+
+const named = numbered('people')
+const by = { actor: 'ann', reason: 'because' }
+const people = () => operator.hf.workflows
+/** A worker of the handlers that are there, which sleeps unless it is woken. */
+const sleepy = () => bus.hf.run({ poll: '1h' })
+const startHuman = async (name: string, input: unknown = null) => {
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name)
+    .onFailure('ua', name)
+    .waitHumanConfirm('ok')
+    .onFailure('uo', name)
+    .step('b', name)
+    .build()
+  const { id } = await people().start(Flow, input)
+  return id
+}
+function calling(name: string) {
+  const calls: string[] = []
+  bus.hf.workflows.handle(name, (input, { stepName, compensation }) => {
+    calls.push(compensation ?? stepName)
+    return input
+  })
+  return calls
+}
+
+test('W-10 confirmed, an instance goes on at once: its worker is woken, not found out by a poll', async () => {
+  const name = named()
+  const calls = calling(name)
+  const worker = await sleepy()
+  const id = await startHuman(name, { total: 5 })
+  await see.untilStep(id, 'ok', 'WAITING_DECISION')
+  expect(await people().decisions.waiting({ workflow: name })).toMatchObject([
+    { instanceId: id, workflow: name, version: 1, step: 'ok', input: { total: 5 }, since: expect.any(Date) },
+  ])
+  await people().decide(id, 'ok', 'confirm', { actor: 'bob', reason: 'checked' })
+  expect((await see.until(id, 'COMPLETED')).output).toEqual({ total: 5 })
+  expect(calls).toEqual(['a', 'b'])
+  expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', ok: 'CONFIRMED', b: 'COMPLETED' })
+  expect(await people().decisions.of(id)).toEqual([
+    { step: 'ok', decision: 'confirm', actor: 'bob', reason: 'checked', at: expect.any(Date) },
+  ])
+  expect(await people().decisions.waiting({ workflow: name })).toEqual([])
+  const made = (await people().events(id)).find(({ type }) => type === 'decision_made')
+  expect(made).toMatchObject({
+    step: 'ok',
+    status: 'CONFIRMED',
+    actor: 'bob',
+    reason: 'checked',
+    detail: { decision: 'confirm' },
+  })
+  await worker.stop()
+})
+
+test('W-10 rejected, it is ABORTED and nothing is undone; the decision is kept', async () => {
+  const name = named()
+  const calls = calling(name)
+  const worker = await sleepy()
+  const id = await startHuman(name)
+  await see.untilStep(id, 'ok', 'WAITING_DECISION')
+  await people().decide(id, 'ok', 'reject', by)
+  await see.until(id, 'ABORTED')
+  expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', ok: 'REJECTED' })
+  expect(calls).toEqual(['a'])
+  expect(await people().decisions.of(id)).toMatchObject([{ decision: 'reject', ...by }])
+  await worker.stop()
+})
+
+test('W-10 a second decision, one too early, one on another step and one by nobody are refused and change nothing', async () => {
+  const name = named()
+  const id = await startHuman(name)
+  await expect(people().decide(id, 'ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().decide(id, 'a', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().decide(id, 'okay', 'confirm', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_STEP' })
+  await expect(people().decide(newId(), 'ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  // @ts-expect-error no such verdict
+  await expect(people().decide(id, 'ok', 'perhaps', by)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  calling(name)
+  const worker = await sleepy()
+  await see.untilStep(id, 'ok', 'WAITING_DECISION')
+  for (const nobody of [
+    { actor: '', reason: 'x' },
+    { actor: '  ', reason: 'x' },
+    { actor: 'ann', reason: '' },
+  ]) {
+    await expect(people().decide(id, 'ok', 'confirm', nobody)).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
+  }
+  expect(await see.statuses(id)).toMatchObject({ ok: 'WAITING_DECISION' })
+  const both = await Promise.allSettled([
+    people().decide(id, 'ok', 'confirm', by),
+    bus.hf.workflows.decide(id, 'ok', 'reject', by),
+  ])
+  expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+  await expect(people().decide(id, 'ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  expect(await people().decisions.of(id)).toHaveLength(1)
+  await worker.stop()
+})
+
+/** A handler that notes when it is told to stop. */
+function stoppable(name: string, onAbort: (reason: unknown) => unknown) {
+  const running = gate()
+  const told: unknown[] = []
+  bus.hf.workflows.handle(`${name} long`, (_, { signal }) => {
+    running.open()
+    return new Promise((resolve, reject) => {
+      signal.addEventListener('abort', () => {
+        told.push(signal.reason)
+        try {
+          resolve(onAbort(signal.reason))
+        } catch (error) {
+          reject(error)
+        }
+      })
+    })
+  })
+  return { running, told }
+}
+const longFlow = (name: string) =>
+  defineWorkflow(name, 1)
+    .step('a', name)
+    .onFailure('ua', name)
+    .step('long', `${name} long`)
+    .onFailure('ul', name)
+    .step('never', name)
+    .build()
+
+test.each([
+  ['woken', true],
+  ['polling', false],
+])(
+  'W-11 cancel reaches a handler on another worker (%s); what was done is undone, what ran is skipped',
+  async (_, notify) => {
+    const name = named()
+    const calls = calling(name)
+    const { running, told } = stoppable(name, (reason) => {
+      throw reason
+    })
+    const worker = await bus.hf.run({ poll: '100ms', notify })
+    const { id } = await people().start(longFlow(name))
+    await running.passed
+    await people().cancel(id, by)
+    await waitFor('it is told', () => told.length === 1, { timeout: 5_000 })
+    expect(told[0]).toMatchObject({ code: 'HF_STOPPED' })
+    await see.until(id, 'CANCELLED')
+    expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'SKIPPED' })
+    expect(calls).toEqual(['a', 'ua'])
+    const started = (await people().events(id)).find(({ type }) => type === 'cancellation_started')
+    expect(started).toMatchObject({ status: 'CANCELLING', ...by })
+    // Twice is once.
+    await people().cancel(id, by)
+    expect((await see.lines(id)).filter((line) => line === 'cancellation_started')).toHaveLength(1)
+    await worker.stop()
+  },
+)
+
+test('W-11 a handler that completes all the same is recorded and undone', async () => {
+  const name = named()
+  const calls = calling(name)
+  const { running } = stoppable(name, () => 'done anyway')
+  const worker = await sleepy()
+  const { id } = await people().start(longFlow(name))
+  await running.passed
+  await people().cancel(id, by)
+  await see.until(id, 'CANCELLED')
+  expect(calls).toEqual(['a', 'ul', 'ua'])
+  expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'ROLLED_BACK' })
+  expect(await see.lines(id)).toEqual(expect.arrayContaining(['step_skipped long', 'step_completed long']))
+  await worker.stop()
+})
+
+test('W-11 a handler that does not heed its signal is waited for a while; then its outcome is unknown, and it is undone', async () => {
+  const name = named()
+  const calls = calling(name)
+  const ignores = gate()
+  const called = gate()
+  bus.hf.workflows.handle(`${name} long`, async () => {
+    called.open()
+    await ignores.passed
+    return 'much too late'
+  })
+  const worker = await sleepy()
+  const { id } = await people().start(longFlow(name))
+  await called.passed
+  await people().cancel(id, by)
+  await see.until(id, 'CANCELLED')
+  expect(calls).toEqual(['a', 'ul', 'ua'])
+  const failed = (await people().events(id)).find(({ type }) => type === 'step_failed')
+  expect(failed).toMatchObject({ step: 'long', error: { code: 'CALL_LOST' } })
+  const lines = await see.lines(id)
+  ignores.open()
+  await worker.stop()
+  expect(await see.lines(id)).toEqual(lines)
+})
+
+test('W-11 abort reaches running handlers and undoes nothing', async () => {
+  const name = named()
+  const calls = calling(name)
+  const { running, told } = stoppable(name, () => {
+    throw new BusinessError('stopped')
+  })
+  const worker = await sleepy()
+  const { id } = await people().start(longFlow(name))
+  await running.passed
+  await people().abort(id, by)
+  await see.until(id, 'ABORTED')
+  await waitFor('it is told', () => told.length === 1)
+  await waitFor('its end is on record', async () => (await people().steps(id)).every(({ queued }) => queued === null))
+  expect(calls).toEqual(['a'])
+  expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', long: 'SKIPPED' })
+  await people().abort(id, by)
+  expect((await see.lines(id)).filter((line) => line === 'abort_started')).toHaveLength(1)
+  await expect(people().cancel(id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await worker.stop()
+})
+
+test('W-11 cancel is prompt for a waiting human step and from the DLQ', async () => {
+  const name = named()
+  const calls = calling(name)
+  bus.hf.workflows.handle(`${name} no`, () => {
+    throw new BusinessError('no')
+  })
+  const worker = await sleepy()
+  const waiting = await startHuman(name)
+  const Dlq = defineWorkflow(`${name} dlq`, 1, { dlq: true })
+    .step('a', name)
+    .onFailure('ua', name)
+    .step('b', `${name} no`)
+    .onFailure('ub', name)
+    .build()
+  const { id: dead } = await people().start(Dlq)
+  await see.untilStep(waiting, 'ok', 'WAITING_DECISION')
+  await see.until(dead, 'DLQ')
+  calls.length = 0
+  await people().cancel(waiting, by)
+  await see.until(waiting, 'CANCELLED')
+  expect(await see.statuses(waiting)).toEqual({ a: 'ROLLED_BACK', ok: 'SKIPPED' })
+  await people().cancel(dead, by)
+  await see.until(dead, 'CANCELLED')
+  expect(await see.statuses(dead)).toEqual({ a: 'ROLLED_BACK', b: 'ROLLED_BACK' })
+  expect(await people().deadLetters.list({ instanceId: dead })).toEqual([])
+  expect(calls).toEqual(['ua', 'ub', 'ua'])
+  await worker.stop()
+})
+
+test('W-11 a confirmed step is undone too; a compensation that fails makes the cancelled instance FAILED, with a record', async () => {
+  const name = named()
+  const calls = calling(name)
+  bus.hf.workflows.handle(`${name} no`, () => {
+    throw new BusinessError('no')
+  })
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name)
+    .onFailure('ua', `${name} no`, { maxAttempts: 1 })
+    .waitHumanConfirm('ok')
+    .onFailure('uo', name)
+    .waitHumanConfirm('second')
+    .build()
+  const worker = await sleepy()
+  const { id } = await people().start(Flow)
+  await see.untilStep(id, 'ok', 'WAITING_DECISION')
+  await people().decide(id, 'ok', 'confirm', by)
+  await people().cancel(id, by)
+  await see.until(id, 'FAILED')
+  expect(await see.statuses(id)).toEqual({ a: 'FAILED', ok: 'ROLLED_BACK', second: 'SKIPPED' })
+  expect(calls).toEqual(['a', 'uo'])
+  expect(await people().deadLetters.list({ instanceId: id })).toMatchObject([{ step: 'a', kind: 'compensation' }])
+  await worker.stop()
+})
+
+test('W-11 terminal instances are refused, and unknown ones', async () => {
+  const name = named()
+  calling(name)
+  const worker = await sleepy()
+  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const { id } = await people().start(Flow)
+  await see.until(id, 'COMPLETED')
+  const lines = await see.lines(id)
+  for (const act of ['cancel', 'abort'] as const) {
+    await expect(people()[act](id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    await expect(people()[act](newId(), by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+    await expect(people()[act]('nonsense', by)).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
+    await expect(people()[act](id, { actor: '', reason: 'x' })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
+  }
+  expect(await see.lines(id)).toEqual(lines)
+  await worker.stop()
+})
+
+test('W-14 an operator makes a step due that waits for its next attempt', async () => {
+  const name = named()
+  let calls = 0
+  bus.hf.workflows.handle(name, () => {
+    calls += 1
+    if (calls === 1) throw new Error('not yet')
+  })
+  const worker = await sleepy()
+  const { id } = await people().start(
+    defineWorkflow(name, 1)
+      .step('a', name, { retry: ['1h'] })
+      .build(),
+  )
+  await waitFor('it has failed once', async () => (await see.lines(id)).includes('step_retry a'))
+  await people().retry(id, 'a', by)
+  await see.until(id, 'COMPLETED')
+  expect(calls).toBe(2)
+  const retries = (await people().events(id)).filter(({ type }) => type === 'step_retry')
+  expect(retries[1]).toMatchObject({ step: 'a', ...by })
+  await expect(people().retry(id, 'a', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().retry(newId(), 'a', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await worker.stop()
+})
