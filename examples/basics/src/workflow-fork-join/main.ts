@@ -8,9 +8,7 @@ const Fulfilment = defineWorkflow('fulfilment', 1)
     'prepare',
     // Steps after a condition are its true side; the else branch ends where it ends, and the join waits for the side taken.
     (b) =>
-      b
-        .condition('isDigital', '{{ eq .kind "digital" }}', (e) => e.step('pack', 'Pack'))
-        .step('makeLink', 'MakeLink'),
+      b.condition('isDigital', '{{ eq .kind "digital" }}', (e) => e.step('pack', 'Pack')).step('makeLink', 'MakeLink'),
     // Without an else: a small order ends this branch here, and the join has that as the branch's end.
     (b) => b.condition('isBig', '{{ and (gt .total 1000) (ne .customer.kind "staff") }}').step('assess', 'AssessRisk'),
   )
