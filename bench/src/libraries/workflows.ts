@@ -73,13 +73,13 @@ export async function fillWorkflows(
   }
 }
 
-/** A worker whose handler does nothing but tell that it was called. */
+/** A worker whose handler does nothing but what `called` does. */
 export function runWorkflows(
   hf: Holdfast,
-  { concurrency, called }: { readonly concurrency: number; readonly called: (step: StepContext) => void },
+  { concurrency, called }: { readonly concurrency: number; readonly called: (step: StepContext) => unknown },
 ): Promise<Worker> {
   hf.workflows.handle(NOOP, async (_, step) => {
-    called(step)
+    await called(step)
     return 1
   })
   return hf.run({ concurrency })

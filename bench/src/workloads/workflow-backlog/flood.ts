@@ -9,8 +9,10 @@ import { anythingLeft, NOOP, runWorkflows } from '../../libraries/workflows.js'
 const AGING = 20
 const LOWEST = 0
 const PROMISED_MS = ((100 - LOWEST) / AGING) * 1000
-/** Twice as many as the worker has slots, each started again when it has been called: there is always one in front. */
-const PER_SLOT = 2
+/** More than the worker has slots for, each started again when it has been called: there is always one in front. */
+const PER_SLOT = 10
+/** So that the slots are what is short, on any machine. */
+const CALL_MS = 20
 /** Before the low one is started, so that it finds the queue full. */
 const FULL_AFTER_MS = 500
 
@@ -44,6 +46,7 @@ async function openFlood({ connectionString }: Task, concurrency: number): Promi
       overtaking += 1
       waiting.get(instanceId)?.()
       waiting.delete(instanceId)
+      return sleep(CALL_MS)
     },
   })
 

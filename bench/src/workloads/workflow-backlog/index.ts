@@ -9,5 +9,5 @@ export const workflowBacklog: Workload = {
   measures:
     'a claim of 100 steps of mixed priorities, the first and the last of a few and of a million; how long a low one waits under a flood of high ones',
   items: 1_000_000,
-  systems: ({ concurrency = 50 }) => [...backlogCases, underFlood(concurrency)],
+  systems: ({ concurrency = 10 }) => [...backlogCases, underFlood(concurrency)],
 }

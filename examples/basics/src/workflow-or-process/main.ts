@@ -51,13 +51,15 @@ const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
 hf.workflows.handle('Reserve', (order) => ({ ...order, ...shop.reserve(order.order) }), { input: Order })
-hf.workflows.handle('PutBack', (_, ctx) => shop.putBack(Reserved.parse(ctx.output).shelf))
+// A compensation is called for its own step's failure too, which may have left nothing behind.
+hf.workflows.handle('PutBack', (_, { output }) => {
+  if (output !== undefined) shop.putBack(Reserved.parse(output).shelf)
+})
 hf.workflows.handle('Charge', (it, ctx) => ({ ...it, ...shop.charge(it.order, ctx.idempotencyKey) }), {
   input: Reserved,
 })
-hf.workflows.handle('Refund', (_, ctx) => {
-  // It is called for a charge that failed too, which may have left nothing to give back.
-  if (ctx.output !== undefined) shop.refund(Charged.parse(ctx.output).receipt)
+hf.workflows.handle('Refund', (_, { output }) => {
+  if (output !== undefined) shop.refund(Charged.parse(output).receipt)
 })
 hf.workflows.handle('Ship', ({ order, to }) => shop.ship(order, to), { input: Charged })
 hf.register(PurchaseProcess)
