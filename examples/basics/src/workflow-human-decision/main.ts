@@ -36,7 +36,7 @@ for (const key of ['P-5000', 'P-9999']) {
   const [payout] = await hf.workflows.list({ workflow: 'payout', key })
   if (!payout) throw new Error(`there is no ${key}`)
   const outcome = await hf.workflows.result(payout.id).catch((error: Error & { code: string }) => error.code)
-  console.log(`${key}: ${(await hf.workflows.status(payout.id)).status}, ${outcome}`)
+  console.log(`${key}: ${(await hf.workflows.status(payout.id)).status}, ${String(outcome)}`)
   for (const { step, decision, actor, reason } of await hf.workflows.decisions.of(payout.id)) {
     console.log(`  ${step}: ${decision} by ${actor}, ${reason}`)
   }

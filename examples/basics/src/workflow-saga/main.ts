@@ -46,7 +46,9 @@ hf.workflows.handle(
 hf.workflows.handle('CancelFlight', (_, ctx) => console.log(`flight cancelled: ${JSON.stringify(ctx.output)}`))
 hf.workflows.handle('CancelHotel', () => console.log('hotel cancelled'))
 // That of the step that failed comes first, since a call that failed may have done something.
-hf.workflows.handle('ReturnCar', (_, ctx) => console.log(`car returned, if there was one: ${ctx.output ?? 'none'}`))
+hf.workflows.handle('ReturnCar', (_, ctx) => {
+  console.log(`car returned, if there was one: ${ctx.output === undefined ? 'none' : 'yes'}`)
+})
 await hf.run()
 
 console.log(await hf.workflows.startAndWait(Trip, { traveller: 'ann', wantsCar: false }))

@@ -9,8 +9,5 @@ hf.workflows.handle('billing.Charge', (order) => ({ ...order, chargedBy: 'the bi
 hf.workflows.handle('billing.Refund', ({ order }) => console.log(`billing: ${order} refunded`), { input: Order })
 await hf.run({ name: 'billing' })
 
-process.once('message', async () => {
-  await hf.close()
-  process.disconnect()
-})
+process.once('disconnect', () => void hf.close()) // drains what runs
 process.send?.('ready')

@@ -20,7 +20,7 @@ const { id } = await hf.workflows.start(Purchase, { order: 'ORD-2', cents: 900 }
 await hf.workflows.result(id).catch(({ code }: Error & { code: string }) => console.log(code))
 console.log(await hf.workflows.render(id))
 
-for (const service of services) service.send('stop')
+for (const service of services) service.disconnect()
 await Promise.all(services.map((service) => once(service, 'exit')))
 await hf.close()
 await database.stop()

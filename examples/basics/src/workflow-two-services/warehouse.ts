@@ -15,8 +15,5 @@ hf.workflows.handle(
 )
 await hf.run({ name: 'warehouse' })
 
-process.once('message', async () => {
-  await hf.close()
-  process.disconnect()
-})
+process.once('disconnect', () => void hf.close()) // drains what runs
 process.send?.('ready')
