@@ -95,8 +95,8 @@ test.each([
   {
     workload: 'workflow-chain',
     items: 50,
-    of: ['concurrency 100,', 'workflows (concurrency 50'],
-    results: 3,
+    of: ['concurrency 100,', 'workflows (concurrency 200'],
+    results: 2,
     details: {},
   },
 ])('$workload runs ours and the peers', { timeout: 120_000 }, async ({ workload, items, of, results, details }) => {
