@@ -92,6 +92,13 @@ test.each([
   { workload: 'process-latency', items: 5, of: ['DBOS'], results: 1, details: { p95: cost, step: cost } },
   { workload: 'process-waits', items: 50, of: ['openwo'], results: 1, details: {} },
   { workload: 'process-history', items: 100, of: ['DBOS'], results: 1, details: { start: cost, growth: cost } },
+  {
+    workload: 'workflow-chain',
+    items: 50,
+    of: ['concurrency 100,', 'workflows (concurrency 200'],
+    results: 2,
+    details: {},
+  },
 ])('$workload runs ours and the peers', { timeout: 120_000 }, async ({ workload, items, of, results, details }) => {
   const systems = of.flatMap((name) => ['--system', name])
   const args = [workload, '--items', String(items), '--rounds', '1', '--json', ...systems]
@@ -105,6 +112,22 @@ test.each([
   expect(found).toHaveLength(results)
   expect(new Set(found.map(({ role }) => role))).toContain('peer')
   for (const result of found) expect(result).toMatchObject({ value: cost, ...details })
+})
+
+test.each([
+  { workload: 'workflow-fork', items: 50, of: ['concurrency 200'], results: 2 },
+  { workload: 'workflow-backlog', items: 3000, of: [], results: 3 },
+])('$workload runs ours alone', { timeout: 120_000 }, async ({ workload, items, of, results }) => {
+  const systems = of.flatMap((name) => ['--system', name])
+  const { code, stdout } = await start([workload, '--items', String(items), '--rounds', '1', '--json', ...systems])
+    .ended
+  expect(code).toBe(0)
+  const found = stdout
+    .trim()
+    .split('\n')
+    .map((result) => JSON.parse(result))
+  expect(found).toHaveLength(results)
+  for (const result of found) expect(result).toMatchObject({ role: 'holdfast', value: cost })
 })
 
 test.each([

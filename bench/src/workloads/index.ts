@@ -11,6 +11,9 @@ import { processLatency } from './process-latency/index.js'
 import { processParked } from './process-parked/index.js'
 import { processSteps } from './process-steps/index.js'
 import { processWaits } from './process-waits/index.js'
+import { workflowBacklog } from './workflow-backlog/index.js'
+import { workflowChain } from './workflow-chain/index.js'
+import { workflowFork } from './workflow-fork/index.js'
 
 export const workloads: readonly Workload[] = [
   loop,
@@ -27,6 +30,9 @@ export const workloads: readonly Workload[] = [
   processHistory,
   dispatchMillion,
   dispatchRate,
+  workflowChain,
+  workflowFork,
+  workflowBacklog,
 ]
 
 export function findWorkload(name: string): Workload | undefined {

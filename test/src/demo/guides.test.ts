@@ -8,8 +8,10 @@ import { z } from 'zod'
 const repository = new URL('../../../', import.meta.url)
 const inRepository = (path: string) => readFile(new URL(path, repository), 'utf8')
 
-const names = await readdir(new URL('examples/basics/src', repository))
-const examples = await Promise.all(names.map((name) => inRepository(`examples/basics/src/${name}/main.ts`)))
+const files = await readdir(new URL('examples/basics/src', repository), { recursive: true })
+const examples = await Promise.all(
+  files.filter((file) => file.endsWith('.ts')).map((file) => inRepository(`examples/basics/src/${file}`)),
+)
 // What stands inside a block there is shown without its indentation.
 const sources = [...examples, ...examples.map((example) => example.replaceAll(/^ {2}/gm, ''))]
 
@@ -26,6 +28,7 @@ test.each([
   ['P-02', 'first-process', 6],
   ['M-01', 'process-managers', 4],
   ['D-01', 'dispatch', 4],
+  ['W-01', 'workflows', 18],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')
   expect(snippets).toHaveLength(count)
@@ -35,6 +38,18 @@ test.each([
       snippet,
     ).toBe(true)
   }
+})
+
+test('W-14 the guide on workflows shows what the examples print, and the definition that one of them loads', async () => {
+  const expected = await inRepository('test/src/demo/examples.test.ts')
+  const outputs = [...(await shown('workflows', 'text')), ...(await shown('workflows', 'mermaid'))]
+  expect(outputs).toHaveLength(6)
+  for (const line of outputs.flatMap((output) => output.split('\n'))) {
+    expect(expected.includes(`'${line}',`) || expected.includes(`"${line}",`), line).toBe(true)
+  }
+  expect(await shown('workflows', 'json')).toEqual([
+    (await inRepository('examples/basics/order-workflow.json')).trimEnd(),
+  ])
 })
 
 test('K-15 C-07 the SQL that the guide gives to other languages sends commands', async () => {

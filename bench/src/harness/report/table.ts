@@ -4,18 +4,19 @@ import { titleOf } from './title.js'
 
 /** The results for people. */
 export function table(results: readonly Result[], heading: string): string {
-  const rows = [headerOf(results), ...results.map(cellsOf)]
+  const details = [...new Set(results.flatMap((result) => Object.keys(result.details)))]
+  const rows = [headerOf(results, details), ...results.map((result) => cellsOf(result, details))]
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
   const lines = rows.map((row) => row.map((cell, column) => aligned(cell, widths[column] ?? 0, column)).join('  '))
   const rule = widths.map((width) => '─'.repeat(width)).join('  ')
   return [heading, '', lines[0], rule, ...lines.slice(1), '', footnoteOf(results)].join('\n')
 }
 
-function headerOf([first]: readonly Result[]): string[] {
+function headerOf([first]: readonly Result[], details: readonly string[]): string[] {
   return [
     'system',
     first?.unit ?? '',
-    ...Object.keys(first?.details ?? {}),
+    ...details,
     'ratio',
     'WAL B',
     'statements',
@@ -25,11 +26,11 @@ function headerOf([first]: readonly Result[]): string[] {
   ]
 }
 
-function cellsOf(result: Result): string[] {
+function cellsOf(result: Result, details: readonly string[]): string[] {
   return [
     titleOf(result.system),
     figure(result.value),
-    ...Object.values(result.details).map(figure),
+    ...details.map((name) => figureOrNone(result.details[name])),
     fixed(result.ratio, 2),
     fixed(result.walBytesPerItem, 0),
     fixed(result.statementsPerItem, 4),
@@ -51,6 +52,10 @@ function footnoteOf(results: readonly Result[]): string {
 
 function aligned(cell: string, width: number, column: number): string {
   return column === 0 ? cell.padEnd(width) : cell.padStart(width)
+}
+
+function figureOrNone(value: number | undefined): string {
+  return value === undefined ? '–' : figure(value)
 }
 
 function fixed(value: number | null, digits: number): string {

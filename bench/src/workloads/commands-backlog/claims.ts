@@ -14,10 +14,10 @@ const LONG_ENOUGH_MS = 20_000
  * @example
  * const durations = await timeClaims(async () => (await boss.fetch(QUEUE, { batchSize: CLAIM_SIZE })).length)
  */
-export async function timeClaims(claim: () => Promise<number>): Promise<number[]> {
+export async function timeClaims(claim: () => Promise<number>, most = WARM_UP + CLAIMS): Promise<number[]> {
   const durations: number[] = []
   const start = performance.now()
-  while (durations.length < WARM_UP + CLAIMS) {
+  while (durations.length < most) {
     const began = performance.now()
     const claimed = await claim()
     const ended = performance.now()

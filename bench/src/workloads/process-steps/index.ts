@@ -6,7 +6,7 @@ import { openworkflow } from '../../libraries/processes/openworkflow.js'
 import { callersSystem } from './callers-system.js'
 import { waitingSystem } from './waiting-system.js'
 
-const CALLERS = 50
+export const CALLERS = 50
 
 /** Everybody with the settings that were found to be best for them; whoever is best is the one to beat. */
 export const processSteps: Workload = {

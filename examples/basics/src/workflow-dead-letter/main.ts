@@ -1,0 +1,59 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startEmbedded } from '@holdfast/embedded'
+import { defineWorkflow, holdfast, PermanentError } from 'holdfast'
+import { z } from 'zod'
+
+// `dlq`: a step that failed for good is not undone. It waits for a person, and its instance with it.
+const Payroll = defineWorkflow('payroll', 1, { dlq: true, maxAttempts: 2 })
+  .step('hold', 'HoldMoney')
+  .fork(
+    'pay',
+    (b) => b.step('transfer', 'Transfer'),
+    (b) => b.step('payslip', 'SendPayslip', { delay: '1h' }),
+  )
+  .join('paid', 'all')
+  .build()
+
+const Salary = z.object({ employee: z.string(), iban: z.string() })
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+
+hf.workflows.handle('HoldMoney', (salary) => {
+  console.log('money held')
+  return salary
+})
+hf.workflows.handle(
+  'Transfer',
+  ({ iban }, { attempt }) => {
+    if (iban.startsWith('ED')) throw new PermanentError(`no such account: "${iban}"`, { code: 'NO_ACCOUNT' })
+    return `paid to ${iban} with attempt ${attempt}`
+  },
+  { input: Salary },
+)
+hf.workflows.handle('SendPayslip', () => 'sent')
+await hf.run()
+
+const { id } = await hf.workflows.start(Payroll, { employee: 'ann', iban: 'ED-1' }, { key: 'ann, May' })
+while ((await hf.workflows.status(id)).status !== 'DLQ') await sleep(20)
+console.log(await hf.workflows.render(id))
+
+for (const { code, shape, count } of await hf.workflows.deadLetters.groups({ workflow: 'payroll' })) {
+  console.log(`${count} with ${code}: ${shape}`)
+}
+
+const [letter] = await hf.workflows.deadLetters.list({ workflow: 'payroll', step: 'transfer' })
+if (!letter) throw new Error('there is no dead letter')
+const corrected = { ...Salary.parse(letter.input), iban: 'DE-1' }
+const ann = { actor: 'ann', reason: 'two letters were swapped' }
+await hf.workflows.requeue(letter.id, ann, { input: corrected })
+// Its frozen sibling goes on with it. The money was held once.
+console.log(await hf.workflows.result(id))
+
+await hf.workflows.requeue(letter.id, ann).catch(({ code }: Error & { code: string }) => console.log(code))
+for (const { type, step, actor, reason } of await hf.workflows.events(id)) {
+  if (actor !== null) console.log(`${type} of ${step} by ${actor}: ${reason}`)
+}
+
+await hf.close()
+await database.stop()

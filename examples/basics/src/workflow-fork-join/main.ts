@@ -1,0 +1,60 @@
+import { once } from 'node:events'
+import { startEmbedded } from '@holdfast/embedded'
+import { defineWorkflow, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+const Fulfilment = defineWorkflow('fulfilment', 1)
+  .fork(
+    'prepare',
+    // Steps after a condition are its true side; the else branch ends where it ends, and the join waits for the side taken.
+    (b) =>
+      b.condition('isDigital', '{{ eq .kind "digital" }}', (e) => e.step('pack', 'Pack')).step('makeLink', 'MakeLink'),
+    // Without an else: a small order ends this branch here, and the join has that as the branch's end.
+    (b) => b.condition('isBig', '{{ and (gt .total 1000) (ne .customer.kind "staff") }}').step('assess', 'AssessRisk'),
+  )
+  .join('prepared', 'all')
+  .fork(
+    'quotes',
+    (b) => b.step('slow', 'AskSlowCourier'),
+    (b) => b.step('quick', 'AskQuickCourier'),
+  )
+  // Fires on the first success. The other branch is skipped, and its handler hears of it.
+  .join('chosen', 'any')
+  .build()
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+
+const Order = z.object({ order: z.string() })
+let called = () => {}
+const slowCourierIsAsked = new Promise<void>((resolve) => {
+  called = resolve
+})
+hf.workflows.handle('Pack', ({ order }) => `${order} packed`, { input: Order })
+hf.workflows.handle('MakeLink', ({ order }) => `https://example.com/${order}`, { input: Order })
+hf.workflows.handle('AssessRisk', () => 'low risk')
+hf.workflows.handle('AskSlowCourier', async (_, { signal }) => {
+  called()
+  await once(signal, 'abort')
+  throw signal.reason
+})
+hf.workflows.handle('AskQuickCourier', async () => {
+  await slowCourierIsAsked
+  return { courier: 'quick', euros: 9 }
+})
+await hf.run()
+
+const { id } = await hf.workflows.start(Fulfilment, {
+  order: 'ORD-1',
+  kind: 'book',
+  total: '1000.01', // compared digit by digit, never as a float
+  customer: { kind: 'company' },
+})
+console.log(await hf.workflows.result(id))
+
+const [prepared] = (await hf.workflows.steps(id)).filter(({ name }) => name === 'prepared')
+console.log(prepared?.output)
+console.log(await hf.workflows.render(id))
+
+await hf.close()
+await database.stop()

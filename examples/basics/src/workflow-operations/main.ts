@@ -1,0 +1,90 @@
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startEmbedded } from '@holdfast/embedded'
+import { defineWorkflow, holdfast, TransientError, type WorkflowStepRecord } from 'holdfast'
+
+const Report = defineWorkflow('report', 1).step('write', 'WriteReport', { priority: 10 }).build()
+const Payment = defineWorkflow('payment', 1)
+  .step('pay', 'Pay', { priority: 90, retry: { kind: 'fixed', delay: '1h' } })
+  .build()
+const Import = defineWorkflow('import', 1)
+  .step('open', 'OpenLedger')
+  .onFailure('close', 'CloseLedger')
+  .step('copy', 'CopyRows')
+  .build()
+
+const database = await startEmbedded({ ephemeral: true })
+// Points of priority that what waits gains per second; false switches it off.
+const hf = await holdfast({ connectionString: database.connectionString, workflows: { aging: 0.5 } })
+const ann = { actor: 'ann', reason: 'the supplier has called' }
+const codeOf = ({ code }: Error & { code: string }) => code
+
+hf.workflows.handle('WriteReport', () => console.log('report written'))
+hf.workflows.handle('Pay', (_, { attempt }) => {
+  console.log(`payment, attempt ${attempt}`)
+  if (attempt === 1) throw new TransientError('the bank is closed', { code: 'BANK_CLOSED' })
+})
+hf.workflows.handle('OpenLedger', () => 'ledger')
+hf.workflows.handle('CloseLedger', () => console.log('ledger closed again'))
+hf.workflows.handle('CopyRows', async (_, { signal }) => {
+  // For an hour, perhaps on another machine: cancel and abort reach it within a second.
+  await once(signal, 'abort')
+  console.log('told to stop')
+  throw signal.reason
+})
+
+const audited = new Set<string>()
+const ends: string[] = []
+const forget = hf.workflows.use({
+  name: 'auditors',
+  workflowStarting({ workflow }) {
+    if (audited.has(workflow)) throw new Error('the books are closed')
+  },
+  workflowCompleted: ({ workflow }) => void ends.push(`${workflow} completed`),
+  workflowFailed: ({ workflow, status }) => void ends.push(`${workflow} ${status}`),
+})
+
+audited.add('payment')
+await hf.workflows.start(Payment, null).catch((error: Error) => console.log(error.message))
+audited.clear()
+
+// Nobody works yet: whoever looks at a step sees what it waits for.
+const report = await hf.workflows.start(Report)
+const payment = await hf.workflows.start(Payment, null, { key: 'PAY-1' })
+for (const { name, status, queued } of await hf.workflows.steps(report.id)) {
+  console.log(`${name}: ${status}, no worker has ${queued?.handler}: ${queued?.handlerMissing}`)
+}
+
+// The report was first, the payment has the higher priority. The report has it too after 180 s, and is then first again.
+await hf.run({ concurrency: 1 })
+await hf.workflows.result(report.id)
+
+// It would be tried again in an hour.
+const [step] = await hf.workflows.steps(payment.id)
+console.log(`${step?.name}: ${step?.status} after attempt ${step?.attempts}, ${step?.error?.code}`)
+await hf.workflows.retry(payment.id, 'pay', { actor: 'bob', reason: 'the bank has opened' })
+await hf.workflows.result(payment.id)
+
+async function until(id: string, isSo: (step: WorkflowStepRecord) => boolean): Promise<void> {
+  while (!(await hf.workflows.steps(id)).some((it) => it.name === 'copy' && isSo(it))) await sleep(20)
+}
+
+for (const operation of ['cancel', 'abort'] as const) {
+  const { id } = await hf.workflows.start(Import)
+  await until(id, ({ status }) => status === 'RUNNING')
+  await hf.workflows[operation](id, ann)
+  await until(id, ({ error }) => error !== null)
+  console.log(await hf.workflows.result(id).catch(codeOf))
+  console.log(await hf.workflows.render(id))
+}
+
+for (const status of ['COMPLETED', 'CANCELLED', 'ABORTED', 'DLQ'] as const) {
+  const found = await hf.workflows.list({ status })
+  console.log(`${status}: ${found.map(({ workflow }) => workflow).join(', ') || 'none'}`)
+}
+console.log(`removed: ${await hf.workflows.cleanUp({ olderThan: '30d', statuses: ['COMPLETED', 'ABORTED'] })}`)
+
+forget()
+await hf.close()
+console.log(ends.join(', '))
+await database.stop()

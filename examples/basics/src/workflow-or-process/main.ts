@@ -1,0 +1,83 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { BusinessError, defineProcess, defineWorkflow, holdfast } from 'holdfast'
+import { z } from 'zod'
+
+// The same purchase twice: reserve, charge, ship; if the parcel cannot be sent, refund and put back. First what it does,
+// which knows nothing of either way.
+const Order = z.object({ order: z.string(), cents: z.int().positive(), to: z.string() })
+const Reserved = Order.extend({ shelf: z.string() })
+const Charged = Reserved.extend({ receipt: z.string() })
+
+const shop = {
+  reserve: (order: string) => ({ shelf: `shelf of ${order}` }),
+  putBack: (shelf: string) => console.log(`  ${shelf}: put back`),
+  charge: (order: string, key: string) => {
+    console.log(`  ${order}: charged under ${key.slice(-7)}`)
+    return { receipt: `R-${order}` }
+  },
+  refund: (receipt: string) => console.log(`  ${receipt}: refunded`),
+  ship: (order: string, to: string) => {
+    if (to === 'the moon') throw new BusinessError('nobody delivers there', { code: 'NO_ROUTE' })
+    return { parcel: `P-${order}` }
+  },
+}
+
+const PurchaseWorkflow = defineWorkflow('purchase', 1)
+  .step('reserve', 'Reserve')
+  .onFailure('putBack', 'PutBack')
+  .step('charge', 'Charge', { maxAttempts: 3, retry: { kind: 'fixed', delay: '5s' } })
+  .onFailure('refund', 'Refund')
+  .step('ship', 'Ship')
+  .build()
+
+const PurchaseProcess = defineProcess('shop', 'Purchase', {
+  state: Order,
+  async execute(ctx, { order, to }) {
+    await ctx.step('reserve', {
+      run: async () => shop.reserve(order),
+      compensate: async ({ shelf }) => shop.putBack(shelf),
+    })
+    await ctx.step('charge', {
+      run: async ({ idempotencyKey }) => shop.charge(order, idempotencyKey),
+      compensate: async ({ receipt }) => shop.refund(receipt),
+      maxAttempts: 3,
+      retryDelay: '5s',
+    })
+    return ctx.step('ship', { run: async () => shop.ship(order, to) })
+  },
+})
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+
+hf.workflows.handle('Reserve', (order) => ({ ...order, ...shop.reserve(order.order) }), { input: Order })
+// A compensation is called for its own step's failure too, which may have left nothing behind.
+hf.workflows.handle('PutBack', (_, { output }) => {
+  if (output !== undefined) shop.putBack(Reserved.parse(output).shelf)
+})
+hf.workflows.handle('Charge', (it, ctx) => ({ ...it, ...shop.charge(it.order, ctx.idempotencyKey) }), {
+  input: Reserved,
+})
+hf.workflows.handle('Refund', (_, { output }) => {
+  if (output !== undefined) shop.refund(Charged.parse(output).receipt)
+})
+hf.workflows.handle('Ship', ({ order, to }) => shop.ship(order, to), { input: Charged })
+hf.register(PurchaseProcess)
+await hf.run()
+
+for (const [order, to] of [
+  ['ORD-1', 'Paris'],
+  ['ORD-2', 'the moon'],
+] as const) {
+  const input = { order, cents: 2_500, to }
+  console.log(`${order} to ${to}, as a workflow`)
+  const { id } = await hf.workflows.start(PurchaseWorkflow, input, { key: order })
+  await hf.workflows.result(id).catch(() => undefined)
+  console.log(`  ${(await hf.workflows.status(id)).status}`)
+
+  console.log(`${order} to ${to}, as a process`)
+  console.log(`  ${(await hf.start(PurchaseProcess, input, { key: order })).status}`)
+}
+
+await hf.close()
+await database.stop()

@@ -1,0 +1,61 @@
+import { startEmbedded } from '@holdfast/embedded'
+import { BusinessError, defineWorkflow, holdfast, TransientError } from 'holdfast'
+import { z } from 'zod'
+
+// A graph of names; nothing in it is code. What a step answers is the input of the next.
+const Trip = defineWorkflow('trip', 1)
+  .step('consult', 'Consult')
+  .savePoint('advised') // once it is reached, nothing before it is undone
+  .step('flight', 'BookFlight', { maxAttempts: 5, retry: { kind: 'fixed', delay: '50ms' }, timeout: '10s' })
+  .onFailure('cancelFlight', 'CancelFlight', { maxAttempts: 10 })
+  .step('hotel', 'BookHotel')
+  .onFailure('cancelHotel', 'CancelHotel')
+  .step('car', 'RentCar', { nonIdempotent: true })
+  .onFailure('returnCar', 'ReturnCar')
+  .build()
+
+const Traveller = z.object({ traveller: z.string(), wantsCar: z.boolean() })
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString })
+
+hf.workflows.handle('Consult', (trip) => trip)
+hf.workflows.handle(
+  'BookFlight',
+  (trip, ctx) => {
+    // An error that does not say its kind counts as transient too: tried again until the attempts are used up.
+    if (ctx.attempt === 1) throw new TransientError('the airline is busy')
+    console.log(`flight booked with attempt ${ctx.attempt} of ${ctx.maxAttempts}`)
+    return { ...trip, ticket: 'LH-1' }
+  },
+  { input: Traveller },
+)
+hf.workflows.handle('BookHotel', (trip) => ({ ...trip, room: '212' }), {
+  input: Traveller.extend({ ticket: z.string() }),
+})
+hf.workflows.handle(
+  'RentCar',
+  ({ wantsCar }) => {
+    // The answer is no, and that is an answer: nothing is tried again, everything is undone, the last step first.
+    if (wantsCar) throw new BusinessError('no cars left', { code: 'SOLD_OUT' })
+    return { car: null }
+  },
+  { input: Traveller },
+)
+// A compensation gets its step's input, and as `ctx.output` what the step answered, if it did.
+hf.workflows.handle('CancelFlight', (_, ctx) => console.log(`flight cancelled: ${JSON.stringify(ctx.output)}`))
+hf.workflows.handle('CancelHotel', () => console.log('hotel cancelled'))
+// That of the step that failed comes first, since a call that failed may have done something.
+hf.workflows.handle('ReturnCar', (_, ctx) => {
+  console.log(`car returned, if there was one: ${ctx.output === undefined ? 'none' : 'yes'}`)
+})
+await hf.run()
+
+console.log(await hf.workflows.startAndWait(Trip, { traveller: 'ann', wantsCar: false }))
+
+const { id } = await hf.workflows.start(Trip, { traveller: 'bob', wantsCar: true })
+await hf.workflows.result(id).catch((error: Error) => console.log(error.message.replace(id, '…')))
+console.log(await hf.workflows.render(id))
+
+await hf.close()
+await database.stop()

@@ -1,0 +1,13 @@
+import { holdfast } from 'holdfast'
+import { z } from 'zod'
+
+// A program of its own. It has never heard of parcels: what it has no handler for it never claims.
+const hf = await holdfast({ connectionString: process.argv[2] ?? '' })
+const Order = z.object({ order: z.string(), cents: z.int() })
+
+hf.workflows.handle('billing.Charge', (order) => ({ ...order, chargedBy: 'the billing service' }), { input: Order })
+hf.workflows.handle('billing.Refund', ({ order }) => console.log(`billing: ${order} refunded`), { input: Order })
+await hf.run({ name: 'billing' })
+
+process.once('disconnect', () => void hf.close()) // drains what runs
+process.send?.('ready')

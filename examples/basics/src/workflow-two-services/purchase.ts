@@ -1,0 +1,8 @@
+import { defineWorkflow } from 'holdfast'
+
+/** What both services agree on: names, no code of either. */
+export const Purchase = defineWorkflow('purchase', 1)
+  .step('charge', 'billing.Charge')
+  .onFailure('refund', 'billing.Refund')
+  .step('ship', 'warehouse.Ship')
+  .build()
