@@ -1899,7 +1899,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], p_lease_ms integer, p_beat_ms integer)
+CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, p_lease_ms integer, p_beat_ms integer)
  RETURNS TABLE(extended json, lost json)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -1916,13 +1916,17 @@ begin
     cross join lateral (
       select workflow_id, number
       from holdfast.workflow_step
-      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch
+        and (leased_at is not null or ready and in_flight)
       for no key update skip locked
     ) as step
   ),
   moved as (
     update holdfast.workflow_step as step
-    set due_at = holdfast.now() + greatest(
+    set ready = false,
+        leased_by = coalesce(step.leased_by, worker),
+        leased_at = coalesce(step.leased_at, holdfast.now()),
+        due_at = holdfast.now() + greatest(
       coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
     ) * interval '1 ms'
     from free
@@ -1935,7 +1939,9 @@ begin
       select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
       from unnest(ids, numbers, epochs) as asked (id, number, epoch)
       left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
-      where step.number is null or step.lease_epoch <> asked.epoch or step.leased_at is null
+      where step.number is null
+        or step.lease_epoch <> asked.epoch
+        or step.leased_at is null and not (step.ready and step.in_flight)
     );
 end
 $function$
