@@ -79,6 +79,12 @@ async function workBehindProxy(round: string) {
   const notes = openNotes(connectionString)
   const hf = assemble(await openDatabase({ connectionString: proxy.connectionString, prepare: 'off' }), {})
   workflowsOf(round).handleAll(hf, notes)
+  async function close() {
+    await hf.close()
+    await notes.close()
+    await proxy.close()
+    await pool.end()
+  }
   return {
     pool,
     proxy,
@@ -86,12 +92,7 @@ async function workBehindProxy(round: string) {
     work: () => hf.run({ concurrency: 10, lease: '2s', poll: '50ms' }),
     allEnd: (ids: readonly string[]) =>
       waitFor('all have ended', async () => (await ended(pool, ids)) === ids.length, { timeout: 60_000 }),
-    async close() {
-      await hf.close()
-      await notes.close()
-      await proxy.close()
-      await pool.end()
-    },
+    close,
   }
 }
 

@@ -137,7 +137,7 @@ test('W-08 a worker killed before or after any statement of a rollback: every st
     expect(statusesOf(book), where).toEqual(statusesOf(straight))
     const undone = book.events.filter(({ type }) => type === 'compensation_success').map(({ step }) => step)
     expect(undone[0], where).toBe('declined')
-    expect(undone.slice().sort(), where).toEqual(['both', 'declined', 'first', 'second', 'third', 'together'])
+    expect(new Set(undone), where).toEqual(new Set(['both', 'declined', 'first', 'second', 'third', 'together']))
   })
   expect([...reached]).toEqual(expect.arrayContaining(bothSides('workflows.claim', 'workflows.write', 'commit')))
 }, 400_000)

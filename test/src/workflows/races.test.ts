@@ -35,7 +35,7 @@ async function atTheFinish(name: string, Flow: Workflow) {
   await Promise.all(services.map(({ hf }) => hf.run({ poll: '20ms' })))
   await Promise.all(holds.map(({ reached }) => reached))
   const go = () => {
-    for (const { release } of holds) release()
+    for (const hold of holds) hold.release()
   }
   return { id, go, close: () => Promise.all(services.map((service) => service.close())) }
 }

@@ -41,9 +41,8 @@ test.each([
   ['an object', { message: 'mine', code: 5 }],
 ])('W-05 a handler that throws %s instead of an error fails like others', async (_, thrown) => {
   const name = named()
-  bus.hf.workflows.handle(name, () => {
-    throw thrown
-  })
+  // oxlint-disable-next-line prefer-promise-reject-errors -- what users do
+  bus.hf.workflows.handle(name, () => Promise.reject(thrown))
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { maxAttempts: 2, retry: ['1ms'] })
     .build()

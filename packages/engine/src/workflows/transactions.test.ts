@@ -194,7 +194,10 @@ test('W-11 a cancel reaches a handler inside its transaction; what it commits al
       return 'all the same'
     }),
   )
-  bus.hf.workflows.handle(`undo ${name}`, (_, { stepName, output }) => void undone.push(`${stepName} ${output}`))
+  bus.hf.workflows.handle(
+    `undo ${name}`,
+    (_, { stepName, output }) => void undone.push(`${stepName} ${String(output)}`),
+  )
   const { id } = await bus.hf.workflows.start(
     defineWorkflow(name, 1).step('a', name).onFailure('ua', `undo ${name}`).build(),
   )
