@@ -1,4 +1,12 @@
-import { gate, holdAt, numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import {
+  gate,
+  holdAt,
+  numbered,
+  observeWorkflows,
+  openTestBus,
+  type TestBus,
+  waitFor,
+} from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StepContext } from './context.js'
