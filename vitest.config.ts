@@ -12,6 +12,7 @@ export default defineConfig({
       { find: /^holdfast\/internal$/, replacement: source('packages/engine/src/internal.ts') },
       { find: /^@holdfast\/embedded$/, replacement: source('packages/embedded/src/index.ts') },
       { find: /^@holdfast\/testing$/, replacement: source('packages/testing/src/index.ts') },
+      { find: /^@holdfast\/example-payments$/, replacement: source('examples/payments/src/index.ts') },
       { find: /^@holdfast\/acceptance\/tiny-model$/, replacement: source('test/src/tiny-model/index.ts') },
     ],
   },

@@ -1,0 +1,7 @@
+export { openPayments, type Payments, type PaymentsOptions } from './app.js'
+export type { Behaviour } from './behaviour/behaviour.js'
+export type { ExecutionModel } from './domain/payment.js'
+export { type Books, describeBooks } from './ledger/books.js'
+export { type Simulator, startSimulator } from './network/simulator.js'
+export { asSpecified, hurried, type Pace } from './pace.js'
+export { demoAccounts } from './submission/accounts.js'

@@ -1,0 +1,46 @@
+import {
+  demoAccounts,
+  hurried,
+  openPayments,
+  type Pace,
+  type Payments,
+  type Simulator,
+  startSimulator,
+} from '@holdfast/example-payments'
+import { testDatabase, waitFor } from '@holdfast/testing'
+
+export interface TestPayments extends Payments {
+  readonly connectionString: string
+  readonly simulator: Simulator
+  /** The payment once it has ended, one way or the other. */
+  ended(paymentId: string): Promise<string>
+}
+
+interface Options {
+  readonly pace?: Partial<Pace>
+  /** Runs a worker beside the test, unless told not to. */
+  readonly works?: boolean
+}
+
+/** The application on a database of the test's own, with accounts, a worker and a world that answers at once. */
+export async function openTestPayments({ pace, works = true }: Options = {}): Promise<TestPayments> {
+  const { connectionString } = await testDatabase({ empty: true })
+  const payments = await openPayments({ connectionString, pace: { ...hurried, ...pace } })
+  await payments.openAccounts(demoAccounts)
+  const simulator = startSimulator({ ...payments, everyMs: 20 })
+  if (works) await payments.hf.run({ concurrency: 50, poll: '50ms' })
+  return {
+    ...payments,
+    connectionString,
+    simulator,
+    ended: (paymentId) =>
+      waitFor(`payment ${paymentId} has ended`, async () => {
+        const standing = await payments.standing(paymentId)
+        return standing?.payment.endedAt ? standing.payment.status : undefined
+      }),
+    async close() {
+      await simulator.stop()
+      await payments.close()
+    },
+  }
+}
