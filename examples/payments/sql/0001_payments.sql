@@ -120,7 +120,11 @@ create table payments.service_call (
   operation text not null,
   payment_id uuid not null,
   idempotency_key text not null,
-  at timestamptz not null default now()
+  at timestamptz not null default now(),
+  -- It had its effect; or nobody waits for it any more, and it will have none. Never both.
+  effective_at timestamptz,
+  void_at timestamptz,
+  constraint service_call_is_one_or_the_other check (effective_at is null or void_at is null)
 );
 create index service_call_by_key on payments.service_call (idempotency_key, operation);
 create index service_call_by_payment on payments.service_call (payment_id);

@@ -38,9 +38,12 @@ export const hurried: Pace = {
   risk: { ...asSpecified.risk, retryDelay: '300ms', callsPerSecond: 1_000 },
   fx: { ...asSpecified.fx, retryDelay: '200ms', callsPerSecond: 1_000 },
   gateway: { ...asSpecified.gateway, retryDelay: '100ms', callsPerSecond: 1_000 },
-  serviceTimeout: '2s',
-  approvalTimeout: '30s',
-  confirmationTimeouts: { L1: '10s', L2: '10s', L3: '20s', L4: '30s' },
+  serviceTimeout: '5s',
+  approvalTimeout: '15s',
+  confirmationTimeouts: { L1: '6s', L2: '6s', L3: '8s', L4: '10s' },
 }
 
 export const limitKeys = { risk: 'risk_api', fx: 'fx_booking_api', gateway: 'payment_gateway' } as const
+
+/** By name, for worker processes. */
+export const paces = { asSpecified, hurried } as const

@@ -19,11 +19,12 @@ export interface Books {
   readonly faults: readonly { readonly rule: string; readonly payments: number; readonly examples: readonly string[] }[]
 }
 
-const query = await readFile(new URL('../../sql/books.sql', import.meta.url), 'utf8')
+/** `sql/books.sql` */
+export const booksQuery = await readFile(new URL('../../sql/books.sql', import.meta.url), 'utf8')
 
 /** One query, one snapshot: true at any moment, whatever is going on. */
 export async function readBooks(pool: pg.Pool): Promise<Books> {
-  const { rows } = await pool.query<Books>(query)
+  const { rows } = await pool.query<Books>(booksQuery)
   const [books] = rows
   if (!books) throw new Error('the books answered nothing')
   return books

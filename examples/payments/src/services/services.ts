@@ -23,7 +23,7 @@ export interface RiskDecision {
 export interface RiskService {
   book(request: RiskRequest, call: ServiceCall): Promise<RiskDecision>
   /** Unwinds whatever is booked for the payment; nothing booked is fine. */
-  unwind(paymentId: string, call: ServiceCall): Promise<void>
+  unwind(paymentId: string, call: ServiceCall): Promise<unknown>
 }
 
 export interface FxRequest {
@@ -41,7 +41,7 @@ export interface FxContract {
 
 export interface FxService {
   book(request: FxRequest, call: ServiceCall): Promise<FxContract>
-  unwind(paymentId: string, call: ServiceCall): Promise<void>
+  unwind(paymentId: string, call: ServiceCall): Promise<unknown>
 }
 
 export interface Submission {
@@ -61,7 +61,7 @@ export interface PaymentGateway {
   /** What became of a submission whose answer never came. */
   inquire(call: ServiceCall): Promise<Inquiry<Submitted>>
   /** Takes back whatever was submitted for the payment and is not settled; nothing submitted is fine. */
-  recall(paymentId: string, call: ServiceCall): Promise<void>
+  recall(paymentId: string, call: ServiceCall): Promise<unknown>
 }
 
 export interface Services {

@@ -11,11 +11,11 @@ interface SimulatedCall extends ServiceCall {
   readonly paymentId: string
 }
 
-interface CallRow extends World {
+/** A call that is on record: what its effect has to know. */
+export interface NotedCall extends World {
+  readonly callId: string
   readonly earlier: number
 }
-
-const nowhere: CallRow = { seed: null, ordinal: 0, behaviour: null, earlier: 0 }
 
 /**
  * One call of a simulated service: noted, then as the payment's behaviour and the dice have it. The effect takes place
@@ -25,12 +25,19 @@ const nowhere: CallRow = { seed: null, ordinal: 0, behaviour: null, earlier: 0 }
 export async function simulateCall<Result>(
   pool: pg.Pool,
   call: SimulatedCall,
-  effect: (outcome: Outcome, world: World) => Promise<Result>,
+  effect: (noted: NotedCall, outcome: Outcome) => Promise<Result | undefined>,
 ): Promise<Result> {
   const { service, operation, paymentId, idempotencyKey, signal } = call
-  const { rows } = await pool.query<CallRow>(noteText, [service, operation, paymentId, idempotencyKey])
-  const world = rows[0] ?? nowhere
-  const { outcome, durationMs, dice } = roll(world, operation, world.earlier + 1)
+  const { rows } = await pool.query<NotedCall>(noteText, [service, operation, paymentId, idempotencyKey])
+  const [noted] = rows
+  if (!noted)
+    throw new PermanentError(`the ${service} service knows no payment ${paymentId}`, { code: 'UNKNOWN_PAYMENT' })
+  const { outcome, durationMs, dice } = roll(noted, operation, noted.earlier + 1)
+  const takeEffect = async (...given: Parameters<typeof effect>): Promise<Result> => {
+    const result = await effect(...given)
+    if (result !== undefined) return result
+    throw new TransientError(`nobody waits for this call of the ${service} service any more`, { code: 'GIVEN_UP' })
+  }
   if (durationMs > 0) await sleep(durationMs, undefined, { ...(signal ? { signal } : {}) })
   switch (outcome) {
     case 'permanent':
@@ -40,10 +47,10 @@ export async function simulateCall<Result>(
     case 'business':
       throw new BusinessError(`the ${service} service declined`, { code: `${service.toUpperCase()}_DECLINED` })
     case 'timeout':
-      if (dice() < 0.5) await effect('success', world)
+      if (dice() < 0.5) await effect(noted, 'success')
       return hang(service, signal)
     default:
-      return effect(outcome, world)
+      return takeEffect(noted, outcome)
   }
 }
 
@@ -56,13 +63,27 @@ function hang(service: string, signal: AbortSignal | undefined): Promise<never> 
   })
 }
 
+/**
+ * Begins every statement that has an effect: none for a call that was given up meanwhile. A service that is asked what
+ * became of a call, or told to undo it, and has not heard of it yet, must not carry it out later.
+ */
+export const unlessVoid = `
+  called as (
+    update payments.service_call set effective_at = now() where id = $1 and void_at is null returning id
+  )`
+
+/** Whatever of these calls has not had its effect yet will have none. */
+export const giveUpCalls = `
+  update payments.service_call set void_at = now() where operation = $1 and effective_at is null and void_at is null`
+
 /** The call before anything else: it is on record also where the caller dies right after it. */
 const noteText = `
   with noted as (
     insert into payments.service_call (service, operation, payment_id, idempotency_key) values ($1, $2, $3, $4)
+    returning id
   )
   select
-    ${worldColumns},
+    (select id from noted) as "callId", ${worldColumns},
     (select count(*)::int from payments.service_call where idempotency_key = $4 and operation = $2) as earlier
   from payments.payment
   left join payments.batch on batch.id = payment.batch_id

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Currency } from '../../domain/currency.js'
 import { convert } from '../../domain/money.js'
 import type { FxService } from '../services.js'
-import { simulateCall } from './call.js'
+import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
 /** What one unit is worth in dollars. */
 const worth: Readonly<Record<Currency, string>> = {
@@ -23,10 +23,11 @@ export function rateOf(sell: Currency, buy: Currency): string {
 export function simulatedFx(pool: pg.Pool): FxService {
   return {
     book: ({ paymentId, sell, buy, valueDate }, call) =>
-      simulateCall(pool, { service: 'fx', operation: 'bookFx', paymentId, ...call }, async () => {
+      simulateCall(pool, { service: 'fx', operation: 'bookFx', paymentId, ...call }, async ({ callId }) => {
         const rate = rateOf(sell.currency, buy)
         const bought = convert(sell, rate, buy)
         const { rows } = await pool.query<{ contract_id: string }>(bookText, [
+          callId,
           paymentId,
           call.idempotencyKey,
           sell.amount,
@@ -36,22 +37,24 @@ export function simulatedFx(pool: pg.Pool): FxService {
           rate,
           valueDate,
         ])
-        return { contractId: rows[0]?.contract_id ?? '', rate, bought }
+        return rows[0] && { contractId: rows[0].contract_id, rate, bought }
       }),
     unwind: (paymentId, call) =>
       simulateCall(pool, { service: 'fx', operation: 'unwindFx', paymentId, ...call }, async () => {
-        await pool.query(
-          'update payments.fx_contract set unwound_at = now() where payment_id = $1 and unwound_at is null',
-          [paymentId],
-        )
+        await pool.query(`${giveUpCalls} and payment_id = $2`, ['bookFx', paymentId])
+        return (await pool.query(unwindText, [paymentId])).rows
       }),
   }
 }
 
+const unwindText = `
+  update payments.fx_contract set unwound_at = now() where payment_id = $1 and unwound_at is null`
+
 const bookText = `
+  with ${unlessVoid}
   insert into payments.fx_contract (
     payment_id, idempotency_key, sold, sold_currency, bought, bought_currency, rate, value_date
   )
-  values ($1, $2, $3, $4, $5, $6, $7, $8)
+  select $2::uuid, $3, $4::numeric, $5, $6::numeric, $7, $8::numeric, $9::date from called
   on conflict (idempotency_key) do update set idempotency_key = excluded.idempotency_key
   returning contract_id`

@@ -2,16 +2,17 @@ import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { rollLevel } from '../../behaviour/world.js'
 import type { PaymentGateway, Submitted } from '../services.js'
-import { simulateCall } from './call.js'
+import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
 /** A gateway that recognises nothing: each call that comes through is a submission of its own. */
 export function simulatedGateway(pool: pg.Pool): PaymentGateway {
   return {
     submit: ({ paymentId, amount }, call) =>
-      simulateCall(pool, { service: 'gateway', operation: 'submit', paymentId, ...call }, async (_, world) => {
-        const { durationMs } = rollLevel(world, 'L1')
+      simulateCall(pool, { service: 'gateway', operation: 'submit', paymentId, ...call }, async (noted) => {
+        const { durationMs } = rollLevel(noted, 'L1')
         const reference = `GW-${randomUUID()}`
-        await pool.query(submitText, [
+        const { rows } = await pool.query<Submitted>(submitText, [
+          noted.callId,
           reference,
           paymentId,
           call.idempotencyKey,
@@ -19,9 +20,11 @@ export function simulatedGateway(pool: pg.Pool): PaymentGateway {
           amount.currency,
           durationMs,
         ])
-        return { reference }
+        return rows[0]
       }),
     async inquire({ idempotencyKey }) {
+      // From here on a call that has not come through never will: `notDone` is certain.
+      await pool.query(`${giveUpCalls} and idempotency_key = $2`, ['submit', idempotencyKey])
       const { rows } = await pool.query<Submitted>(
         'select reference from payments.gateway_submission where idempotency_key = $1 order by submitted_at limit 1',
         [idempotencyKey],
@@ -31,17 +34,20 @@ export function simulatedGateway(pool: pg.Pool): PaymentGateway {
     },
     recall: (paymentId, call) =>
       simulateCall(pool, { service: 'gateway', operation: 'recall', paymentId, ...call }, async () => {
-        await pool.query(recallText, [paymentId])
+        await pool.query(`${giveUpCalls} and payment_id = $2`, ['submit', paymentId])
+        return (await pool.query(recallText, [paymentId])).rows
       }),
   }
 }
 
 /** The network behind it has the payment from now on. */
 const submitText = `
+  with ${unlessVoid}
   insert into payments.gateway_submission (
     reference, payment_id, idempotency_key, amount, currency, next_level, next_answer_at
   )
-  values ($1, $2, $3, $4, $5, 'L1', now() + $6 * interval '1 ms')`
+  select $2, $3::uuid, $4, $5::numeric, $6, 'L1', now() + $7 * interval '1 ms' from called
+  returning reference`
 
 const recallText = `
   update payments.gateway_submission

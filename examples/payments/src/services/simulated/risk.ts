@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { isAtLeast } from '../../domain/money.js'
 import type { RiskDecision, RiskService } from '../services.js'
-import { simulateCall } from './call.js'
+import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
 /** From here on a person has a look. */
 export const MANUAL_APPROVAL_FROM = '250000'
@@ -10,30 +10,34 @@ export const MANUAL_APPROVAL_FROM = '250000'
 export function simulatedRisk(pool: pg.Pool): RiskService {
   return {
     book: ({ paymentId, amount }, call) =>
-      simulateCall(pool, { service: 'risk', operation: 'bookRisk', paymentId, ...call }, async (outcome) => {
-        const pending = outcome === 'pending' || isAtLeast(amount, MANUAL_APPROVAL_FROM)
-        const values = [
-          paymentId,
-          call.idempotencyKey,
-          amount.amount,
-          amount.currency,
-          pending ? 'PENDING' : 'APPROVED',
-        ]
-        const { rows } = await pool.query<RiskDecision>(bookText, values)
-        const [booked] = rows
-        if (!booked) throw new Error(`no risk booking for ${paymentId}`)
-        return booked
-      }),
+      simulateCall(
+        pool,
+        { service: 'risk', operation: 'bookRisk', paymentId, ...call },
+        async ({ callId }, outcome) => {
+          const pending = outcome === 'pending' || isAtLeast(amount, MANUAL_APPROVAL_FROM)
+          const values = [
+            callId,
+            paymentId,
+            call.idempotencyKey,
+            amount.amount,
+            amount.currency,
+            pending ? 'PENDING' : 'APPROVED',
+          ]
+          return (await pool.query<RiskDecision>(bookText, values)).rows[0]
+        },
+      ),
     unwind: (paymentId, call) =>
       simulateCall(pool, { service: 'risk', operation: 'unwindRisk', paymentId, ...call }, async () => {
-        await pool.query(unwindText, [paymentId])
+        await pool.query(`${giveUpCalls} and payment_id = $2`, ['bookRisk', paymentId])
+        return (await pool.query(unwindText, [paymentId])).rows
       }),
   }
 }
 
 const bookText = `
+  with ${unlessVoid}
   insert into payments.risk_booking (reference, payment_id, idempotency_key, amount, currency, decision)
-  values ('RISK-' || substr(md5($2), 1, 12), $1, $2, $3, $4, $5)
+  select 'RISK-' || substr(md5($3), 1, 12), $2::uuid, $3, $4::numeric, $5, $6 from called
   on conflict (idempotency_key) do update set idempotency_key = excluded.idempotency_key
   returning reference, decision`
 
