@@ -12,7 +12,7 @@ export interface WorkerProcessOptions {
 const options = JSON.parse(process.argv[2] ?? '{}') as WorkerProcessOptions
 const { connectionString, pace, concurrency = 50, lease = '30s' } = options
 const payments = await openPayments({ connectionString, pace: paces[pace], poolSize: 6, migrate: false })
-const worker = await payments.hf.run({ concurrency, lease, poll: '200ms' })
+const worker = await payments.hf.run({ concurrency, lease, poll: '500ms' })
 
 let stopping = false
 async function stop(): Promise<void> {

@@ -20,14 +20,15 @@ interface Options {
   readonly pace?: Partial<Pace>
   /** Runs a worker beside the test, unless told not to. */
   readonly works?: boolean
+  readonly simulateEvery?: number
 }
 
 /** The application on a database of the test's own, with accounts, a worker and a world that answers at once. */
-export async function openTestPayments({ pace, works = true }: Options = {}): Promise<TestPayments> {
+export async function openTestPayments({ pace, works = true, simulateEvery = 20 }: Options = {}): Promise<TestPayments> {
   const { connectionString } = await testDatabase({ empty: true })
   const payments = await openPayments({ connectionString, pace: { ...hurried, ...pace } })
   await payments.openAccounts(demoAccounts)
-  const simulator = startSimulator({ ...payments, everyMs: 20 })
+  const simulator = startSimulator({ ...payments, everyMs: simulateEvery })
   if (works) await payments.hf.run({ concurrency: 50, poll: '50ms' })
   return {
     ...payments,

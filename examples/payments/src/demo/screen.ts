@@ -24,7 +24,7 @@ export function createScreen(output: Output): Screen {
     say,
     show(scene) {
       if (output.isTTY) {
-        const lines = drawScene(scene, output.columns ?? 80)
+        const lines = drawScene(scene, output.columns || 80)
         output.write(`${erase()}${lines.join('\n')}\n`)
         drawn = lines.length
         return

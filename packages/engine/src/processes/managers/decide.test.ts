@@ -131,7 +131,7 @@ describe('decide', () => {
     })
     const [event] = provisional.events
     if (!event) throw new Error('nothing was recorded')
-    const last = { ...event, attempt: null }
+    const last = { ...event, attempt: null, at: 1_000 }
     const final = asked([incoming({ commandId: 'c1' })], { status: 'WAITING_FOR_TSQ', last, seq: 2 })
     expect(final.resting).toMatchObject({ status: 'WAITING_FOR_REPLY', error: undefined })
     expect(final.events[0]?.detail).toEqual({ startedId: 'c1' })
