@@ -24,7 +24,11 @@ interface Options {
 }
 
 /** The application on a database of the test's own, with accounts, a worker and a world that answers at once. */
-export async function openTestPayments({ pace, works = true, simulateEvery = 20 }: Options = {}): Promise<TestPayments> {
+export async function openTestPayments({
+  pace,
+  works = true,
+  simulateEvery = 20,
+}: Options = {}): Promise<TestPayments> {
   const { connectionString } = await testDatabase({ empty: true })
   const payments = await openPayments({ connectionString, pace: { ...hurried, ...pace } })
   await payments.openAccounts(demoAccounts)

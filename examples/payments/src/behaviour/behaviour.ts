@@ -33,7 +33,7 @@ export const StepBehaviour = z
 
 export type StepBehaviour = z.output<typeof StepBehaviour>
 
-export const simulatedSteps = [
+const simulatedSteps = [
   'bookRisk',
   'awaitApproval',
   'bookFx',

@@ -112,8 +112,9 @@ async function watch(payments: Payments, { given, crew, url }: Watched): Promise
   }
 }
 
-function invite({ say, leave }: Screen, url: string): void {
-  leave()
+function invite(on: Screen, url: string): void {
+  const say = (line?: string) => on.say(line)
+  on.leave()
   say()
   say('All settled. Everything goes on running; submit a payment of your own, in another terminal:')
   say(`  curl -s ${url}/payments -H 'Prefer: wait=10' -d '{"debitAccount": "EUR-ann", "creditAccount": "USD-bob",`)

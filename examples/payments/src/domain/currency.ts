@@ -4,7 +4,3 @@ export const currencies = { BHD: 3, CHF: 2, EUR: 2, GBP: 2, JPY: 0, USD: 2 } as 
 export type Currency = keyof typeof currencies
 
 export const currencyCodes = Object.keys(currencies) as [Currency, ...Currency[]]
-
-export function isCurrency(code: string): code is Currency {
-  return Object.hasOwn(currencies, code)
-}

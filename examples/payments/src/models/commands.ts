@@ -1,4 +1,4 @@
-import { type CommandDefinition, defineCommand } from 'holdfast'
+import { defineCommand } from 'holdfast'
 import { z } from 'zod'
 import type { Pace } from '../pace.js'
 import { FxState, PaymentState, RiskState } from './state.js'
@@ -33,4 +33,3 @@ export function paymentCommands(pace: Pace) {
 }
 
 export type PaymentCommands = ReturnType<typeof paymentCommands>
-export type PaymentCommand = CommandDefinition<{ paymentId: string }>

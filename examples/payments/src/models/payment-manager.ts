@@ -81,7 +81,7 @@ function heard(state: PaymentState, { outcome, result, errorCode = '', errorMess
 }
 
 /** Answers may have come early: steps that have theirs are passed over. */
-export function stepAfter(step: Step, state: PaymentState): Step | null {
+function stepAfter(step: Step, state: PaymentState): Step | null {
   switch (step) {
     case 'updateStatus':
       return 'bookRisk'

@@ -11,7 +11,7 @@ export interface Addressee {
   readonly scheduled: boolean
 }
 
-export interface AnswerOptions {
+interface AnswerOptions {
   /** Also for the answer to be given: both happen, or neither. */
   readonly transaction?: Queryable
 }

@@ -10,13 +10,13 @@ interface PendingItem {
   readonly requestedAt: Date
 }
 
-export interface PendingApproval extends PendingItem {
+interface PendingApproval extends PendingItem {
   readonly debitAmount: string
   readonly debitCurrency: string
   readonly debitAccount: string
 }
 
-export interface PendingNetworkResponse extends PendingItem {
+interface PendingNetworkResponse extends PendingItem {
   readonly level: Level
 }
 
@@ -26,9 +26,9 @@ interface Resolution {
   readonly comment?: string
 }
 
-export type ApprovalDecision = Resolution & { readonly decision: 'APPROVED' | 'DECLINED' }
+type ApprovalDecision = Resolution & { readonly decision: 'APPROVED' | 'DECLINED' }
 
-export type NetworkDecision = Resolution &
+type NetworkDecision = Resolution &
   (
     | { readonly outcome: 'CONFIRMED'; readonly reference: string }
     | { readonly outcome: 'REJECTED'; readonly code: string; readonly message: string }

@@ -8,7 +8,7 @@ export interface Request {
   readonly headers: IncomingMessage['headers']
   readonly query: URLSearchParams
   /** The JSON that was sent. */
-  body(): Promise<unknown>
+  readonly body: () => Promise<unknown>
 }
 
 export interface Answer {
@@ -17,7 +17,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export type Handler = (request: Request) => Promise<Answer>
+type Handler = (request: Request) => Promise<Answer>
 
 /** `POST /payments/:id/cancel` → handler */
 export type Routes = Readonly<Record<string, Handler>>

@@ -8,7 +8,7 @@ export interface ServiceCall {
   readonly signal?: AbortSignal
 }
 
-export interface RiskRequest {
+interface RiskRequest {
   readonly paymentId: string
   readonly debitAccount: string
   readonly amount: Money
@@ -26,14 +26,14 @@ export interface RiskService {
   unwind(paymentId: string, call: ServiceCall): Promise<unknown>
 }
 
-export interface FxRequest {
+interface FxRequest {
   readonly paymentId: string
   readonly sell: Money
   readonly buy: Currency
   readonly valueDate: string
 }
 
-export interface FxContract {
+interface FxContract {
   readonly contractId: string
   readonly rate: string
   readonly bought: Money

@@ -13,7 +13,7 @@ import { schedulePayments } from './schedule.js'
 import type { SubmitParts } from './submit.js'
 
 /** Payments made up from a seed: how many, in which model, and how the simulated world treats them. */
-export const BatchInput = z.strictObject({
+const BatchInput = z.strictObject({
   name: z.string().min(1).max(200).default('payments'),
   payments: z.int({ error: 'must be a whole number from 1 to 100000' }).min(1).max(100_000),
   model: modelInput,
@@ -25,8 +25,6 @@ export const BatchInput = z.strictObject({
   /** Later than now: a scheduled window, in which all of them are due at this moment. */
   executeAt: z.iso.datetime({ offset: true, error: 'must be a moment, such as "2026-11-30T16:00:00Z"' }).optional(),
 })
-
-export type BatchInput = z.input<typeof BatchInput>
 
 export interface CreatedBatch {
   readonly id: string

@@ -30,27 +30,27 @@ export async function simulateCall<Result>(
   const { service, operation, paymentId, idempotencyKey, signal } = call
   const { rows } = await pool.query<NotedCall>(noteText, [service, operation, paymentId, idempotencyKey])
   const [noted] = rows
-  if (!noted)
-    throw new PermanentError(`the ${service} service knows no payment ${paymentId}`, { code: 'UNKNOWN_PAYMENT' })
+  if (!noted) throw new PermanentError(`the ${service} service knows no payment ${paymentId}`, { code: 'NO_PAYMENT' })
   const { outcome, durationMs, dice } = roll(noted, operation, noted.earlier + 1)
-  const takeEffect = async (...given: Parameters<typeof effect>): Promise<Result> => {
-    const result = await effect(...given)
-    if (result !== undefined) return result
-    throw new TransientError(`nobody waits for this call of the ${service} service any more`, { code: 'GIVEN_UP' })
+  if (durationMs > 0) await sleep(durationMs, undefined, signal ? { signal } : {})
+  refuse(service, outcome)
+  if (outcome === 'timeout') {
+    if (dice() < 0.5) await effect(noted, 'success')
+    return hang(service, signal)
   }
-  if (durationMs > 0) await sleep(durationMs, undefined, { ...(signal ? { signal } : {}) })
-  switch (outcome) {
-    case 'permanent':
-      throw new PermanentError(`the ${service} service does not understand the request`, { code: 'PERM_ERROR' })
-    case 'transient':
-      throw new TransientError(`the ${service} service is busy`, { code: 'TRANS_ERROR' })
-    case 'business':
-      throw new BusinessError(`the ${service} service declined`, { code: `${service.toUpperCase()}_DECLINED` })
-    case 'timeout':
-      if (dice() < 0.5) await effect(noted, 'success')
-      return hang(service, signal)
-    default:
-      return takeEffect(noted, outcome)
+  const result = await effect(noted, outcome)
+  if (result !== undefined) return result
+  throw new TransientError(`nobody waits for this call of the ${service} service any more`, { code: 'GIVEN_UP' })
+}
+
+/** The failures that the service tells. */
+function refuse(service: string, outcome: Outcome): void {
+  if (outcome === 'permanent') {
+    throw new PermanentError(`the ${service} service does not understand the request`, { code: 'PERM_ERROR' })
+  }
+  if (outcome === 'transient') throw new TransientError(`the ${service} service is busy`, { code: 'TRANS_ERROR' })
+  if (outcome === 'business') {
+    throw new BusinessError(`the ${service} service declined`, { code: `${service.toUpperCase()}_DECLINED` })
   }
 }
 

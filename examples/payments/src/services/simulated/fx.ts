@@ -15,7 +15,7 @@ const worth: Readonly<Record<Currency, string>> = {
   USD: '1',
 }
 
-export function rateOf(sell: Currency, buy: Currency): string {
+function rateOf(sell: Currency, buy: Currency): string {
   return new Decimal(worth[sell]).dividedBy(worth[buy]).toFixed(6)
 }
 

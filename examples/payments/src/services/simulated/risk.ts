@@ -4,7 +4,7 @@ import type { RiskDecision, RiskService } from '../services.js'
 import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
 /** From here on a person has a look. */
-export const MANUAL_APPROVAL_FROM = '250000'
+const MANUAL_APPROVAL_FROM = '250000'
 
 /** A risk service that recognises repetitions by their key, as a good one does. */
 export function simulatedRisk(pool: pg.Pool): RiskService {
