@@ -9,7 +9,11 @@ const repository = new URL('../../../', import.meta.url)
 const inRepository = (path: string) => readFile(new URL(path, repository), 'utf8')
 
 const names = await readdir(new URL('examples/basics/src', repository))
-const examples = await Promise.all(names.map((name) => inRepository(`examples/basics/src/${name}/main.ts`)))
+const models = await readdir(new URL('examples/payments/src/models', repository))
+const examples = await Promise.all([
+  ...names.map((name) => inRepository(`examples/basics/src/${name}/main.ts`)),
+  ...models.map((name) => inRepository(`examples/payments/src/models/${name}`)),
+])
 // What stands inside a block there is shown without its indentation.
 const sources = [...examples, ...examples.map((example) => example.replaceAll(/^ {2}/gm, ''))]
 
@@ -25,6 +29,7 @@ test.each([
   ['R-01', 'rate-limits', 5],
   ['P-02', 'first-process', 6],
   ['M-01', 'process-managers', 4],
+  ['A-02', 'payments-walkthrough', 5],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')
   expect(snippets).toHaveLength(count)

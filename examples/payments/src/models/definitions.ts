@@ -1,7 +1,8 @@
 import { paymentCommands } from './commands.js'
+import type { ModelParts } from './course.js'
 import { handlePaymentCommands } from './handlers.js'
 import { paymentManager } from './payment-manager.js'
-import { type ModelParts, paymentProcess, scheduledPaymentProcess } from './payment-process.js'
+import { paymentProcess, scheduledPaymentProcess } from './payment-process.js'
 
 /** Both models of a payment, and the second phase of scheduled ones. */
 export function definePayments(parts: ModelParts) {

@@ -5,8 +5,8 @@ import { requestApproval } from '../network/approvals.js'
 import { limitKeys } from '../pace.js'
 import type { PaymentGateway, Submission, Submitted } from '../services/services.js'
 import type { PaymentCommands } from './commands.js'
+import type { ModelParts } from './course.js'
 import { STEP_PAYMENT } from './payment-manager.js'
-import type { ModelParts } from './payment-process.js'
 import { creditOf, fxRequestOf, riskRequestOf, submissionOf } from './state.js'
 
 /** Who carries out the commands of step-based payments. */

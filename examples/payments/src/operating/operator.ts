@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Actor } from 'holdfast'
 import type { Payments } from '../app.js'
+import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
 import { STEP_PAYMENT } from '../models/payment-manager.js'
-import { PAYMENT, SCHEDULED_PAYMENT } from '../models/payment-process.js'
 
 /** Somebody who looks after what is in troubleshooting. */
 export interface Operator {

@@ -1,6 +1,6 @@
 import type { Payment } from '../domain/payment.js'
+import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
 import { STEP_PAYMENT } from '../models/payment-manager.js'
-import { PAYMENT, SCHEDULED_PAYMENT } from '../models/payment-process.js'
 
 /** Which definition runs a payment. */
 export function processOf({ model, executeAt }: Pick<Payment, 'model' | 'executeAt'>) {
