@@ -39,6 +39,9 @@ test('A-06 the demo with chaos on a database of the user: all settled, the books
 
 test('A-06 the books command fails where money is missing', async () => {
   const { connectionString: DATABASE_URL } = await testDatabase({ empty: true })
+  const nothing = start('books-command', [], { DATABASE_URL })
+  expect(await nothing.ended).toBe(2)
+  expect(nothing.output()).toContain('run `npm start` first')
   const once = demo(['--payments', '4', '--once'], { DATABASE_URL })
   expect(await once.ended, once.output()).toBe(0)
   const { default: pg } = await import('pg')

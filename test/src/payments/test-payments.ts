@@ -8,12 +8,15 @@ import {
   startSimulator,
 } from '@holdfast/example-payments'
 import { testDatabase, waitFor } from '@holdfast/testing'
+import { moveClock, openDatabase } from 'holdfast/internal'
 
 export interface TestPayments extends Payments {
   readonly connectionString: string
   readonly simulator: Simulator
   /** The payment once it has ended, one way or the other. */
   ended(paymentId: string): Promise<string>
+  /** Moves the clock that time limits and deadlines go by. */
+  moveClock(milliseconds: number): Promise<void>
 }
 
 interface Options {
@@ -32,6 +35,7 @@ export async function openTestPayments({
   const { connectionString } = await testDatabase({ empty: true })
   const payments = await openPayments({ connectionString, pace: { ...hurried, ...pace } })
   await payments.openAccounts(demoAccounts)
+  const clock = await openDatabase({ connectionString, poolSize: 1 })
   const simulator = startSimulator({ ...payments, everyMs: simulateEvery })
   if (works) await payments.hf.run({ concurrency: 50, poll: '50ms' })
   return {
@@ -43,9 +47,11 @@ export async function openTestPayments({
         const standing = await payments.standing(paymentId)
         return standing?.payment.endedAt ? standing.payment.status : undefined
       }),
+    moveClock: (milliseconds) => moveClock(clock, milliseconds),
     async close() {
       await simulator.stop()
       await payments.close()
+      await clock.close()
     },
   }
 }

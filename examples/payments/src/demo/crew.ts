@@ -4,7 +4,7 @@ import { once } from 'node:events'
 /** The demo's worker processes: each that dies is replaced. */
 export interface Crew {
   readonly size: number
-  /** SIGKILL for the one that has worked longest; its process id, undefined where none is at work. */
+  /** SIGKILL for the one that has worked longest; its process id, undefined where nobody else is at work. */
   kill(): number | undefined
   readonly killed: number
   /** Lets them finish what they have in hand. */
@@ -52,8 +52,9 @@ export function startCrew(size: number, options: object): Crew {
       return killed
     },
     kill() {
-      const victim = [...crew].find(([, { running }]) => running)?.[0]
-      if (!victim?.kill('SIGKILL')) return undefined
+      const [victim, another] = [...crew].filter(([, { running }]) => running).map(([child]) => child)
+      // Where a worker takes longer to start than there is between two kills, nothing would ever be done.
+      if (!victim || (!another && size > 1) || !victim.kill('SIGKILL')) return undefined
       killed += 1
       return victim.pid
     },
