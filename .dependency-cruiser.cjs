@@ -40,7 +40,12 @@ module.exports = {
       from: { path: '^(packages/[^/]+|examples/[^/]+|test|bench)/' },
       to: {
         path: '^(packages/[^/]+|examples/[^/]+|test|bench)/src/',
-        pathNot: ['^$1/', '^packages/[^/]+/src/(index|internal)\\.ts$', '^test/src/tiny-model/index\\.ts$'],
+        pathNot: [
+          '^$1/',
+          '^packages/[^/]+/src/(index|internal)\\.ts$',
+          '^examples/payments/src/index\\.ts$',
+          '^test/src/tiny-model/index\\.ts$',
+        ],
       },
     },
     {

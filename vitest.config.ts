@@ -13,6 +13,7 @@ export default defineConfig({
       { find: /^@holdfast\/embedded$/, replacement: source('packages/embedded/src/index.ts') },
       { find: /^@holdfast\/testing\/internal$/, replacement: source('packages/testing/src/internal.ts') },
       { find: /^@holdfast\/testing$/, replacement: source('packages/testing/src/index.ts') },
+      { find: /^@holdfast\/example-payments$/, replacement: source('examples/payments/src/index.ts') },
       { find: /^@holdfast\/acceptance\/tiny-model$/, replacement: source('test/src/tiny-model/index.ts') },
     ],
   },

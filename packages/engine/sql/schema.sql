@@ -3570,13 +3570,15 @@ begin
       'id', process.id, 'type', process.type, 'version', process.version, 'status', process.status,
       'epoch', process.lease_epoch, 'generation', process.generation, 'cancel', process.cancel,
       'responses', process.responses, 'now', floor(extract(epoch from holdfast.now()) * 1000),
+      'deadline', floor(extract(epoch from process.deadline_at) * 1000),
       'seq', coalesce((
         select max(seq) from holdfast.process_history where process_id = process.id and generation = process.generation
       ), 0),
       'state', case when detail.projection_responses is null then detail.state else detail.projection end,
       'stateNotes', case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
       'seen', coalesce(detail.projection_responses, 0),
-      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail),
+      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail,
+        floor(extract(epoch from last.at) * 1000)),
       'ahead', case when process.responses > coalesce(detail.projection_responses, 0) then (
         select json_agg(json_build_array(number, data) order by number)
         from holdfast.process_response
@@ -6055,7 +6057,8 @@ begin
     asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
-      when asked.model = 'PROCESS_STEP' then greatest(v_now, to_timestamp(asked.start_ms / 1000))
+      -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
+      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000))
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
     asked.worker,
@@ -6069,14 +6072,14 @@ begin
     )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
-    deadline_ms float8, deadline_in_ms float8
+    deadline_ms float8, deadline_in_ms float8, looks boolean
   )
   where asked.id = any (v_created);
 
   for v_type in
     select distinct asked.type
-    from jsonb_to_recordset(starts) as asked (type text, model text, lease_ms int)
-    where asked.lease_ms is null and asked.model = 'PROCESS_STEP'
+    from jsonb_to_recordset(starts) as asked (type text, model text, lease_ms int, looks boolean)
+    where asked.lease_ms is null and (asked.model = 'PROCESS_STEP' or asked.looks)
   loop
     perform holdfast.wake('processes:' || v_type);
   end loop;

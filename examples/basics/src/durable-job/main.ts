@@ -4,7 +4,7 @@ import { databaseFromEnvironment } from '@holdfast/embedded'
 import { addInvoices, openDemo, readBooks, SCHEMA } from './invoices.js'
 
 /**
- * The demo of `npm start`: pays twelve invoices with a worker process, kills that worker with SIGKILL in the middle,
+ * A durable job in its smallest form: pays twelve invoices with a worker process, kills that worker with SIGKILL in the middle,
  * lets a second one carry on, and shows that every invoice was paid once.
  */
 const INVOICES = 12

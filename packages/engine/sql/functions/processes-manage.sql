@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: commands-send, processes-start, processes-write, processes-replies
 --
 -- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on what is read here, outside any
@@ -26,13 +26,15 @@ begin
       'id', process.id, 'type', process.type, 'version', process.version, 'status', process.status,
       'epoch', process.lease_epoch, 'generation', process.generation, 'cancel', process.cancel,
       'responses', process.responses, 'now', floor(extract(epoch from holdfast.now()) * 1000),
+      'deadline', floor(extract(epoch from process.deadline_at) * 1000),
       'seq', coalesce((
         select max(seq) from holdfast.process_history where process_id = process.id and generation = process.generation
       ), 0),
       'state', case when detail.projection_responses is null then detail.state else detail.projection end,
       'stateNotes', case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
       'seen', coalesce(detail.projection_responses, 0),
-      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail),
+      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail,
+        floor(extract(epoch from last.at) * 1000)),
       'ahead', case when process.responses > coalesce(detail.projection_responses, 0) then (
         select json_agg(json_build_array(number, data) order by number)
         from holdfast.process_response

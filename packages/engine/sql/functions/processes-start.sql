@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Starting processes.
@@ -67,7 +67,8 @@ begin
     asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
-      when asked.model = 'PROCESS_STEP' then greatest(v_now, to_timestamp(asked.start_ms / 1000))
+      -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
+      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000))
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
     asked.worker,
@@ -81,14 +82,14 @@ begin
     )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
-    deadline_ms float8, deadline_in_ms float8
+    deadline_ms float8, deadline_in_ms float8, looks boolean
   )
   where asked.id = any (v_created);
 
   for v_type in
     select distinct asked.type
-    from jsonb_to_recordset(starts) as asked (type text, model text, lease_ms int)
-    where asked.lease_ms is null and asked.model = 'PROCESS_STEP'
+    from jsonb_to_recordset(starts) as asked (type text, model text, lease_ms int, looks boolean)
+    where asked.lease_ms is null and (asked.model = 'PROCESS_STEP' or asked.looks)
   loop
     perform holdfast.wake('processes:' || v_type);
   end loop;

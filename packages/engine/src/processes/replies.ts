@@ -57,7 +57,7 @@ export async function createReplyWork(domain: string, parts: Parts) {
     topic: `queue:${queue}`,
     source: replySource(db, { domain, queue, logger, metrics }),
     handOver,
-    /** Step-based processes are due only when an operator has acted. */
+    /** Step-based processes are due when an operator has acted, or they have waited long enough. */
     due: processSource(db, () => managers.inDomain(domain)),
     look: ({ id }: ClaimedProcess) => driver.look(id),
     async close(): Promise<void> {

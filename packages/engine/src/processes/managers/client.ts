@@ -36,7 +36,7 @@ interface Parts {
 }
 
 const GIVE_UP_AFTER = 30_000
-const KNOWN_OPTIONS = ['id', 'key', 'attributes', 'batchId', 'transaction'] as const
+const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batchId', 'transaction'] as const
 
 export function createManagerClient(db: Database, { codec, outgoing, logger, metrics }: Parts): ManagerClient {
   const starts: Batcher<SealedManagedStart, StartAnswer> = createBatcher<SealedManagedStart, StartAnswer>({

@@ -31,6 +31,8 @@ const process: ManagedProcess = {
   epoch: 4,
   generation: 1,
   cancel: null,
+  now: 1_000,
+  deadline: null,
   responses: 0,
   seen: 0,
   seq: 1,
@@ -44,6 +46,7 @@ const process: ManagedProcess = {
     status: 'STARTED',
     attempt: null,
     detail: { startedId: 'c1', entered: { one: 1 } },
+    at: 1_000,
   },
   ahead: [],
   unwind: null,
@@ -128,7 +131,7 @@ describe('decide', () => {
     })
     const [event] = provisional.events
     if (!event) throw new Error('nothing was recorded')
-    const last = { ...event, attempt: null }
+    const last = { ...event, attempt: null, at: 1_000 }
     const final = asked([incoming({ commandId: 'c1' })], { status: 'WAITING_FOR_TSQ', last, seq: 2 })
     expect(final.resting).toMatchObject({ status: 'WAITING_FOR_REPLY', error: undefined })
     expect(final.events[0]?.detail).toEqual({ startedId: 'c1' })

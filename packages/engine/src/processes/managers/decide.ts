@@ -10,6 +10,7 @@ import { takeNext } from './forward.js'
 import type { Handlers } from './handlers.js'
 import { answer, obeyOperator, standStill } from './operating.js'
 import { troubleOf } from './step-reply.js'
+import { heedTime, limitsOf } from './time-limits.js'
 
 /** A reply that was read from the queue. */
 export interface Incoming {
@@ -36,6 +37,9 @@ interface Resting {
   readonly ended: boolean
   readonly error: RecordedFailure | undefined
   readonly waitingFor: { readonly step: string; readonly occurrence: number }
+  /** When somebody is to look, whether or not a reply has come. */
+  readonly dueAt: number | undefined
+  readonly timeoutAt: number | undefined
 }
 
 export interface Decision {
@@ -71,6 +75,7 @@ export function decide(question: Question): Decision {
     if (!draft.changes.ended && draft.changes.send === undefined) obeyOperator(draft)
     while (takeNext(draft));
     if (draft.changes.events.length === 0) standStill(draft)
+    heedTime(draft)
   }
   if (overBefore || draft.changes.ended) patchWithUnmet(draft)
   return toDecision(meeting)
@@ -158,6 +163,7 @@ function toDecision({ draft, overBefore, late, ignored }: Meeting): Decision {
       ended,
       error: error ?? why,
       waitingFor: { step: position.name, occurrence: position.occurrence },
+      ...limitsOf(draft),
     },
     moves: !overBefore && (events.length > 0 || ended || status !== draft.managed.status),
     late,

@@ -1,9 +1,11 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Duration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { describe } from '../../kernel/validation/describe.js'
-import { checkOptions, integerOption } from '../../kernel/validation/options.js'
+import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
 import { checkSchema } from '../../kernel/validation/schema.js'
 import { checkName } from '../define.js'
+import type { DeadlineAction } from '../states.js'
 import type { StepCommand } from './step-command.js'
 import type { StepReply } from './step-reply.js'
 
@@ -40,6 +42,15 @@ export interface ManagerOptions<StateSchema extends StandardSchemaV1, Step exten
   ) => StepCommand | undefined
   /** Steps that send nothing and wait for replies from outside. */
   readonly waitOnly?: (step: NoInfer<Step>, state: StandardSchemaV1.InferOutput<StateSchema>) => boolean
+  /** How long a step that only waits may wait before the process goes to troubleshooting; as long as it takes unless given. */
+  readonly timeout?: (
+    step: NoInfer<Step>,
+    state: StandardSchemaV1.InferOutput<StateSchema>,
+  ) => Duration | null | undefined
+  /** When the process must have ended, from its initial state: a moment, or a time from the start. */
+  readonly deadline?: (state: StandardSchemaV1.InferOutput<StateSchema>) => Date | Duration | undefined
+  /** What becomes of it then; a command that is under way is waited for. Troubleshooting unless given. */
+  readonly deadlineAction?: DeadlineAction
 }
 
 /** A kind of step-based process. `Input` is what starters give. */
@@ -57,6 +68,9 @@ export interface ManagerDefinition<Input = never> {
   readonly nextStep: (step: string, reply: StepReply, state: unknown) => unknown
   readonly compensation: ((step: string, state: unknown) => unknown) | undefined
   readonly waitOnly: ((step: string, state: unknown) => unknown) | undefined
+  readonly timeout: ((step: string, state: unknown) => unknown) | undefined
+  readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
+  readonly deadlineAction: DeadlineAction
   /** Never there; carries the type. */
   readonly accepts?: (input: Input) => void
 }
@@ -71,9 +85,14 @@ const KNOWN_OPTIONS = [
   'nextStep',
   'compensation',
   'waitOnly',
+  'timeout',
+  'deadline',
+  'deadlineAction',
 ] as const
 
-type Handlers = Pick<ManagerDefinition, 'firstStep' | 'command' | 'onReply' | 'nextStep' | 'compensation' | 'waitOnly'>
+const OPTIONAL = ['compensation', 'waitOnly', 'timeout', 'deadline'] as const
+
+type Handlers = Pick<ManagerDefinition, 'firstStep' | 'command' | 'onReply' | 'nextStep' | (typeof OPTIONAL)[number]>
 
 /**
  * Declares a step-based process: a state machine over commands and their replies (M-01).
@@ -101,11 +120,12 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
   checkName(where, 'domain', domain)
   checkName(where, 'type', type)
   for (const name of ['firstStep', 'command', 'onReply', 'nextStep'] as const) checkFunction(where, name, given[name])
-  for (const name of ['compensation', 'waitOnly'] as const) {
+  for (const name of OPTIONAL) {
     if (given[name] !== undefined) checkFunction(where, name, given[name])
   }
   // Inside, the handlers get what they themselves made; the types above hold it together.
-  const { firstStep, command, onReply, nextStep, compensation, waitOnly } = options as unknown as Handlers
+  const { firstStep, command, onReply, nextStep, compensation, waitOnly, timeout, deadline } =
+    options as unknown as Handlers
   return {
     domain,
     type,
@@ -119,6 +139,11 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
     nextStep,
     compensation,
     waitOnly,
+    timeout,
+    deadline,
+    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['TSQ', 'COMPENSATE', 'FAIL'], {
+      default: 'TSQ',
+    }),
   }
 }
 

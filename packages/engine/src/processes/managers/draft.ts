@@ -106,7 +106,8 @@ export class Draft {
   record(event: Omit<ManagedEvent, 'seq'>): void {
     const { events, position } = this.changes
     const numbered = { ...event, seq: this.managed.seq + events.length + 1 }
-    const moved = event.kind === 'UNWIND' ? position : { ...numbered, attempt: event.attempt ?? null }
+    const moved =
+      event.kind === 'UNWIND' ? position : { ...numbered, attempt: event.attempt ?? null, at: this.managed.now }
     this.change({ events: [...events, numbered], position: moved })
   }
 

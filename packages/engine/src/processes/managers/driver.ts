@@ -13,6 +13,7 @@ import { createMailboxes, type Mail } from './mailboxes.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
 import type { ManagerRegistry, RegisteredManager } from './registry.js'
 import { sealStepCommand } from './sealing.js'
+import { isLate } from './time-limits.js'
 
 interface Options {
   readonly queue: string
@@ -129,6 +130,7 @@ function sameSnapshot(mail: readonly Mail[]): ManagedProcess | undefined {
 }
 
 function mayUndo({ managed, replies }: Matter): boolean {
+  if (isLate(managed)) return true
   const { last, cancel, ahead } = managed
   const stored = [...replies.map(({ reply }) => reply), ...ahead.map(({ reply }) => reply), last.detail.reply]
   return cancel !== null || last.kind === 'COMPENSATION' || stored.some((reply) => reply && reply.outcome !== 'SUCCESS')

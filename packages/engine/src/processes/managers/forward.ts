@@ -3,6 +3,7 @@ import type { ManagedDetail } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
 import type { Draft } from './draft.js'
 import { refusalOf, toStepReply } from './step-reply.js'
+import { carriedLimit, exceedDeadline, isLate } from './time-limits.js'
 import { beginUndoing } from './undoing.js'
 
 type Entered = Readonly<Record<string, number>>
@@ -13,7 +14,9 @@ export function enter(draft: Draft, step: string, before: Entered): void {
   const entered = { ...before, [step]: occurrence }
   const command = draft.handlers.begin(step, draft.changes.state)
   if (!command) {
-    draft.record({ kind: 'WAIT', name: step, occurrence, status: 'STARTED', detail: { entered } })
+    const timeoutMs = draft.handlers.timeoutMs(step, draft.changes.state)
+    const detail = { entered, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+    draft.record({ kind: 'WAIT', name: step, occurrence, status: 'STARTED', detail })
     draft.change({ status: 'WAITING_FOR_REPLY', error: undefined })
     return
   }
@@ -46,7 +49,8 @@ export function takeNext(draft: Draft): boolean {
     draft.setState(draft.handlers.onReply(draft.changes.state, name, given))
     draft.change({ seen: next.number, status: 'WAITING_FOR_REPLY', error: undefined })
     const refusal = next.reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, next.reply)
-    const about = { response: next.number, entered: detail.entered }
+    // The time is counted from when the step was reached, not from the last reply.
+    const about = { response: next.number, entered: detail.entered, ...carriedLimit(position) }
     draft.record({ kind: 'EVENT', name, occurrence, ...answered(undefined, refusal, about) })
     if (refused(draft, refusal)) return
     const step = draft.handlers.nextStep(name, given, draft.changes.state)
@@ -57,6 +61,7 @@ export function takeNext(draft: Draft): boolean {
 
 function proceed(draft: Draft, step: string | undefined, entered: Entered): void {
   if (step === undefined) draft.end('COMPLETED')
+  else if (isLate(draft.managed)) exceedDeadline(draft)
   else enter(draft, step, entered)
 }
 

@@ -1,6 +1,8 @@
 import { unstorableIn } from '../../kernel/codec/storable-text.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { durationOption } from '../../kernel/validation/options.js'
+import type { DeadlineAction } from '../states.js'
 import type { ManagerDefinition } from './define.js'
 import { isStepCommand, type StepCommand } from './step-command.js'
 import type { StepReply } from './step-reply.js'
@@ -13,6 +15,9 @@ export interface Handlers {
   onReply(state: unknown, step: string, reply: StepReply): unknown
   nextStep(step: string, reply: StepReply, state: unknown): string | undefined
   compensation(step: string, state: unknown): StepCommand | undefined
+  /** How long a step that only waits may wait. */
+  timeoutMs(step: string, state: unknown): number | undefined
+  readonly deadlineAction: DeadlineAction
 }
 
 export function handlersOf(definition: ManagerDefinition): Handlers {
@@ -52,6 +57,12 @@ export function handlersOf(definition: ManagerDefinition): Handlers {
       const command = settled(name, 'compensation', definition.compensation?.(step, state))
       return command === undefined || command === null ? undefined : checkCommand('compensation', step, command)
     },
+    timeoutMs(step, state) {
+      const timeout = settled(name, 'timeout', definition.timeout?.(step, state))
+      if (timeout === undefined || timeout === null) return undefined
+      return durationOption(`${name}: timeout of \`${step}\``, 'timeout', timeout, { min: '1ms', default: undefined })
+    },
+    deadlineAction: definition.deadlineAction,
   }
 }
 

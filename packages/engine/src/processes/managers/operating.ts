@@ -35,9 +35,16 @@ function cancel(draft: Draft, reply: StoredReply | undefined): void {
 export function standStill(draft: Draft): void {
   const { position, status, ended } = draft.changes
   if (ended || (status !== 'PENDING' && status !== 'COMPENSATING')) return
-  const { kind, detail } = position
+  const { kind, name, occurrence, detail } = position
   const waits = kind === 'WAIT' || kind === 'EVENT'
   if (position.status === 'WAITING_RETRY' && detail.error && !waits) {
     draft.change({ status: 'WAITING_FOR_TSQ', error: detail.error })
-  } else draft.change({ status: kind === 'COMPENSATION' ? 'COMPENSATING' : 'WAITING_FOR_REPLY' })
+    return
+  }
+  if (waits && detail.timeoutMs !== undefined && position.status === 'WAITING_RETRY') {
+    // The operator's retry arms the wait anew.
+    const { entered = {}, timeoutMs } = detail
+    draft.record({ kind: 'WAIT', name, occurrence, status: 'STARTED', detail: { entered, timeoutMs } })
+  }
+  draft.change({ status: kind === 'COMPENSATION' ? 'COMPENSATING' : 'WAITING_FOR_REPLY' })
 }

@@ -4,9 +4,9 @@ import { newId, parseId } from '../../kernel/ids/id.js'
 import { checkKey } from '../../kernel/ids/key.js'
 import { parseWith } from '../../kernel/validation/schema.js'
 import { sendToJson } from '../queries/apply-managed.js'
-import type { ManagedProcess } from '../queries/read-managed.js'
+import type { ManagedDetail, ManagedProcess } from '../queries/read-managed.js'
 import type { SealedStart } from '../queries/start-processes.js'
-import { checkAttributes, type StartDetails } from '../seal-start.js'
+import { checkAttributes, deadlineOf, type StartDetails } from '../seal-start.js'
 import type { ManagerDefinition } from './define.js'
 import { Draft } from './draft.js'
 import { enter } from './forward.js'
@@ -14,7 +14,7 @@ import { handlersOf } from './handlers.js'
 import { sealStepCommand } from './sealing.js'
 
 /** What the start of a step-based process may say: its first command goes out with it. */
-export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'attributes' | 'batchId'>
+export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'deadline' | 'attributes' | 'batchId'>
 
 export interface SealedManagedStart extends SealedStart {
   readonly envelope: Envelope | undefined
@@ -33,6 +33,7 @@ export async function sealManagedStart(
   const state = codec.encode(parsed, { at: 'state' })
   const first = firstStep(definition, id, JSON.parse(state.json), state.notes, codec)
   const envelope = first.send ? await sealStepCommand(outgoing, { ...definition, id }, first.send) : undefined
+  const deadline = deadlineOf(where, details.deadline ?? definition.deadline?.(parsed))
   const row = {
     id,
     type: definition.name,
@@ -45,9 +46,16 @@ export async function sealManagedStart(
     attributes: checkAttributes(where, details.attributes),
     notes: state.notes,
     first: first.event,
+    looks: first.event?.kind === 'WAIT' && looksLater(first.event.detail, deadline) ? true : undefined,
+    ...deadline,
   }
   const json = `${JSON.stringify(row).slice(0, -1)},"state":${state.json}${sendToJson(envelope)}}`
   return { id, key, envelope, json }
+}
+
+/** A first step that waits, and not for ever: somebody looks at once, by the clock of the database. */
+function looksLater({ timeoutMs }: ManagedDetail, deadline: object): boolean {
+  return timeoutMs !== undefined || Object.keys(deadline).length > 0
 }
 
 /** The handlers get the state as it will be read, so that the first step sees what the others see. */
@@ -76,7 +84,8 @@ function beforeTheFirst(
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
 ): ManagedProcess {
-  const last = { seq: 0, kind: 'WAIT', name: '', occurrence: 0, status: 'STARTED', attempt: null, detail: {} } as const
+  const step = { kind: 'WAIT', name: '', occurrence: 0, status: 'STARTED', attempt: null } as const
+  const last = { ...step, seq: 0, detail: {}, at: 0 }
   const nothing = { epoch: 0, generation: 1, cancel: null, responses: 0, seen: 0, seq: 0, ahead: [], unwind: null }
-  return { id, type: name, version, status: 'PENDING', state, stateNotes, last, ...nothing }
+  return { id, type: name, version, status: 'PENDING', state, stateNotes, last, now: 0, deadline: null, ...nothing }
 }

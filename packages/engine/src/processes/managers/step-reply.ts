@@ -71,4 +71,10 @@ export function failureIn(error: unknown): RecordedFailure {
   return verdict.to === 'TSQ' ? verdict.error : recorded
 }
 
-const ours: ReadonlySet<string> = new Set(['UNKNOWN_STEP', 'ASYNC_HANDLER', 'NO_STATE', 'CRASH_LOOP'])
+const ours: ReadonlySet<string> = new Set([
+  'UNKNOWN_STEP',
+  'ASYNC_HANDLER',
+  'NO_STATE',
+  'CRASH_LOOP',
+  'DEADLINE_EXCEEDED',
+])

@@ -9,7 +9,7 @@ import { refusalOf, troubleOf } from './step-reply.js'
 /** From here on nothing but compensations: on record, so that whoever goes on knows it too (M-04). */
 export function beginUndoing(
   draft: Draft,
-  { end, reason, error }: { end: EndStatus; reason: 'FAILURE' | 'CANCEL'; error?: RecordedFailure },
+  { end, reason, error }: { end: EndStatus; reason: 'FAILURE' | 'CANCEL' | 'DEADLINE'; error?: RecordedFailure },
 ): void {
   const detail = { reason, end, ...(error ? { error } : {}) }
   draft.record({ kind: 'UNWIND', name: reason, occurrence: 1, status: 'STARTED', detail })

@@ -58,11 +58,13 @@ function toJson({ managed, token, messages, decision, rests, envelope }: Managed
   return `${JSON.stringify(row).slice(0, -1)}${projection}${sendToJson(envelope)}}`
 }
 
-function restOf({ status, ended, error, waitingFor }: Decision['resting']) {
+function restOf({ status, ended, error, waitingFor, dueAt, timeoutAt }: Decision['resting']) {
   return {
     to_status: status,
     ended,
     error,
+    due_ms: dueAt,
+    wait_timeout_ms: timeoutAt,
     ...(ended ? {} : { waiting_for: callId(waitingFor.step, waitingFor.occurrence) }),
   }
 }

@@ -12,6 +12,8 @@ export interface ManagedDetail extends RecordDetail {
   readonly reply?: StoredReply
   /** The record of the command that a compensation undoes. */
   readonly of?: number
+  /** When a wait that has taken a reply, and goes on waiting, times out. */
+  readonly timeoutAt?: number
 }
 
 /** Where a step-based process stands: the last record that is about a step. */
@@ -23,6 +25,8 @@ export interface Position {
   readonly status: RecordStatus
   readonly attempt: number | null
   readonly detail: ManagedDetail
+  /** When it was recorded, in milliseconds of the database's clock. */
+  readonly at: number
 }
 
 /** A step-based process as its handlers' decisions begin with it. */
@@ -34,6 +38,9 @@ export interface ManagedProcess {
   readonly epoch: number
   readonly generation: number
   readonly cancel: 'PLAIN' | 'COMPENSATE' | null
+  /** When it was read, and when it must have ended, in milliseconds of the database's clock. */
+  readonly now: number
+  readonly deadline: number | null
   /** The number of the last reply that came from outside, and of the last one that is in the state. */
   readonly responses: number
   readonly seen: number
@@ -57,6 +64,7 @@ type PositionRow = readonly [
   result: unknown,
   notes: Notes | null,
   detail: ManagedDetail | null,
+  at: number,
 ]
 
 export type ManagedRow = Omit<ManagedProcess, 'last' | 'ahead'> & {
@@ -147,8 +155,8 @@ export function toKnown(rows: readonly KnownRow[] | null | undefined): ReadonlyM
   )
 }
 
-function toPosition([seq, kind, name, occurrence, status, attempt, , , detail]: PositionRow): Position {
-  return { seq, kind, name, occurrence, status, attempt, detail: detail ?? {} }
+function toPosition([seq, kind, name, occurrence, status, attempt, , , detail, at]: PositionRow): Position {
+  return { seq, kind, name, occurrence, status, attempt, detail: detail ?? {}, at }
 }
 
 const toAhead = (rows: ManagedRow['ahead']) => (rows ?? []).map(([number, reply]) => ({ number, reply }))

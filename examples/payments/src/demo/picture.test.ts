@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { drawScene, sceneLine } from './picture.js'
+
+const scene = {
+  seconds: 7,
+  rate: 41.6,
+  url: 'http://127.0.0.1:4180',
+  workers: '2 workers',
+  snapshot: {
+    payments: { PROCESSING: 50, COMPLETE: 45, FAILED: 5 },
+    total: 100,
+    ended: 50,
+    waiting: [
+      { who: 'network L2', n: 30 },
+      { who: 'an approver', n: 2 },
+    ],
+    batches: [
+      {
+        id: '1',
+        name: 'sequential',
+        model: 'PROCESS_STEP' as const,
+        size: 100,
+        ended: 50,
+        payments: { PROCESSING: 50, COMPLETE: 45, FAILED: 5 },
+        createdAt: new Date(0),
+      },
+    ],
+  },
+}
+
+test('the live view shows counts, the rate, a bar per batch, and who is waited for', () => {
+  const lines = drawScene(scene, 200)
+  expect(lines.join('\n')).toBe(`Holdfast payments   http://127.0.0.1:4180   2 workers
+7 s   50 of 100 settled   42/s   50 PROCESSING, 45 COMPLETE, 5 FAILED
+
+sequential     ███████████████░░░░░░░░░░░░░░░  50 %   50 PROCESSING, 45 COMPLETE, 5 FAILED
+
+waiting for   network L2: 30   an approver: 2`)
+  expect(drawScene(scene, 40).every((line) => line.length < 40)).toBe(true)
+})
+
+test('without a terminal it is one line', () => {
+  expect(sceneLine(scene)).toBe(
+    '7 s: 50 of 100 settled, 42/s (50 PROCESSING, 45 COMPLETE, 5 FAILED); waiting for network L2 30, an approver 2',
+  )
+})

@@ -1,0 +1,71 @@
+import type { Inquiry } from 'holdfast'
+import type { Currency } from '../domain/currency.js'
+import type { Money } from '../domain/money.js'
+
+/** What every call of a service carries: the same key for the same effect, and when to stop waiting. */
+export interface ServiceCall {
+  readonly idempotencyKey: string
+  readonly signal?: AbortSignal
+}
+
+interface RiskRequest {
+  readonly paymentId: string
+  readonly debitAccount: string
+  readonly amount: Money
+}
+
+export interface RiskDecision {
+  readonly reference: string
+  /** `PENDING`: a person has to approve it. A refusal is a `BusinessError` with `RISK_DECLINED`. */
+  readonly decision: 'APPROVED' | 'PENDING'
+}
+
+export interface RiskService {
+  book(request: RiskRequest, call: ServiceCall): Promise<RiskDecision>
+  /** Unwinds whatever is booked for the payment; nothing booked is fine. */
+  unwind(paymentId: string, call: ServiceCall): Promise<unknown>
+}
+
+interface FxRequest {
+  readonly paymentId: string
+  readonly sell: Money
+  readonly buy: Currency
+  readonly valueDate: string
+}
+
+interface FxContract {
+  readonly contractId: string
+  readonly rate: string
+  readonly bought: Money
+}
+
+export interface FxService {
+  book(request: FxRequest, call: ServiceCall): Promise<FxContract>
+  unwind(paymentId: string, call: ServiceCall): Promise<unknown>
+}
+
+export interface Submission {
+  readonly paymentId: string
+  readonly creditAccount: string
+  readonly amount: Money
+  readonly valueDate: string
+}
+
+export interface Submitted {
+  readonly reference: string
+}
+
+/** Called twice, it pays twice: whoever calls makes sure that it is called once. */
+export interface PaymentGateway {
+  submit(submission: Submission, call: ServiceCall): Promise<Submitted>
+  /** What became of a submission whose answer never came. */
+  inquire(call: ServiceCall): Promise<Inquiry<Submitted>>
+  /** Takes back whatever was submitted for the payment and is not settled; nothing submitted is fine. */
+  recall(paymentId: string, call: ServiceCall): Promise<unknown>
+}
+
+export interface Services {
+  readonly risk: RiskService
+  readonly fx: FxService
+  readonly gateway: PaymentGateway
+}

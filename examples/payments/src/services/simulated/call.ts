@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { BusinessError, PermanentError, TransientError } from 'holdfast'
+import type pg from 'pg'
+import type { Outcome, SimulatedStep } from '../../behaviour/behaviour.js'
+import { roll, type World, worldColumns } from '../../behaviour/world.js'
+import type { ServiceCall } from '../services.js'
+
+interface SimulatedCall extends ServiceCall {
+  readonly service: string
+  readonly operation: SimulatedStep
+  readonly paymentId: string
+}
+
+/** A call that is on record: what its effect has to know. */
+export interface NotedCall extends World {
+  readonly callId: string
+  readonly earlier: number
+}
+
+/**
+ * One call of a simulated service: noted, then as the payment's behaviour and the dice have it. The effect takes place
+ * where the call succeeds; and in one half of the calls that time out, as in real life, where the answer is lost and
+ * the money is not.
+ */
+export async function simulateCall<Result>(
+  pool: pg.Pool,
+  call: SimulatedCall,
+  effect: (noted: NotedCall, outcome: Outcome) => Promise<Result | undefined>,
+): Promise<Result> {
+  const { service, operation, paymentId, idempotencyKey, signal } = call
+  const { rows } = await pool.query<NotedCall>(noteText, [service, operation, paymentId, idempotencyKey])
+  const [noted] = rows
+  if (!noted) throw new PermanentError(`the ${service} service knows no payment ${paymentId}`, { code: 'NO_PAYMENT' })
+  const { outcome, durationMs, dice } = roll(noted, operation, noted.earlier + 1)
+  if (durationMs > 0) await sleep(durationMs, undefined, signal ? { signal } : {})
+  refuse(service, outcome)
+  if (outcome === 'timeout') {
+    if (dice() < 0.5) await effect(noted, 'success')
+    return hang(service, signal)
+  }
+  const result = await effect(noted, outcome)
+  if (result !== undefined) return result
+  throw new TransientError(`nobody waits for this call of the ${service} service any more`, { code: 'GIVEN_UP' })
+}
+
+/** The failures that the service tells. */
+function refuse(service: string, outcome: Outcome): void {
+  if (outcome === 'permanent') {
+    throw new PermanentError(`the ${service} service does not understand the request`, { code: 'PERM_ERROR' })
+  }
+  if (outcome === 'transient') throw new TransientError(`the ${service} service is busy`, { code: 'TRANS_ERROR' })
+  if (outcome === 'business') {
+    throw new BusinessError(`the ${service} service declined`, { code: `${service.toUpperCase()}_DECLINED` })
+  }
+}
+
+/** No answer ever comes; the caller's own time limit ends the call. */
+function hang(service: string, signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    const giveUp = () => reject(new TransientError(`the ${service} service did not answer`, { code: 'TIMEOUT' }))
+    if (!signal || signal.aborted) giveUp()
+    else signal.addEventListener('abort', giveUp, { once: true })
+  })
+}
+
+/**
+ * Begins every statement that has an effect: none for a call that was given up meanwhile. A service that is asked what
+ * became of a call, or told to undo it, and has not heard of it yet, must not carry it out later.
+ */
+export const unlessVoid = `
+  called as (
+    update payments.service_call set effective_at = now() where id = $1 and void_at is null returning id
+  )`
+
+/** Whatever of these calls has not had its effect yet will have none. */
+export const giveUpCalls = `
+  update payments.service_call set void_at = now() where operation = $1 and effective_at is null and void_at is null`
+
+/** The call before anything else: it is on record also where the caller dies right after it. */
+const noteText = `
+  with noted as (
+    insert into payments.service_call (service, operation, payment_id, idempotency_key) values ($1, $2, $3, $4)
+    returning id
+  )
+  select
+    (select id from noted) as "callId", ${worldColumns},
+    (select count(*)::int from payments.service_call where idempotency_key = $4 and operation = $2) as earlier
+  from payments.payment
+  left join payments.batch on batch.id = payment.batch_id
+  where payment.id = $3`

@@ -1,0 +1,26 @@
+import { type Actor, type Holdfast, HoldfastError } from 'holdfast'
+import type pg from 'pg'
+import { inTransaction } from '../database/transaction.js'
+import { endUnbooked } from '../ledger/ledger.js'
+import { findPayment } from './payments.js'
+import { processOf } from './processes.js'
+
+/**
+ * Cancels a payment and undoes what was done. One that has not begun is cancelled here and now: whoever begins it finds
+ * it so.
+ */
+export async function cancelPayment(
+  { hf, pool }: { readonly hf: Holdfast; readonly pool: pg.Pool },
+  paymentId: string,
+  by: Actor,
+): Promise<void> {
+  const payment = await findPayment(pool, paymentId)
+  if (!payment) throw new Error(`there is no payment ${paymentId}`)
+  await inTransaction(pool, (tx) => endUnbooked(tx, paymentId, 'CANCELLED'))
+  try {
+    await hf.processes.cancel(processOf(payment), paymentId, by, { compensate: true })
+  } catch (error) {
+    // It has ended meanwhile, one way or the other: there is nothing to cancel.
+    if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') throw error
+  }
+}

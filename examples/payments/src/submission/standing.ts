@@ -1,0 +1,53 @@
+import type { Holdfast } from 'holdfast'
+import type pg from 'pg'
+import { levels, type Payment } from '../domain/payment.js'
+import { type NetworkAnswer, PaymentState } from '../models/state.js'
+import { findPayment } from './payments.js'
+import { processOf } from './processes.js'
+
+/** Where a payment stands (A-05). */
+export interface Standing {
+  readonly payment: Payment
+  /** `PENDING`, `WAITING_FOR_ASYNC`, … of the process that pays it. */
+  readonly process: string
+  /** In words; null once it has ended. */
+  readonly waitsFor: string | null
+  readonly approval: { readonly decision: string; readonly by: string } | null
+  readonly confirmations: Readonly<Record<string, NetworkAnswer | null>>
+  readonly error: { readonly code: string; readonly message: string } | null
+}
+
+export async function standingOf(
+  { hf, pool }: { readonly hf: Holdfast; readonly pool: pg.Pool },
+  paymentId: string,
+): Promise<Standing | undefined> {
+  const payment = await findPayment(pool, paymentId)
+  if (!payment) return undefined
+  const record = await hf.processes.get(processOf(payment), paymentId, { timeline: 1 })
+  const state = PaymentState.safeParse(record.state)
+  const { approval, network = {} } = state.success ? state.data : {}
+  return {
+    payment,
+    process: record.status,
+    waitsFor: payment.endedAt ? null : waitsFor(record),
+    approval: approval ? { decision: approval.decision, by: approval.by } : null,
+    confirmations: Object.fromEntries(levels.map((level) => [level, network[level] ?? null])),
+    error: record.error ? { code: record.error.code, message: record.error.message } : null,
+  }
+}
+
+const words: Readonly<Record<string, string>> = {
+  awaitApproval: 'an approval by a person',
+  awaitL1: 'confirmation L1 of the network',
+  awaitL2: 'confirmation L2 of the network',
+  awaitL3: 'confirmation L3 of the network',
+  awaitL4: 'confirmation L4 of the network',
+}
+
+function waitsFor({ status, waitingFor }: { readonly status: string; readonly waitingFor: string | null }): string {
+  if (status === 'WAITING_FOR_TSQ') return 'an operator: it is in troubleshooting'
+  if (status === 'WAITING_FOR_RETRY') return `the next attempt of ${waitingFor ?? 'a step'}`
+  if (status === 'COMPENSATING') return 'its undoing'
+  if (waitingFor === null) return 'a worker'
+  return words[waitingFor] ?? `the step ${waitingFor}`
+}

@@ -1,0 +1,171 @@
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { defineCommand } from '../../commands/index.js'
+import { defineManager, type ManagerOptions } from './define.js'
+import { stepCommand } from './step-command.js'
+
+const QUEUE = 'limited__process_replies'
+const HOUR = 3_600_000
+const by = { actor: 'ann', reason: 'a test' }
+const Do = defineCommand('limited', 'Do', { data: z.string() })
+const done: string[] = []
+
+const State = z.object({
+  name: z.string(),
+  needs: z.int().default(1),
+  heard: z.int().default(0),
+  begins: z.enum(['hold', 'wait']).default('hold'),
+})
+
+function waiter(type: string, deadlineAction?: 'TSQ' | 'COMPENSATE' | 'FAIL') {
+  const limits: Pick<ManagerOptions<typeof State, string>, 'deadline' | 'deadlineAction'> = deadlineAction
+    ? { deadline: () => '1h', deadlineAction }
+    : {}
+  return defineManager('limited', type, {
+    state: State,
+    steps: ['hold', 'wait', 'use'],
+    firstStep: ({ begins }) => begins,
+    command: (step, { name }) => stepCommand(Do, `${step} ${name}`),
+    onReply: (state, step) => (step === 'wait' ? { ...state, heard: state.heard + 1 } : state),
+    nextStep(step, _reply, { heard, needs }) {
+      if (step === 'use') return null
+      return step === 'wait' && heard >= needs ? 'use' : 'wait'
+    },
+    compensation: (step, { name }) => stepCommand(Do, `undo ${step} ${name}`),
+    waitOnly: (step) => step === 'wait',
+    timeout: (step) => (step === 'wait' ? '2h' : '1ms'),
+    ...limits,
+  })
+}
+
+const Patient = waiter('Patient')
+const Undone = waiter('Undone', 'COMPENSATE')
+const Ended = waiter('Ended', 'FAIL')
+const Repaired = waiter('Repaired', 'TSQ')
+
+let bus: TestBus
+let holding = Promise.resolve()
+beforeAll(async () => {
+  bus = await openTestBus()
+  for (const manager of [Patient, Undone, Ended, Repaired]) bus.hf.register(manager)
+  await bus.work(
+    Do,
+    async (what) => {
+      if (what.startsWith('hold slow')) await holding
+      done.push(what)
+    },
+    { concurrency: 10 },
+  )
+})
+afterAll(() => bus.close())
+
+const answer = (id: string) => bus.hf.queues.send(QUEUE, { correlation_id: id, outcome: 'SUCCESS', final: true })
+const waits = (id: string) =>
+  waitFor(`${id} waits`, async () => {
+    const row = await bus.process(id)
+    return row?.status === 'WAITING_FOR_REPLY' && row.waiting_for === 'wait' && (await bus.process(id)).due_at !== null
+  })
+const doneFor = (name: string) => done.filter((what) => what.endsWith(` ${name}`))
+
+describe('M-03 a step that only waits', () => {
+  test('times out into troubleshooting; the retry arms it anew, and a reply meets it', async () => {
+    const { id } = await bus.hf.start(Patient, { name: 'patient' })
+    await waits(id)
+    await bus.moveClock(2 * HOUR)
+    await bus.rests(id, 'WAITING_FOR_TSQ')
+    const record = await bus.hf.processes.get(Patient, id)
+    expect(record).toMatchObject({ error: { code: 'WAIT_TIMEOUT' }, waitTimeoutAt: null, dueAt: null })
+    expect(record.timeline.map(({ event }) => event)).toContain('WAIT_TIMEOUT')
+
+    await bus.hf.processes.retry(Patient, id, by)
+    await waits(id)
+    await answer(id)
+    await bus.rests(id, 'COMPLETED')
+    expect(doneFor('patient')).toEqual(['hold patient', 'use patient'])
+  })
+
+  test('counts the time from when it was reached, however many replies come', async () => {
+    const { id } = await bus.hf.start(Patient, { name: 'many', needs: 3 })
+    await waits(id)
+    const { wait_timeout_at: at } = await bus.process(id)
+    await bus.moveClock(HOUR)
+    await answer(id)
+    await waitFor('the reply is in', async () => State.parse((await bus.process(id)).state).heard === 1)
+    const drift = ((await bus.process(id)).wait_timeout_at?.getTime() ?? 0) - (at?.getTime() ?? 0)
+    expect(Math.abs(drift)).toBeLessThan(60_000)
+    await bus.moveClock(HOUR)
+    await bus.rests(id, 'WAITING_FOR_TSQ')
+  })
+
+  test('has its time also where it is the first one', async () => {
+    const { id } = await bus.hf.start(Patient, { name: 'first', begins: 'wait' })
+    await waitFor('it is armed', async () => (await bus.process(id)).wait_timeout_at !== null)
+    await bus.moveClock(2 * HOUR)
+    await bus.rests(id, 'WAITING_FOR_TSQ')
+  })
+})
+
+describe('M-01 P-15 the deadline', () => {
+  test('undoes what waits', async () => {
+    const { id } = await bus.hf.start(Undone, { name: 'undone' })
+    await waits(id)
+    await bus.moveClock(HOUR)
+    await bus.rests(id, 'COMPENSATED')
+    expect(doneFor('undone')).toEqual(['hold undone', 'undo hold undone'])
+    const record = await bus.hf.processes.get(Undone, id)
+    expect(record.error).toMatchObject({ code: 'DEADLINE_EXCEEDED' })
+    expect(record.timeline.map(({ event }) => event)).toContain('DEADLINE_EXCEEDED')
+  })
+
+  test('lets a command finish, and then undoes it too', async () => {
+    let letGo = () => {}
+    holding = new Promise((resolve) => {
+      letGo = resolve
+    })
+    const { id } = await bus.hf.start(Undone, { name: 'slow' })
+    await bus.moveClock(HOUR)
+    expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'hold' })
+    letGo()
+    await bus.rests(id, 'COMPENSATED')
+    expect(doneFor('slow')).toEqual(['hold slow', 'undo hold slow'])
+  })
+
+  test('ends it where the definition says so, and the start may give another one', async () => {
+    const { id } = await bus.hf.start(Ended, { name: 'ended' })
+    const later = await bus.hf.start(Ended, { name: 'later' }, { deadline: '90m' })
+    await waits(id)
+    await waits(later.id)
+    await bus.moveClock(HOUR)
+    await bus.rests(id, 'FAILED')
+    expect((await bus.process(later.id)).status).toBe('WAITING_FOR_REPLY')
+    await bus.moveClock(HOUR)
+    await bus.rests(later.id, 'FAILED')
+  })
+
+  test('calls a person otherwise, whose retry needs a new one and goes on where it stood', async () => {
+    const { id } = await bus.hf.start(Repaired, { name: 'repaired' })
+    await waits(id)
+    await bus.moveClock(HOUR)
+    await bus.rests(id, 'WAITING_FOR_TSQ')
+    await answer(id)
+    await expect(bus.hf.processes.retry(Repaired, id, by)).rejects.toMatchObject({ code: 'HF_DEADLINE_EXCEEDED' })
+    await bus.hf.processes.retry(Repaired, id, by, { deadline: '1h' })
+    await bus.rests(id, 'COMPLETED')
+    expect(doneFor('repaired')).toEqual(['hold repaired', 'use repaired'])
+  })
+})
+
+test('M-01 refuses limits that are none', () => {
+  const options = {
+    state: State,
+    firstStep: () => 'hold',
+    command: (step: string) => stepCommand(Do, step),
+    onReply: (state: z.output<typeof State>) => state,
+    nextStep: () => null,
+  }
+  const wrong = (more: object) => () => defineManager('limited', 'Wrong', { ...options, ...more })
+  expect(wrong({ timeout: '5m' })).toThrow(/`timeout` must be a function/)
+  expect(wrong({ deadline: '5m' })).toThrow(/`deadline` must be a function/)
+  expect(wrong({ deadlineAction: 'EXPLODE' })).toThrow(/deadlineAction/)
+})
