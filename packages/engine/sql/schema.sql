@@ -379,7 +379,9 @@ create table holdfast.workflow (
   output jsonb,
   output_notes jsonb,
   failed_step text,
-  failure jsonb
+  failure jsonb,
+  dispatch_type text collate "C",
+  dispatch_item text collate "C"
 ) with (fillfactor=60, toast_tuple_target=256);
 
 create table holdfast.workflow_dead_letter (
@@ -779,17 +781,13 @@ begin
     case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
     step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
-  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, start_ms float8, steps jsonb)
+  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
     n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
     fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
     output_notes jsonb, failure jsonb
   )
-  cross join lateral (
-    select case when step.q = 1 then
-      greatest(v_now, to_timestamp(doc.start_ms / 1000)) + step.delay * interval '1 ms'
-    end
-  ) as at (due)
+  cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
   where step.epoch is null;
 
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
@@ -1281,6 +1279,15 @@ begin
     and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
   then
     raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
+      using errcode = 'check_violation', column = 'exec_workflow_type';
+  end if;
+  if new.engine = 'WORKFLOW' and new.exec_workflow_type is not null
+    and not exists (
+      select from holdfast.workflow_definition
+      where new.exec_workflow_type in (name, name || '-v' || version)
+    )
+  then
+    raise exception 'exec_workflow_type names `%`, which is no workflow that is stored', new.exec_workflow_type
       using errcode = 'check_violation', column = 'exec_workflow_type';
   end if;
   if new.rate_limit_key is not null
@@ -1904,7 +1911,7 @@ begin
       select v_now, 'workflows', 'step_started', workflow_id,
         jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
       from claimed
-      where fresh and not compensates
+      where fresh and not compensates and number >= 0
     )
     -- Rows as lists: names would be most of it.
     select json_agg(json_build_array(
@@ -2207,16 +2214,29 @@ begin
   into v_count, v_oldest
   from unnest(v_cycle.exec_types) as exec_type,
   lateral (
-    select process.created_at
-    from holdfast.process
-    where status = 'PENDING'
-      and type = exec_type
-      and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
-      and leased_at is null
-      and lease_epoch = 0
-      and dispatch_type = p_type
-    order by process.created_at
-    limit p_most
+    (
+      select process.created_at
+      from holdfast.process
+      where status = 'PENDING'
+        and type = exec_type
+        and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+        and leased_at is null
+        and lease_epoch = 0
+        and dispatch_type = p_type
+      order by process.created_at
+      limit p_most
+    )
+    union all
+    (
+      select workflow.created_at
+      from holdfast.workflow
+      where status = 'PENDING'
+        and name = exec_type
+        and workflow.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+        and dispatch_type = p_type
+      order by workflow.created_at
+      limit p_most
+    )
   ) as ahead;
   v_oldest := coalesce(v_oldest, v_now);
   if v_cycle.ahead_since is distinct from v_oldest then
@@ -2405,6 +2425,29 @@ begin
   if v_types is not null then
     perform holdfast.end_dispatched(v_types, v_items, v_executions, v_outcomes, v_codes, v_messages);
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.end_dispatched_workflows(ids uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  perform holdfast.end_dispatched(
+    array_agg(dispatch_type), array_agg(dispatch_item), array_agg(key),
+    array_agg(case when status = 'COMPLETED' then 'COMPLETED' else 'FAILED' end),
+    array_agg(coalesce(failure ->> 'code', status)),
+    array_agg(coalesce(failure ->> 'message', 'the workflow ended ' || status))
+  )
+  from holdfast.workflow
+  where id = any (ids) and dispatch_item is not null and status in ('COMPLETED', 'FAILED', 'CANCELLED', 'ABORTED')
+  having count(*) > 0;
 end
 $function$
 ;
@@ -3130,6 +3173,24 @@ begin
     for no key update
   ));
   get diagnostics v_count = row_count;
+  if v_count = 0 then
+    -- Items of one type have one engine: then it is workflows, if anything. Without a due time nobody takes their start.
+    update holdfast.workflow_step
+    set handler = null, due_at = null, rank = null, ready = false
+    where number = -1
+      and workflow_id = any (array(
+        select workflow.id
+        from holdfast.workflow
+        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+        where workflow.status = 'PENDING'
+          and workflow.name = any (v_types)
+          and workflow.dispatch_type = p_type
+          and root.leased_at is null
+        order by workflow.id
+        for no key update of root
+      ));
+    get diagnostics v_count = row_count;
+  end if;
   return v_count;
 end
 $function$
@@ -3399,7 +3460,7 @@ begin
         step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
       ) order by step.number)
       from holdfast.workflow_step as step
-      where step.workflow_id = workflow.id
+      where step.workflow_id = workflow.id and step.number >= 0
     )
   from unnest(ids) as asked (id)
   join holdfast.workflow on workflow.id = asked.id;
@@ -4473,6 +4534,24 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
+  )
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, 0.5,
+    holdfast.workflow_rank(start_at, 50, 0.5), v_now
+  from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
+  perform holdfast.wake('workflows:_root_');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.read_managed(p_queue text, asked jsonb)
  RETURNS TABLE(managed json, known json, mine json)
  LANGUAGE plpgsql
@@ -4757,13 +4836,13 @@ begin
   begin
     select found.bad, found.existing
     into v_bad, v_existing
-    from holdfast.start_dispatched_processes(request, v_config, v_ids, slots, v_now, null) as found;
+    from holdfast.start_dispatched(request, v_config, v_ids, slots, v_now, null) as found;
   exception when unique_violation then
     -- Looked for only now: a look before every insert costs more than all of them together.
     select found.bad, found.existing
     into v_bad, v_existing
-    from holdfast.start_dispatched_processes(
-      request, v_config, v_ids, slots, v_now, holdfast.taken_executions(v_type, v_ids, request ->> 'execType')
+    from holdfast.start_dispatched(
+      request, v_config, v_ids, slots, v_now, holdfast.taken_executions(v_config, v_ids, request ->> 'execType')
     ) as found;
   end;
   if v_bad is not null then
@@ -4771,10 +4850,14 @@ begin
   end if;
   if v_existing is not null then
     -- Made by an earlier release that somebody has undone by hand; those that have ended end their items now.
-    perform holdfast.end_dispatched_processes(v_existing);
+    if v_config.engine = 'WORKFLOW' then
+      perform holdfast.end_dispatched_workflows(v_existing);
+    else
+      perform holdfast.end_dispatched_processes(v_existing);
+    end if;
   end if;
   v_failed := coalesce(jsonb_array_length(v_bad), 0);
-  perform holdfast.wake('processes:' || (request ->> 'execType'));
+  perform holdfast.wake(case v_config.engine when 'WORKFLOW' then 'workflows:_root_' else 'processes:' || (request ->> 'execType') end);
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', v_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
     'batchId', request ->> 'batch', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed,
@@ -4865,7 +4948,7 @@ begin
       insert into holdfast.audit (at, model, event, subject_id, detail)
       select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
       from released
-      where fresh and not compensates
+      where fresh and not compensates and number >= 0
     )
     select distinct handler from released
   loop
@@ -5830,6 +5913,20 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
+ RETURNS TABLE(bad jsonb, existing uuid[])
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if config.engine = 'WORKFLOW' then
+    return query select * from holdfast.start_dispatched_workflows(request, config, ids, slots, p_now, taken);
+  else
+    return query select * from holdfast.start_dispatched_processes(request, config, ids, slots, p_now, taken);
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
@@ -5918,6 +6015,84 @@ begin
     )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own)
   from batch;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
+ RETURNS TABLE(bad jsonb, existing uuid[])
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+AS $function$
+declare
+  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+  v_definition int := (request ->> 'definitionId')::int;
+  v_ids uuid[];
+  v_starts timestamptz[];
+begin
+  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
+  with claimed as (
+    update holdfast.dispatch_item as item
+    set status = 'DISPATCHED',
+        due_at = null,
+        batch_id = (request ->> 'batch')::uuid,
+        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        claimed_at = p_now,
+        dispatched_at = p_now,
+        updated_at = p_now
+    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
+    returning item.item_id, item.execution_id, item.exec_time
+  ),
+  batch as materialized (
+    select
+      claimed.item_id, claimed.execution_id, context.context, context.notes,
+      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
+      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
+      case
+        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
+        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
+      end as start_at
+    from claimed
+    left join lateral (
+      select *
+      from holdfast.dispatch_context
+      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
+    ) as context on true
+  ),
+  made as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
+    )
+    select id, v_definition, request ->> 'execType', (request ->> 'version')::int, execution_id, 'PENDING', p_now, p_now,
+      context, notes, config.item_type, item_id
+    from batch
+    where context is not null and taken_id is null
+  )
+  select
+    jsonb_agg(jsonb_build_object(
+      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
+      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
+      'message', case
+        when context is null then 'the context of the item is missing'
+        else 'the execution id ' || execution_id || ' is that of something else'
+      end,
+      'execution', case when context is not null then execution_id end
+    )) filter (where context is null or not is_own),
+    array_agg(taken_id) filter (where context is not null and is_own),
+    array_agg(id) filter (where context is not null and taken_id is null),
+    array_agg(start_at) filter (where context is not null and taken_id is null)
+  into bad, existing, v_ids, v_starts
+  from batch;
+  if v_ids is not null then
+    perform holdfast.queue_workflow_roots(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
+  end if;
+  return next;
 end
 $function$
 ;
@@ -6145,6 +6320,11 @@ begin
       where (it ->> 'id')::uuid = any (v_new);
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
+    if v_docs @? '$[*].start_ms' then
+      perform holdfast.queue_workflow_roots(array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)))
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
+      where start_ms is not null;
+    end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
     end if;
@@ -6280,16 +6460,26 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.taken_executions(p_type text, ids text[], p_exec_type text)
+CREATE OR REPLACE FUNCTION holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text)
  RETURNS jsonb
  LANGUAGE sql
  STABLE
 AS $function$
-  select jsonb_object_agg(item.item_id, jsonb_build_array(detail.id, detail.dispatch_item is not distinct from item.item_id))
+  select jsonb_object_agg(item.item_id, jsonb_build_array(
+    coalesce(detail.id, workflow.id),
+    coalesce(detail.dispatch_item, workflow.dispatch_item) is not distinct from item.item_id
+  ))
   from holdfast.dispatch_item as item
-  join holdfast.process_detail as detail
-    on detail.type = p_exec_type and detail.key = holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
-  where item.item_type = p_type and item.item_id = any (ids)
+  cross join lateral (
+    select holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+  ) as execution (id)
+  left join holdfast.process_detail as detail
+    on config.engine = 'PROCESS' and detail.type = p_exec_type and detail.key = execution.id
+  left join holdfast.workflow
+    on config.engine = 'WORKFLOW' and workflow.name = p_exec_type and workflow.key = execution.id
+  where item.item_type = config.item_type
+    and item.item_id = any (ids)
+    and (detail.id is not null or workflow.id is not null)
 $function$
 ;
 
@@ -6323,6 +6513,27 @@ begin
       for no key update
     ));
   get diagnostics v_count = row_count;
+  if v_count = 0 then
+    update holdfast.workflow_step
+    set handler = '_root_',
+        due_at = greatest(v_now, scheduled_at),
+        ready = scheduled_at <= v_now,
+        rank = holdfast.workflow_rank(scheduled_at, priority, aging)
+    where number = -1
+      and workflow_id = any (array(
+        select workflow.id
+        from holdfast.workflow
+        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+        where workflow.status = 'PENDING'
+          and workflow.name = any (v_types)
+          and workflow.dispatch_type = p_type
+          and root.handler is null
+        order by workflow.id
+        for no key update of root
+      ));
+    get diagnostics v_count = row_count;
+    perform holdfast.wake('workflows:_root_');
+  end if;
   foreach v_type in array coalesce(v_types, '{}') loop
     perform holdfast.wake('processes:' || v_type);
   end loop;
@@ -6520,6 +6731,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_docs jsonb := docs;
   v_mine uuid[];
+  v_dispatched uuid[];
   v_changed int;
   v_locked int;
 begin
@@ -6573,6 +6785,7 @@ begin
     end if;
   end if;
 
+  with decided as (
   update holdfast.workflow
   set revision = workflow.revision + 1,
       last_write = asked.token,
@@ -6587,7 +6800,10 @@ begin
     id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
     hf boolean, failed_step text, failure jsonb
   )
-  where workflow.id = asked.id and asked.revision = asked.revision + 0;
+  where workflow.id = asked.id and asked.revision = asked.revision + 0
+  returning workflow.id, asked.ended and workflow.dispatch_item is not null as dispatched
+  )
+  select array_agg(id) filter (where dispatched) into v_dispatched from decided;
 
   update holdfast.workflow_step
   set status = asked.status,
@@ -6629,6 +6845,15 @@ begin
   ) as asked
   where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
   perform holdfast.add_workflow_rows(v_docs, v_now);
+  if v_docs @? '$[*] ? (@.root == true)' then
+    -- The first decision about an instance that waited for its start, whether to begin or to call it off.
+    delete from holdfast.workflow_step
+    using jsonb_to_recordset(v_docs) as asked (id uuid, root boolean)
+    where workflow_id = asked.id and number = -1 and asked.root;
+  end if;
+  if v_dispatched is not null then
+    perform holdfast.end_dispatched_workflows(v_dispatched);
+  end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;
   end if;

@@ -58,6 +58,9 @@ export {
   type StartOutcome,
   type TargetCall,
   type WhichDeadLetters,
+  type WorkflowDispatchOptions,
+  type WorkflowTarget,
+  workflowTarget,
 } from './dispatch/index.js'
 export { type Holdfast, type HoldfastOptions, holdfast } from './holdfast.js'
 export type { Actor, RecordedAuditEntry } from './kernel/audit/audit.js'

@@ -25,3 +25,4 @@ export type { ClaimAnswer, Claimed, ClaimRequest, LeaseRef, WorkSource } from '.
 export { loopsOf, type Survey, type SurveyedLoop } from './kernel/work/surveys.js'
 export { createLimiter, type Limiter, type Reservation } from './limiter/index.js'
 export { installQueue, queueInfo } from './queue/index.js'
+export { createDefinitions } from './workflows/index.js'

@@ -119,7 +119,16 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     workflowLoops = settings.workflows
       ? [await createWorkflowLoop(settings, { db, engine: workflows, listener, logger, metrics })]
       : []
-    const cycleParts = { db, registry: dispatches, limiter, codec, listener, logger, metrics }
+    const cycleParts = {
+      db,
+      registry: dispatches,
+      limiter,
+      codec,
+      workflows: workflows.definitions,
+      listener,
+      logger,
+      metrics,
+    }
     dispatching = await createDispatchLoop(settings, cycleParts)
     loops = [
       kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),

@@ -43,6 +43,15 @@ begin
     raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
       using errcode = 'check_violation', column = 'exec_workflow_type';
   end if;
+  if new.engine = 'WORKFLOW' and new.exec_workflow_type is not null
+    and not exists (
+      select from holdfast.workflow_definition
+      where new.exec_workflow_type in (name, name || '-v' || version)
+    )
+  then
+    raise exception 'exec_workflow_type names `%`, which is no workflow that is stored', new.exec_workflow_type
+      using errcode = 'check_violation', column = 'exec_workflow_type';
+  end if;
   if new.rate_limit_key is not null
     and not exists (select from holdfast.rate_limit where resource_key = new.rate_limit_key)
   then
@@ -130,6 +139,24 @@ begin
     for no key update
   ));
   get diagnostics v_count = row_count;
+  if v_count = 0 then
+    -- Items of one type have one engine: then it is workflows, if anything. Without a due time nobody takes their start.
+    update holdfast.workflow_step
+    set handler = null, due_at = null, rank = null, ready = false
+    where number = -1
+      and workflow_id = any (array(
+        select workflow.id
+        from holdfast.workflow
+        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+        where workflow.status = 'PENDING'
+          and workflow.name = any (v_types)
+          and workflow.dispatch_type = p_type
+          and root.leased_at is null
+        order by workflow.id
+        for no key update of root
+      ));
+    get diagnostics v_count = row_count;
+  end if;
   return v_count;
 end
 $$;
@@ -164,6 +191,27 @@ begin
       for no key update
     ));
   get diagnostics v_count = row_count;
+  if v_count = 0 then
+    update holdfast.workflow_step
+    set handler = '_root_',
+        due_at = greatest(v_now, scheduled_at),
+        ready = scheduled_at <= v_now,
+        rank = holdfast.workflow_rank(scheduled_at, priority, aging)
+    where number = -1
+      and workflow_id = any (array(
+        select workflow.id
+        from holdfast.workflow
+        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+        where workflow.status = 'PENDING'
+          and workflow.name = any (v_types)
+          and workflow.dispatch_type = p_type
+          and root.handler is null
+        order by workflow.id
+        for no key update of root
+      ));
+    get diagnostics v_count = row_count;
+    perform holdfast.wake('workflows:_root_');
+  end if;
   foreach v_type in array coalesce(v_types, '{}') loop
     perform holdfast.wake('processes:' || v_type);
   end loop;

@@ -183,16 +183,29 @@ begin
   into v_count, v_oldest
   from unnest(v_cycle.exec_types) as exec_type,
   lateral (
-    select process.created_at
-    from holdfast.process
-    where status = 'PENDING'
-      and type = exec_type
-      and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
-      and leased_at is null
-      and lease_epoch = 0
-      and dispatch_type = p_type
-    order by process.created_at
-    limit p_most
+    (
+      select process.created_at
+      from holdfast.process
+      where status = 'PENDING'
+        and type = exec_type
+        and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+        and leased_at is null
+        and lease_epoch = 0
+        and dispatch_type = p_type
+      order by process.created_at
+      limit p_most
+    )
+    union all
+    (
+      select workflow.created_at
+      from holdfast.workflow
+      where status = 'PENDING'
+        and name = exec_type
+        and workflow.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+        and dispatch_type = p_type
+      order by workflow.created_at
+      limit p_most
+    )
   ) as ahead;
   v_oldest := coalesce(v_oldest, v_now);
   if v_cycle.ahead_since is distinct from v_oldest then

@@ -105,6 +105,30 @@ begin
 end
 $$;
 
+-- The items of workflows that have ended. One that failed has been undone, and what was cancelled or aborted is a person's
+-- decision: none of them is started again.
+create or replace function holdfast.end_dispatched_workflows(ids uuid[])
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  perform holdfast.end_dispatched(
+    array_agg(dispatch_type), array_agg(dispatch_item), array_agg(key),
+    array_agg(case when status = 'COMPLETED' then 'COMPLETED' else 'FAILED' end),
+    array_agg(coalesce(failure ->> 'code', status)),
+    array_agg(coalesce(failure ->> 'message', 'the workflow ended ' || status))
+  )
+  from holdfast.workflow
+  where id = any (ids) and dispatch_item is not null and status in ('COMPLETED', 'FAILED', 'CANCELLED', 'ABORTED')
+  having count(*) > 0;
+end
+$$;
+
 -- Counts a failure of each of these items: back to READY, or beyond the limit to the dead letters. `from` is the status
 -- that each must have; `execution` is named where an execution failed, so that the next one gets a new id (a start that
 -- is tried again keeps its id: it may have happened already, and is then recognised). The first retry comes after the

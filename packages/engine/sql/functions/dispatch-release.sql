@@ -70,13 +70,13 @@ begin
   begin
     select found.bad, found.existing
     into v_bad, v_existing
-    from holdfast.start_dispatched_processes(request, v_config, v_ids, slots, v_now, null) as found;
+    from holdfast.start_dispatched(request, v_config, v_ids, slots, v_now, null) as found;
   exception when unique_violation then
     -- Looked for only now: a look before every insert costs more than all of them together.
     select found.bad, found.existing
     into v_bad, v_existing
-    from holdfast.start_dispatched_processes(
-      request, v_config, v_ids, slots, v_now, holdfast.taken_executions(v_type, v_ids, request ->> 'execType')
+    from holdfast.start_dispatched(
+      request, v_config, v_ids, slots, v_now, holdfast.taken_executions(v_config, v_ids, request ->> 'execType')
     ) as found;
   end;
   if v_bad is not null then
@@ -84,10 +84,14 @@ begin
   end if;
   if v_existing is not null then
     -- Made by an earlier release that somebody has undone by hand; those that have ended end their items now.
-    perform holdfast.end_dispatched_processes(v_existing);
+    if v_config.engine = 'WORKFLOW' then
+      perform holdfast.end_dispatched_workflows(v_existing);
+    else
+      perform holdfast.end_dispatched_processes(v_existing);
+    end if;
   end if;
   v_failed := coalesce(jsonb_array_length(v_bad), 0);
-  perform holdfast.wake('processes:' || (request ->> 'execType'));
+  perform holdfast.wake(case v_config.engine when 'WORKFLOW' then 'workflows:_root_' else 'processes:' || (request ->> 'execType') end);
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', v_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
     'batchId', request ->> 'batch', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed,
@@ -119,17 +123,42 @@ as $$
   select 'exec-' || item_type || '-' || item_id || case when failed_executions > 0 then '-' || failed_executions else '' end
 $$;
 
--- Which of these items have an execution id that a process has already: { item: [process, whether it is the item's own] }.
-create or replace function holdfast.taken_executions(p_type text, ids text[], p_exec_type text)
+-- Which of these items have an execution id that is in use already: { item: [execution, whether it is the item's own] }.
+create or replace function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text)
 returns jsonb
 language sql
 stable
 as $$
-  select jsonb_object_agg(item.item_id, jsonb_build_array(detail.id, detail.dispatch_item is not distinct from item.item_id))
+  select jsonb_object_agg(item.item_id, jsonb_build_array(
+    coalesce(detail.id, workflow.id),
+    coalesce(detail.dispatch_item, workflow.dispatch_item) is not distinct from item.item_id
+  ))
   from holdfast.dispatch_item as item
-  join holdfast.process_detail as detail
-    on detail.type = p_exec_type and detail.key = holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
-  where item.item_type = p_type and item.item_id = any (ids)
+  cross join lateral (
+    select holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+  ) as execution (id)
+  left join holdfast.process_detail as detail
+    on config.engine = 'PROCESS' and detail.type = p_exec_type and detail.key = execution.id
+  left join holdfast.workflow
+    on config.engine = 'WORKFLOW' and workflow.name = p_exec_type and workflow.key = execution.id
+  where item.item_type = config.item_type
+    and item.item_id = any (ids)
+    and (detail.id is not null or workflow.id is not null)
+$$;
+
+create or replace function holdfast.start_dispatched(
+  request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
+)
+returns table (bad jsonb, existing uuid[])
+language plpgsql
+as $$
+begin
+  if config.engine = 'WORKFLOW' then
+    return query select * from holdfast.start_dispatched_workflows(request, config, ids, slots, p_now, taken);
+  else
+    return query select * from holdfast.start_dispatched_processes(request, config, ids, slots, p_now, taken);
+  end if;
+end
 $$;
 
 -- Makes the processes of a batch of items whose rows are locked, and marks the items DISPATCHED. Answers those that could
@@ -224,5 +253,85 @@ begin
     )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own)
   from batch;
+end
+$$;
+
+-- The same for workflows: the instances wait for their start, and whichever worker takes that decides on the first steps.
+create or replace function holdfast.start_dispatched_workflows(
+  request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
+)
+returns table (bad jsonb, existing uuid[])
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+  v_definition int := (request ->> 'definitionId')::int;
+  v_ids uuid[];
+  v_starts timestamptz[];
+begin
+  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
+  with claimed as (
+    update holdfast.dispatch_item as item
+    set status = 'DISPATCHED',
+        due_at = null,
+        batch_id = (request ->> 'batch')::uuid,
+        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        claimed_at = p_now,
+        dispatched_at = p_now,
+        updated_at = p_now
+    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
+    returning item.item_id, item.execution_id, item.exec_time
+  ),
+  batch as materialized (
+    select
+      claimed.item_id, claimed.execution_id, context.context, context.notes,
+      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
+      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
+      case
+        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
+        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
+      end as start_at
+    from claimed
+    left join lateral (
+      select *
+      from holdfast.dispatch_context
+      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
+    ) as context on true
+  ),
+  made as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
+    )
+    select id, v_definition, request ->> 'execType', (request ->> 'version')::int, execution_id, 'PENDING', p_now, p_now,
+      context, notes, config.item_type, item_id
+    from batch
+    where context is not null and taken_id is null
+  )
+  select
+    jsonb_agg(jsonb_build_object(
+      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
+      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
+      'message', case
+        when context is null then 'the context of the item is missing'
+        else 'the execution id ' || execution_id || ' is that of something else'
+      end,
+      'execution', case when context is not null then execution_id end
+    )) filter (where context is null or not is_own),
+    array_agg(taken_id) filter (where context is not null and is_own),
+    array_agg(id) filter (where context is not null and taken_id is null),
+    array_agg(start_at) filter (where context is not null and taken_id is null)
+  into bad, existing, v_ids, v_starts
+  from batch;
+  if v_ids is not null then
+    perform holdfast.queue_workflow_roots(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
+  end if;
+  return next;
 end
 $$;

@@ -99,7 +99,7 @@ begin
       select v_now, 'workflows', 'step_started', workflow_id,
         jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
       from claimed
-      where fresh and not compensates
+      where fresh and not compensates and number >= 0
     )
     -- Rows as lists: names would be most of it.
     select json_agg(json_build_array(
@@ -221,7 +221,7 @@ begin
       insert into holdfast.audit (at, model, event, subject_id, detail)
       select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
       from released
-      where fresh and not compensates
+      where fresh and not compensates and number >= 0
     )
     select distinct handler from released
   loop

@@ -47,6 +47,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_docs jsonb := docs;
   v_mine uuid[];
+  v_dispatched uuid[];
   v_changed int;
   v_locked int;
 begin
@@ -100,6 +101,7 @@ begin
     end if;
   end if;
 
+  with decided as (
   update holdfast.workflow
   set revision = workflow.revision + 1,
       last_write = asked.token,
@@ -114,7 +116,10 @@ begin
     id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
     hf boolean, failed_step text, failure jsonb
   )
-  where workflow.id = asked.id and asked.revision = asked.revision + 0;
+  where workflow.id = asked.id and asked.revision = asked.revision + 0
+  returning workflow.id, asked.ended and workflow.dispatch_item is not null as dispatched
+  )
+  select array_agg(id) filter (where dispatched) into v_dispatched from decided;
 
   update holdfast.workflow_step
   set status = asked.status,
@@ -156,6 +161,15 @@ begin
   ) as asked
   where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
   perform holdfast.add_workflow_rows(v_docs, v_now);
+  if v_docs @? '$[*] ? (@.root == true)' then
+    -- The first decision about an instance that waited for its start, whether to begin or to call it off.
+    delete from holdfast.workflow_step
+    using jsonb_to_recordset(v_docs) as asked (id uuid, root boolean)
+    where workflow_id = asked.id and number = -1 and asked.root;
+  end if;
+  if v_dispatched is not null then
+    perform holdfast.end_dispatched_workflows(v_dispatched);
+  end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;
   end if;
@@ -189,17 +203,13 @@ begin
     case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
     step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
-  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, start_ms float8, steps jsonb)
+  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
     n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
     fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
     output_notes jsonb, failure jsonb
   )
-  cross join lateral (
-    select case when step.q = 1 then
-      greatest(v_now, to_timestamp(doc.start_ms / 1000)) + step.delay * interval '1 ms'
-    end
-  ) as at (due)
+  cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
   where step.epoch is null;
 
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
@@ -322,6 +332,11 @@ begin
       where (it ->> 'id')::uuid = any (v_new);
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
+    if v_docs @? '$[*].start_ms' then
+      perform holdfast.queue_workflow_roots(array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)))
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
+      where start_ms is not null;
+    end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
     end if;
@@ -337,6 +352,25 @@ begin
     left join holdfast.workflow as same on same.id = asked.id
     left join holdfast.workflow as keyed on keyed.name = asked.name and keyed.key = asked.key
   );
+end
+$$;
+
+-- Instances that begin later, or were made without the engine: a step before the first one is due at their start, and
+-- whichever worker takes it lets the engine decide what comes first.
+create or replace function holdfast.queue_workflow_roots(ids uuid[], definition_ids int[], starts timestamptz[])
+returns void
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
+  )
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, 0.5,
+    holdfast.workflow_rank(start_at, 50, 0.5), v_now
+  from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
+  perform holdfast.wake('workflows:_root_');
 end
 $$;
 
@@ -366,7 +400,7 @@ begin
         step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
       ) order by step.number)
       from holdfast.workflow_step as step
-      where step.workflow_id = workflow.id
+      where step.workflow_id = workflow.id and step.number >= 0
     )
   from unnest(ids) as asked (id)
   join holdfast.workflow on workflow.id = asked.id;

@@ -43,7 +43,7 @@ create index workflow_by_time on holdfast.workflow (name, created_at);
 create index workflow_by_status on holdfast.workflow (status, name, created_at) where status <> 'COMPLETED';
 create index workflow_by_end on holdfast.workflow (ended_at) where ended_at is not null;
 
--- The steps that have been reached, by their number in the definition.
+-- The steps that have been reached, by their number in the definition; -1 is the start of one that has not begun.
 create table holdfast.workflow_step (
   workflow_id uuid not null,
   number smallint not null,

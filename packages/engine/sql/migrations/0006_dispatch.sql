@@ -114,3 +114,5 @@ create index dispatch_dead_letter_new on holdfast.dispatch_dead_letter (item_typ
 -- switch and the count of what has not begun look for it.
 alter table holdfast.process add column dispatch_type text collate "C";
 alter table holdfast.process_detail add column dispatch_item text collate "C";
+alter table holdfast.workflow add column dispatch_type text collate "C";
+alter table holdfast.workflow add column dispatch_item text collate "C";

@@ -6,7 +6,8 @@ import { checkOptions, durationOption, integerOption, textOption } from '../kern
 import { checkSchema } from '../kernel/validation/schema.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import type { ProcessTarget } from './targets/process.js'
-import { checkTarget, type Engine, type ExecutionTarget, engineOf } from './targets.js'
+import type { WorkflowTarget } from './targets/workflow.js'
+import { checkTarget, type Engine, type ExecutionTarget, engineOf, isOwn, type Target } from './targets.js'
 
 interface CommonOptions {
   /** Raise it when contexts change their form: those of another version are parsed again before they are executed. */
@@ -17,6 +18,12 @@ interface CommonOptions {
 
 export interface ProcessDispatchOptions<Input> extends CommonOptions {
   readonly target: ProcessTarget<Input>
+}
+
+export interface WorkflowDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
+  readonly target: WorkflowTarget
+  /** Any Standard Schema; contexts are parsed once, when they are scheduled. Without one anything is taken. */
+  readonly context?: Schema
 }
 
 export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
@@ -31,8 +38,8 @@ export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends 
 export interface DispatchDefinition<Input = never> {
   readonly itemType: string
   readonly engine: Engine
-  readonly target: ProcessTarget<never> | ExecutionTarget<never>
-  readonly contextSchema: StandardSchemaV1
+  readonly target: Target
+  readonly contextSchema: StandardSchemaV1 | undefined
   readonly contextVersion: number
   readonly callTimeoutMs: number
   readonly settings: object
@@ -53,13 +60,20 @@ export function defineDispatch<Input>(
   itemType: string,
   options: ProcessDispatchOptions<Input>,
 ): DispatchDefinition<Input>
+export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV1>(
+  itemType: string,
+  options: WorkflowDispatchOptions<Schema>,
+): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
 export function defineDispatch<Schema extends StandardSchemaV1>(
   itemType: string,
   options: RemoteDispatchOptions<Schema>,
 ): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
 export function defineDispatch(
   itemType: string,
-  options: ProcessDispatchOptions<never> | RemoteDispatchOptions<StandardSchemaV1>,
+  options:
+    | ProcessDispatchOptions<never>
+    | WorkflowDispatchOptions<StandardSchemaV1>
+    | RemoteDispatchOptions<StandardSchemaV1>,
 ): DispatchDefinition<never> {
   const where = `defineDispatch ${itemType}`
   const given = checkOptions(where, options, ['target', 'context', 'contextVersion', 'config', 'callTimeout'])
@@ -75,7 +89,7 @@ export function defineDispatch(
     itemType,
     engine: engineOf(target),
     target,
-    contextSchema: 'process' in target ? target.process.stateSchema : checkSchema(where, 'context', given.context),
+    contextSchema: schemaOf(where, target, given.context),
     contextVersion: integerOption(where, 'contextVersion', given.contextVersion, {
       min: 1,
       max: 1_000_000,
@@ -84,6 +98,11 @@ export function defineDispatch(
     callTimeoutMs: durationOption(where, 'callTimeout', given.callTimeout, { min: '1ms', max: '1h', default: '30s' }),
     settings: checkSettings(`${where}: config`, options.config ?? {}),
   }
+}
+
+function schemaOf(where: string, target: Target, context: unknown): StandardSchemaV1 | undefined {
+  if ('process' in target) return target.process.stateSchema
+  return isOwn(target) && context === undefined ? undefined : checkSchema(where, 'context', context)
 }
 
 /** Whether a definition that is to be registered is one of ours. */

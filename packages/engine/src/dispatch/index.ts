@@ -7,6 +7,7 @@ export {
   isDispatch,
   type ProcessDispatchOptions,
   type RemoteDispatchOptions,
+  type WorkflowDispatchOptions,
 } from './define.js'
 export { createDispatch, type Dispatch, type ItemListFilter } from './dispatch.js'
 export type { DueMinute, Forecast } from './forecast.js'
@@ -21,5 +22,6 @@ export { createScheduling, type ItemToSchedule, type Scheduled, type ScheduleOpt
 export type { DispatchSettings } from './settings.js'
 export type { DispatchStatus } from './states.js'
 export { type ProcessTarget, processTarget } from './targets/process.js'
+export { type WorkflowTarget, workflowTarget } from './targets/workflow.js'
 export type { Engine, ExecutionStart, ExecutionState, ExecutionTarget, StartOutcome, TargetCall } from './targets.js'
 export { createDispatchLoop } from './worker.js'

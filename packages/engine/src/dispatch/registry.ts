@@ -7,7 +7,7 @@ export interface DispatchRegistry {
   find(itemType: string): DispatchDefinition<never> | undefined
   /** The domains of their executions: a worker that only dispatches has them too. */
   domains(): readonly string[]
-  /** Those whose executions are of these domains, and those executed elsewhere. */
+  /** Those whose executions are of these domains, and those that are workflows or executed elsewhere. */
   inDomains(domains: readonly string[]): readonly DispatchDefinition<never>[]
 }
 

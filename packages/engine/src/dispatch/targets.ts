@@ -1,6 +1,7 @@
 import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
 import type { ProcessTarget } from './targets/process.js'
+import type { WorkflowTarget } from './targets/workflow.js'
 
 /** One item on its way to an engine elsewhere. */
 export interface ExecutionStart<Context = unknown> {
@@ -48,20 +49,26 @@ export interface ExecutionTarget<Context = unknown> {
 }
 
 /** The engines that an item type may be executed by, as its configuration names them. */
-export type Engine = 'PROCESS' | 'REMOTE'
+export type Engine = 'PROCESS' | 'WORKFLOW' | 'REMOTE'
 
-export function engineOf(target: ProcessTarget<never> | ExecutionTarget<never>): Engine {
-  return 'process' in target ? 'PROCESS' : 'REMOTE'
-}
+/** Our own engines: their executions are rows beside the items. */
+export type OwnTarget = ProcessTarget<never> | WorkflowTarget
 
-export function checkTarget(where: string, target: unknown): ProcessTarget<never> | ExecutionTarget<never> {
+export type Target = OwnTarget | ExecutionTarget<never>
+
+export const isOwn = (target: Target): target is OwnTarget => 'kind' in target
+
+export const engineOf = (target: Target): Engine => (isOwn(target) ? target.kind : 'REMOTE')
+
+export function checkTarget(where: string, target: unknown): Target {
   if (typeof target === 'object' && target !== null) {
     if ('process' in target && 'kind' in target) return target as ProcessTarget<never>
+    if ('workflow' in target && 'kind' in target) return target as WorkflowTarget
     const { start, describe: describes, name } = target as Partial<ExecutionTarget>
     if (typeof start === 'function' && typeof describes === 'function' && typeof name === 'string') {
       return target as ExecutionTarget<never>
     }
   }
-  const problem = `must be processTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`
+  const problem = `must be processTarget(…) or workflowTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`
   throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'target', problem })
 }

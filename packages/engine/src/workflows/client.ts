@@ -13,6 +13,7 @@ import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, dateOption, durationOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
+import { nothing } from './decide/decision.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
@@ -163,7 +164,10 @@ export function createWorkflowClient(
   }
 }
 
-/** What a start writes: the instance with what its beginning decides. Nothing is written here. */
+/**
+ * What a start writes: the instance with what its beginning decides, or, where it begins later, with its start in the queue.
+ * Nothing is written here.
+ */
 function seal(
   { id: definitionId, definition }: KnownDefinition,
   input: unknown,
@@ -188,7 +192,8 @@ function seal(
       steps: new Map(),
     },
   }
-  const decision = decide(definition, before.state, { type: 'started' }, { payloads: engine.payloads })
+  const begins = { type: 'started' } as const
+  const decision = startAt ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
   const change = noChange()
   addDecision(change, decision)
   const token = newId()

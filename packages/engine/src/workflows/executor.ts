@@ -15,7 +15,7 @@ import { type CallSettings, compensationOf, type WorkflowDefinition } from './de
 import type { Definitions } from './definitions.js'
 import type { Happened, Happenings } from './happenings.js'
 import type { Hooks } from './hooks.js'
-import type { ClaimedStep } from './queries/claim-steps.js'
+import { type ClaimedStep, ROOT } from './queries/claim-steps.js'
 import type { RegisteredStepHandler, StepHandlers } from './registry.js'
 import { ABANDONED, StepCall } from './step-call.js'
 import type { StepClaim } from './store/stored-instance.js'
@@ -50,6 +50,10 @@ export function createStepExecutor(parts: StepExecutorParts) {
 
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
     try {
+      if (item.type === ROOT) {
+        await happenings.report({ id: item.workflowId, occurrence: { type: 'started' } })
+        return
+      }
       const called = await begin(item)
       if (called) await run(new StepCall(item, lease, parts.abortGraceMs), called)
     } catch (error) {

@@ -62,10 +62,11 @@ test('W-14 a start at a later moment calls nothing before it, by the clock of th
   const { id } = await bus.hf.workflows.start(simple(named()), null, { startAt })
   const past = await bus.hf.workflows.start(simple(named()), null, { startAt: '2001-01-01T00:00:00Z' })
   await see.until(past.id, 'COMPLETED')
-  const [step] = await bus.hf.workflows.steps(id)
-  expect(step).toMatchObject({ status: 'PENDING', attempts: 0, queued: { dueAt: startAt } })
+  expect(await bus.hf.workflows.status(id)).toMatchObject({ status: 'PENDING', startAt })
+  expect(await bus.hf.workflows.steps(id)).toEqual([])
   await bus.moveClock(3_600_000)
   await see.until(id, 'COMPLETED')
+  expect(await bus.hf.workflows.status(id)).toMatchObject({ startAt: null })
 })
 
 test('K-15 W-14 a start in a transaction of the caller begins when it commits, and never was when it is rolled back', async () => {
@@ -103,12 +104,12 @@ test('W-14 startAndWait answers the output, or says how it ended, or that it has
   const [sleeping] = await bus.hf.workflows.list({ workflow: `${name} sleeps` })
   const id = sleeping?.id ?? ''
   await expect(bus.hf.workflows.result(id, { timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
-  const waiting = bus.hf.workflows.result(id)
-  await bus.hf.workflows.abort(id, by)
-  await expect(waiting).rejects.toMatchObject({
+  const told = expect(bus.hf.workflows.result(id)).rejects.toMatchObject({
     code: 'HF_WORKFLOW_NOT_COMPLETED',
     message: expect.stringMatching(/ABORTED/),
   })
+  await bus.hf.workflows.abort(id, by)
+  await told
   await expect(bus.hf.workflows.result(newId())).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
 })
 
@@ -126,6 +127,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
     input: { n: 1n },
     output: null,
     error: null,
+    startAt: null,
     createdAt: expect.any(Date),
     updatedAt: expect.any(Date),
     endedAt: null,
@@ -292,4 +294,19 @@ test('W-14 clean-up leaves an ended instance alone while a handler of it still r
   await see.untilStep(id, 'a', 'COMPLETED')
   await bus.hf.workflows.cleanUp({ olderThan: '1d' })
   await expect(bus.hf.workflows.status(id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+})
+
+test('W-11 W-14 an instance that has not begun is called off, and never begins', async () => {
+  const startAt = new Date('2999-01-01')
+  const by = { actor: 'ann', reason: 'not needed' }
+  const cancelled = await bus.hf.workflows.start(simple(named()), null, { startAt })
+  const aborted = await bus.hf.workflows.start(simple(named()), null, { startAt })
+  await bus.hf.workflows.cancel(cancelled.id, by)
+  await bus.hf.workflows.abort(aborted.id, by)
+  expect((await bus.hf.workflows.status(cancelled.id)).status).toBe('CANCELLED')
+  expect((await bus.hf.workflows.status(aborted.id)).status).toBe('ABORTED')
+  const left = await bus.sql('select from holdfast.workflow_step where workflow_id = any ($1)', [
+    [cancelled.id, aborted.id],
+  ])
+  expect(left).toEqual([])
 })

@@ -17,10 +17,13 @@ export interface StepHandlers {
   remove(name: string): boolean
   find(name: string): RegisteredStepHandler | undefined
   names(): readonly string[]
+  /** Calls back for each that is added from now on; answers how to stop that. */
+  onAdded(listener: (name: string) => void): () => void
 }
 
 export function createStepHandlers(): StepHandlers {
   const handlers = new Map<string, RegisteredStepHandler>()
+  const listeners = new Set<(name: string) => void>()
   let names: readonly string[] = []
   const changed = () => {
     names = [...handlers.keys()].toSorted()
@@ -37,6 +40,7 @@ export function createStepHandlers(): StepHandlers {
       if (handlers.has(name)) throw new HoldfastError('HF_DUPLICATE_STEP_HANDLER', { handler: name })
       handlers.set(name, { handle, inputSchema })
       changed()
+      for (const listener of listeners) listener(name)
     },
     remove(name) {
       const there = handlers.delete(name)
@@ -45,6 +49,10 @@ export function createStepHandlers(): StepHandlers {
     },
     find: (name) => handlers.get(name),
     names: () => names,
+    onAdded(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
   }
 }
 

@@ -7,6 +7,7 @@ import type { Listener } from '../kernel/notify/listener.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'
+import { ROOT } from './queries/claim-steps.js'
 import { stepSource } from './source.js'
 
 interface WorkerSettings {
@@ -35,7 +36,7 @@ export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts)
   const loop = createWorkLoop({
     source: stepSource(db, {
       worker: settings.name,
-      handlers: () => engine.handlers.names(),
+      handlers: () => lanesOf(engine),
       leaseMs: settings.leaseMs,
     }),
     run: createStepExecutor({ ...engine, db, logger, metrics }),
@@ -49,17 +50,29 @@ export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts)
     metrics,
   })
   const note = () =>
-    noteHandlers(db, engine.handlers.names()).catch((error: unknown) =>
+    noteHandlers(db, lanesOf(engine)).catch((error: unknown) =>
       logger.debug({ err: error }, 'could not note the handlers of this worker; trying again in a minute'),
     )
   await note()
   return noting(loop, note)
 }
 
+/** The handlers that are here, and with any of them the starts of instances that begin later. */
+function lanesOf({ handlers, registered }: WorkflowEngine): readonly string[] {
+  const names = handlers.names()
+  return names.length === 0 && registered.size === 0 ? [] : [ROOT, ...names]
+}
+
 function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake: () => void): () => void {
   if (!listener) return () => undefined
-  const ends = engine.handlers.names().map((name) => listener.subscribe(`workflows:${name}`, wake))
-  ends.push(listener.subscribe('workflows:abort', () => engine.aborts.look()))
+  const ends = [ROOT, ...engine.handlers.names()].map((name) => listener.subscribe(`workflows:${name}`, wake))
+  ends.push(
+    listener.subscribe('workflows:abort', () => engine.aborts.look()),
+    engine.handlers.onAdded((name) => {
+      ends.push(listener.subscribe(`workflows:${name}`, wake))
+      wake()
+    }),
+  )
   return () => {
     for (const end of ends) end()
   }

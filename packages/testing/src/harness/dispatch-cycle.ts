@@ -1,5 +1,6 @@
 import { type Codec, createCodec, type DispatchDefinition } from 'holdfast'
 import {
+  createDefinitions,
   createLimiter,
   createMarks,
   type Database,
@@ -25,7 +26,8 @@ export async function runDispatchCycle<Input>(
   const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
   if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
-  const parts = { db, definition, limiter, codec, marks: createMarks(), logger: silentLogger, metrics }
+  const workflows = createDefinitions(db)
+  const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
   const signal = new AbortController().signal
   await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)
   await limiter.close()

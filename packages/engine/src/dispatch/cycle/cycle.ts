@@ -1,6 +1,7 @@
 import { finishCycle } from '../queries/finish-cycle.js'
 import type { DispatchConfig } from '../queries/read-config.js'
 import { readConfig } from '../queries/read-config.js'
+import { isOwn } from '../targets.js'
 import { type Grant, grantSlots } from './grant.js'
 import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
 import { recoverStale } from './recover.js'
@@ -51,15 +52,14 @@ async function runBatch(
   const { metrics, definition } = parts
   const { target } = definition
   const labels = { model: 'dispatch', type: cycle.type }
-  if (!('process' in target)) {
+  if (!isOwn(target)) {
     metrics.count('dispatch_stale_recovered', labels, await recoverStale(parts, cycle, target))
   }
   const grant = await grantSlots(parts, config)
   if (grant.most === 0) return { grant, batch: nothing }
-  const batch =
-    'process' in target
-      ? await releaseBatch(parts, cycle, target, config, grant)
-      : await startRemotely(parts, cycle, target, config, grant)
+  const batch = isOwn(target)
+    ? await releaseBatch(parts, cycle, target, config, grant)
+    : await startRemotely(parts, cycle, target, config, grant)
   metrics.count('dispatch_claimed', labels, batch.claimed)
   metrics.count('dispatch_started', labels, batch.started)
   metrics.count('dispatch_start_failures', labels, batch.failed)

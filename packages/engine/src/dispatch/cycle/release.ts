@@ -4,7 +4,7 @@ import { newId } from '../../kernel/ids/id.js'
 import { findNewestVersion } from '../queries/find-newest-version.js'
 import type { DispatchConfig } from '../queries/read-config.js'
 import { failFirstDue, type Mark, type ReleaseRequest, releaseItems } from '../queries/release-items.js'
-import type { ProcessTarget } from '../targets/process.js'
+import type { OwnTarget } from '../targets.js'
 import type { Grant } from './grant.js'
 import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
 
@@ -12,27 +12,41 @@ import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
 export async function releaseBatch(
   parts: CycleParts,
   cycle: Cycle,
-  target: ProcessTarget<never>,
+  target: OwnTarget,
   config: DispatchConfig,
   grant: Grant,
 ): Promise<BatchOutcome> {
-  const { db, definition, marks } = parts
-  const redirected = config.execWorkflowType !== null && config.execWorkflowType !== target.process.name
+  const { definition, marks } = parts
   const request = {
     type: cycle.type,
     epoch: cycle.epoch,
     batch: newId(),
     most: grant.most,
-    execType: config.execWorkflowType ?? target.process.name,
-    version: redirected ? await findNewestVersion(db, config.execWorkflowType ?? '') : target.process.version,
     contextVersion: definition.contextVersion,
-    redirected,
+    ...(await executionOf(parts, target, config)),
   }
   const began = performance.now()
   const from = marks.from(began)
   const released = await releaseOrSplit(parts, request, from, grant.slots)
   marks.learned(released.mark, { full: from === undefined, began, ended: performance.now() })
   return released
+}
+
+/** What is started: the definition's own, or what an operator has configured instead. */
+async function executionOf(
+  { db, workflows }: CycleParts,
+  target: OwnTarget,
+  { execWorkflowType: configured }: DispatchConfig,
+): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId'>> {
+  if ('workflow' in target) {
+    const { id, definition } = await (configured === null
+      ? workflows.store(target.workflow)
+      : workflows.find(configured))
+    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
+  }
+  const { name, version } = target.process
+  if (configured === null || configured === name) return { execType: name, version, redirected: false }
+  return { execType: configured, version: await findNewestVersion(db, configured), redirected: true }
 }
 
 /**

@@ -16,6 +16,8 @@ export interface ReleaseRequest {
   readonly contextVersion: number
   /** Another process than the definition's own is started, whose state nobody has checked. */
   readonly redirected: boolean
+  /** Of a workflow: the stored definition. */
+  readonly definitionId?: number
 }
 
 export interface Released {

@@ -24,6 +24,20 @@ export interface Decision {
   readonly events: readonly WorkflowEvent[]
 }
 
+/** The decision that changes nothing. */
+export const nothing: Decision = {
+  call: null,
+  instance: {},
+  steps: [],
+  enqueue: [],
+  remove: [],
+  abort: [],
+  deadLetters: [],
+  removedDeadLetters: [],
+  humanDecisions: [],
+  events: [],
+}
+
 export interface QueueRef {
   readonly step: string
   readonly kind: CallKind

@@ -16,6 +16,9 @@ export interface ClaimedStep extends Claimed {
   readonly outputNotes: Notes | null
 }
 
+/** The lane of instances that begin later: whoever runs workflows takes their start, which needs no handler. */
+export const ROOT = '_root_'
+
 type Row = [
   workflowId: string,
   number: number,

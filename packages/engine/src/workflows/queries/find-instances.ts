@@ -24,6 +24,8 @@ export interface WorkflowRecord {
     readonly message: string
   } | null
   readonly createdAt: Date
+  /** When it is to begin; null once it has begun. */
+  readonly startAt: Date | null
   readonly updatedAt: Date
   readonly endedAt: Date | null
 }
@@ -52,6 +54,7 @@ interface Row {
   failed_step: string | null
   failure: Failure | null
   created_at: Date
+  start_at: Date | null
   updated_at: Date
   ended_at: Date | null
 }
@@ -85,6 +88,7 @@ function toRecord(row: Row, codec: Codec): WorkflowRecord {
         ? null
         : { step, kind: failure.kind, code: failure.code, message: failure.message },
     createdAt: row.created_at,
+    startAt: row.start_at,
     updatedAt: row.updated_at,
     endedAt: row.ended_at,
   }
@@ -105,7 +109,10 @@ export async function findEnd(executor: Executor, id: string): Promise<End> {
 
 const columns = `
   id, key, name, version, status, input, input_notes, output, output_notes, failed_step, failure, created_at, updated_at,
-  ended_at`
+  ended_at,
+  case when status = 'PENDING' then (
+    select scheduled_at from holdfast.workflow_step where workflow_id = workflow.id and number = -1
+  ) end as start_at`
 
 /** A statement for each set of conditions: with one for all of them PostgreSQL could use no index. */
 function listStatement(filters: readonly string[]) {

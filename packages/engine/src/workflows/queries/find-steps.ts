@@ -104,6 +104,6 @@ const statement = {
     from holdfast.workflow_step as step
     left join holdfast.workflow_handler as known on known.handler = step.handler
     left join holdfast.workflow_dead_letter as letter on letter.workflow_id = step.workflow_id and letter.number = step.number
-    where step.workflow_id = $1
+    where step.workflow_id = $1 and step.number >= 0
     order by step.reached_at, step.number`,
 }

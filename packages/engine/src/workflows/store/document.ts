@@ -52,7 +52,9 @@ interface Writing {
 /** A change as the document that `holdfast.write_workflows` takes. Built by hand: it is what a worker does most. */
 export function changeDocument(before: StoredInstance, change: Change, writing: Writing): string {
   const { state, revision, definitionId } = before
-  return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${writing.token}"${bodyOf(before, change, writing)}}`
+  // Only an instance that begins later has a start in the queue.
+  const root = state.status === 'PENDING' ? ',"root":true' : ''
+  return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${writing.token}"${root}${bodyOf(before, change, writing)}}`
 }
 
 /** A new instance as the document that `holdfast.start_workflows` takes. */
@@ -64,7 +66,8 @@ export function startDocument(
   const { state, definitionId, definition } = before
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
   const key = writing.key === undefined ? '' : `,"key":${JSON.stringify(writing.key)}`
-  const start = writing.startAt === undefined ? '' : `,"start_ms":${writing.startAt.getTime()}`
+  // It is decided on then.
+  const start = writing.startAt === undefined ? '' : `,"status":"PENDING","start_ms":${writing.startAt.getTime()}`
   return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change, writing)}}`
 }
 

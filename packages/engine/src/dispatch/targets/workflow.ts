@@ -1,0 +1,21 @@
+import { HoldfastError } from '../../kernel/errors.js'
+import { describe } from '../../kernel/validation/describe.js'
+import { isWorkflow, type WorkflowDefinition } from '../../workflows/index.js'
+
+/** Our own workflows as what executes items: the context is the input of the instance. */
+export interface WorkflowTarget {
+  readonly kind: 'WORKFLOW'
+  readonly workflow: WorkflowDefinition
+}
+
+/**
+ * Executes items as workflow instances: a batch is started by one statement, in the transaction that marks its items.
+ *
+ * @example
+ * const Payout = defineDispatch('payout', { target: workflowTarget(PayOut), context: PayoutInput })
+ */
+export function workflowTarget(workflow: WorkflowDefinition): WorkflowTarget {
+  if (isWorkflow(workflow)) return { kind: 'WORKFLOW', workflow }
+  const problem = `must be a built workflow, not ${describe(workflow)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflowTarget', option: 'workflow', problem })
+}

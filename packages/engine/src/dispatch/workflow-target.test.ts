@@ -1,0 +1,154 @@
+import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
+import { defineWorkflow } from '../workflows/index.js'
+import { defineDispatch } from './define.js'
+import type { DispatchSettings } from './settings.js'
+import { workflowTarget } from './targets/workflow.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const by = { actor: 'ann', reason: 'ticket 7' }
+const named = numbered('payout')
+const past = new Date('2020-01-01T00:00:00Z')
+const quick: DispatchSettings = { dispatchIntervalSecs: 0, jitterWindowMs: 0 }
+
+/** A type of items whose executions are a workflow of one step after a condition; what it does is the test's. */
+async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolean; config?: DispatchSettings } = {}) {
+  const name = named()
+  const Flow = defineWorkflow(name, 1, { dlq: options.dlq ?? false })
+    .condition('large', '{{ gt .cents 0 }}')
+    .step('pay', `pay ${name}`, { maxAttempts: 1 })
+    .build()
+  bus.hf.workflows.handle(`pay ${name}`, pay)
+  const Payout = defineDispatch(name, {
+    target: workflowTarget(Flow),
+    context: z.object({ cents: z.number() }),
+    config: { ...quick, ...options.config },
+  })
+  const until = (itemId: string, status: string) =>
+    waitFor(`${itemId} is ${status}`, async () => {
+      const item = await bus.hf.dispatch.items.get(Payout, itemId)
+      return item.status === status ? item : undefined
+    })
+  const work = async () => {
+    const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms', concurrency: 50 })
+    onTestFinished(async () => void (await worker.stop()))
+  }
+  return { name, Flow, Payout, until, work }
+}
+
+test('D-05 a batch of items becomes workflow instances in one statement; each gets its context, and ends its item', async () => {
+  const paid: unknown[] = []
+  const { name, Payout, until, work } = await payouts((input) => paid.push(input))
+  const items = Array.from({ length: 20 }, (_, n) => ({ itemId: `P-${n}`, context: { cents: n }, execTime: past }))
+  await bus.hf.dispatch.schedule(Payout, items)
+  await runDispatchCycle(bus.db, Payout)
+  expect(await bus.hf.workflows.list({ workflow: name, status: 'PENDING' })).toHaveLength(20)
+  await work()
+  for (const { itemId } of items) await until(itemId, 'COMPLETED')
+  // The condition is false of the first.
+  expect(paid).toHaveLength(19)
+  const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec-${name}-P-7` })
+  expect(first).toMatchObject({ status: 'COMPLETED', input: { cents: 7 } })
+  expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [name])).toHaveLength(0)
+})
+
+test('D-06 an instance that failed and was undone, was cancelled or aborted fails its item for good; in the DLQ it stays dispatched', async () => {
+  const refuse = () => {
+    throw new BusinessError('no such account', { code: 'NO_ACCOUNT' })
+  }
+  const undone = await payouts(refuse)
+  const frozen = await payouts(refuse, { dlq: true })
+  for (const { Payout } of [undone, frozen]) {
+    await bus.hf.dispatch.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
+    await bus.hf.dispatch.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
+    await runDispatchCycle(bus.db, Payout)
+  }
+  const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec-${undone.name}-P-2` })
+  await bus.hf.workflows.cancel(second?.id ?? '', by)
+  expect(await undone.until('P-2', 'FAILED')).toMatchObject({ lastError: 'CANCELLED: the workflow ended CANCELLED' })
+  await undone.work()
+  expect(await undone.until('P-1', 'FAILED')).toMatchObject({ lastError: 'NO_ACCOUNT: no such account', retryCount: 0 })
+  await waitFor(
+    'both are in the DLQ',
+    async () => (await bus.hf.workflows.list({ workflow: frozen.name, status: 'DLQ' })).length === 2,
+  )
+  const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec-${frozen.name}-P-1` })
+  expect(await bus.hf.dispatch.items.get(frozen.Payout, 'P-1')).toMatchObject({ status: 'DISPATCHED' })
+  await bus.hf.workflows.abort(stuck?.id ?? '', by)
+  await frozen.until('P-1', 'FAILED')
+})
+
+test('D-04 no instance begins before its time, and the kill switch holds back those that were started ahead', async () => {
+  const paid: string[] = []
+  const { name, Payout, until, work } = await payouts(() => paid.push('paid'), { config: { preStartBufferMins: 60 } })
+  const [now] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
+  const execTime = new Date((now?.at.getTime() ?? 0) + 1_800_000)
+  const items = ['P-1', 'P-2', 'P-3'].map((itemId) => ({ itemId, context: { cents: 1 }, execTime }))
+  await bus.hf.dispatch.schedule(Payout, items)
+  await runDispatchCycle(bus.db, Payout)
+  await work()
+  const roots = () =>
+    bus.sql<{ due_at: Date | null }>(
+      `select due_at from holdfast.workflow_step join holdfast.workflow on id = workflow_id where number = -1 and workflow.name = $1`,
+      [name],
+    )
+  expect((await roots()).map(({ due_at }) => due_at)).toEqual([execTime, execTime, execTime])
+  await bus.hf.dispatch.pause(Payout, by)
+  expect((await roots()).map(({ due_at }) => due_at)).toEqual([null, null, null])
+  await bus.moveClock(1_900_000)
+  // Everything that is due by then is taken by the same worker.
+  const other = await payouts(() => 'probe')
+  await bus.hf.workflows.startAndWait(other.Flow, { cents: 1 })
+  expect(paid).toEqual([])
+  await bus.hf.dispatch.resume(Payout, by)
+  for (const { itemId } of items) await until(itemId, 'COMPLETED')
+  expect(paid).toHaveLength(3)
+})
+
+test('D-02 D-07 an operator may name another workflow, or a version; one that is not stored is refused; an execution is made once', async () => {
+  const { name, Payout, until, work } = await payouts(() => 1)
+  const Other = defineWorkflow(`${name}-other`, 2).step('a', `other ${name}`).build()
+  bus.hf.workflows.handle(`other ${name}`, () => 'other')
+  await bus.hf.dispatch.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
+  await expect(bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+  })
+  await bus.hf.workflows.start(Other, {}, { startAt: new Date('2999-01-01') })
+  await bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)
+  await runDispatchCycle(bus.db, Payout)
+  await work()
+  await until('P-1', 'COMPLETED')
+  const [instance] = await bus.hf.workflows.list({ workflow: `${name}-other`, key: `exec-${name}-P-1` })
+  expect(instance).toMatchObject({ version: 2, output: 'other' })
+  // Undone by hand: the next release finds the execution that is there.
+  await bus.sql(
+    `update holdfast.dispatch_item set status = 'READY', due_at = holdfast.now(), completed_at = null where item_type = $1`,
+    [name],
+  )
+  await bus.sql(
+    `insert into holdfast.dispatch_context (item_type, item_id, context, context_version, checked, created_at, updated_at)
+     values ($1, 'P-1', '{"cents": 1}', 1, true, now(), now())`,
+    [name],
+  )
+  await runDispatchCycle(bus.db, Payout)
+  await until('P-1', 'COMPLETED')
+  expect(await bus.hf.workflows.list({ workflow: `${name}-other`, status: 'COMPLETED' })).toHaveLength(1)
+})
+
+test('D-08 bad input: no workflow, a context that does not fit, a context that is gone', async () => {
+  expect(() => workflowTarget({ name: 'x' } as never)).toThrow(/must be a built workflow/)
+  const { Payout, name } = await payouts(() => 1, { config: { maxDispatchRetries: 1 } })
+  const wrong = { itemId: 'P-1', context: { cents: 'many' }, execTime: past }
+  await expect(bus.hf.dispatch.schedule(Payout, wrong as never)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
+  await bus.hf.dispatch.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [name])
+  await runDispatchCycle(bus.db, Payout)
+  expect(await bus.hf.dispatch.items.get(Payout, 'P-2')).toMatchObject({ status: 'DEAD_LETTER' })
+})
