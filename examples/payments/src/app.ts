@@ -13,7 +13,6 @@ import { simulatedRisk } from './services/simulated/risk.js'
 import { type CreatedBatch, createBatch } from './submission/batch.js'
 import { cancelPayment } from './submission/cancel.js'
 import { openAccounts } from './submission/payments.js'
-import { startAtTheirTime } from './submission/schedule.js'
 import { type Standing, standingOf } from './submission/standing.js'
 import { type Submitted, submitPayment } from './submission/submit.js'
 
@@ -63,7 +62,7 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
   const definitions = definePayments(parts)
   registerPayments(definitions, parts)
   const answering = createAnswering(hf, definitions)
-  const submitting = { hf, pool, definitions, schedule: startAtTheirTime(hf, definitions.ScheduledPayment) }
+  const submitting = { hf, pool, definitions }
   return {
     hf,
     pool,
@@ -73,7 +72,7 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
     openAccounts: (accounts) => openAccounts(pool, accounts),
     submit: (body, idempotencyKey) => submitPayment(submitting, body, idempotencyKey),
     createBatch: (body) => createBatch(submitting, body),
-    standing: (paymentId) => standingOf({ hf, pool }, paymentId),
+    standing: (paymentId) => standingOf({ hf, pool, definitions }, paymentId),
     cancel: (paymentId, by) => cancelPayment({ hf, pool }, paymentId, by),
     books: () => readBooks(pool),
     async close() {

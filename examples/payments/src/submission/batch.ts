@@ -36,7 +36,7 @@ export interface CreatedBatch {
 const CHUNK = 1_000
 const HOUR = 3_600_000
 
-/** All of them or none: the payments and their processes are one transaction. */
+/** All of them or none: the payments and their processes, or the window they are released from, are one transaction. */
 export async function createBatch(parts: SubmitParts, body: unknown): Promise<CreatedBatch> {
   const { hf, pool } = parts
   const input = parseInput(BatchInput, body)
@@ -60,7 +60,7 @@ export async function createBatch(parts: SubmitParts, body: unknown): Promise<Cr
         ordinal: from + n,
       }))
       if (executeAt === undefined) await startAll(parts, tx, id, drafts)
-      else await schedulePayments(parts.schedule, tx, drafts, new Date(executeAt))
+      else await schedulePayments(parts, tx, drafts, new Date(executeAt))
     }
   })
   if (executeAt === undefined) await hf.batches.seal(id)
