@@ -23,6 +23,12 @@ export interface PaymentsOptions extends Pick<HoldfastOptions, 'logger' | 'migra
   readonly poolSize?: number
 }
 
+interface InstallOptions {
+  readonly hf: Holdfast
+  readonly pool: pg.Pool
+  readonly pace: Pace
+}
+
 /** The payments application: what its REST endpoints, its workers and its demo are made of. */
 export interface Payments {
   readonly hf: Holdfast
@@ -57,6 +63,17 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
     await migratePayments(pool)
     await setLimits(hf, pace)
   }
+  return {
+    ...installPayments({ hf, pool, pace }),
+    async close() {
+      await hf.close()
+      await pool.end()
+    },
+  }
+}
+
+/** Defines and registers everything on a Holdfast and a database that are there, migrated, and closed by somebody else. */
+export function installPayments({ hf, pool, pace }: InstallOptions): Omit<Payments, 'close'> {
   const services: Services = { risk: simulatedRisk(pool), fx: simulatedFx(pool), gateway: simulatedGateway(pool) }
   const parts = { hf, pool, services, pace }
   const definitions = definePayments(parts)
@@ -72,13 +89,9 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
     openAccounts: (accounts) => openAccounts(pool, accounts),
     submit: (body, idempotencyKey) => submitPayment(submitting, body, idempotencyKey),
     createBatch: (body) => createBatch(submitting, body),
-    standing: (paymentId) => standingOf({ hf, pool, definitions }, paymentId),
+    standing: (paymentId) => standingOf(submitting, paymentId),
     cancel: (paymentId, by) => cancelPayment({ hf, pool }, paymentId, by),
     books: () => readBooks(pool),
-    async close() {
-      await hf.close()
-      await pool.end()
-    },
   }
 }
 
