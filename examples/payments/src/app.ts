@@ -13,7 +13,6 @@ import { simulatedRisk } from './services/simulated/risk.js'
 import { type CreatedBatch, createBatch } from './submission/batch.js'
 import { cancelPayment } from './submission/cancel.js'
 import { openAccounts } from './submission/payments.js'
-import { startAtTheirTime } from './submission/schedule.js'
 import { type Standing, standingOf } from './submission/standing.js'
 import { type Submitted, submitPayment } from './submission/submit.js'
 
@@ -22,6 +21,12 @@ export interface PaymentsOptions extends Pick<HoldfastOptions, 'logger' | 'migra
   readonly pace?: Pace
   /** Connections of the application's own, and as many again of Holdfast's; 10 unless given. */
   readonly poolSize?: number
+}
+
+interface InstallOptions {
+  readonly hf: Holdfast
+  readonly pool: pg.Pool
+  readonly pace: Pace
 }
 
 /** The payments application: what its REST endpoints, its workers and its demo are made of. */
@@ -58,12 +63,23 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
     await migratePayments(pool)
     await setLimits(hf, pace)
   }
+  return {
+    ...installPayments({ hf, pool, pace }),
+    async close() {
+      await hf.close()
+      await pool.end()
+    },
+  }
+}
+
+/** Defines and registers everything on a Holdfast and a database that are there, migrated, and closed by somebody else. */
+export function installPayments({ hf, pool, pace }: InstallOptions): Omit<Payments, 'close'> {
   const services: Services = { risk: simulatedRisk(pool), fx: simulatedFx(pool), gateway: simulatedGateway(pool) }
   const parts = { hf, pool, services, pace }
   const definitions = definePayments(parts)
   registerPayments(definitions, parts)
   const answering = createAnswering(hf, definitions)
-  const submitting = { hf, pool, definitions, schedule: startAtTheirTime(hf, definitions.ScheduledPayment) }
+  const submitting = { hf, pool, definitions }
   return {
     hf,
     pool,
@@ -73,13 +89,9 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
     openAccounts: (accounts) => openAccounts(pool, accounts),
     submit: (body, idempotencyKey) => submitPayment(submitting, body, idempotencyKey),
     createBatch: (body) => createBatch(submitting, body),
-    standing: (paymentId) => standingOf({ hf, pool }, paymentId),
+    standing: (paymentId) => standingOf(submitting, paymentId),
     cancel: (paymentId, by) => cancelPayment({ hf, pool }, paymentId, by),
     books: () => readBooks(pool),
-    async close() {
-      await hf.close()
-      await pool.end()
-    },
   }
 }
 

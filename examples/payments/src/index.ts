@@ -1,4 +1,4 @@
-export { openPayments, type Payments, type PaymentsOptions } from './app.js'
+export { installPayments, openPayments, type Payments, type PaymentsOptions } from './app.js'
 export type { Behaviour } from './behaviour/behaviour.js'
 export type { ExecutionModel } from './domain/payment.js'
 export { type Books, booksQuery, describeBooks } from './ledger/books.js'

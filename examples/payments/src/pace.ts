@@ -1,4 +1,4 @@
-import type { Duration } from 'holdfast'
+import type { DispatchSettings, Duration } from 'holdfast'
 
 /** How long a payment waits, and how often the services may be called. */
 export interface Pace {
@@ -14,6 +14,8 @@ export interface Pace {
     readonly L3: Duration
     readonly L4: Duration
   }
+  /** At which rate scheduled payments are released when their time has come. */
+  readonly window: DispatchSettings
 }
 
 interface ServicePace {
@@ -31,6 +33,7 @@ export const asSpecified: Pace = {
   serviceTimeout: '30s',
   approvalTimeout: '2h',
   confirmationTimeouts: { L1: '5m', L2: '5m', L3: '3h', L4: '24h' },
+  window: { batchSize: 500, dispatchIntervalSecs: 5, jitterWindowMs: 4_000 },
 }
 
 /** For the demo and for tests: the same attempts, in seconds instead of hours, at ten to a hundred times the rate. */
@@ -41,6 +44,7 @@ export const hurried: Pace = {
   serviceTimeout: '5s',
   approvalTimeout: '15s',
   confirmationTimeouts: { L1: '6s', L2: '6s', L3: '8s', L4: '10s' },
+  window: { batchSize: 10, dispatchIntervalSecs: 0.5, jitterWindowMs: 0 },
 }
 
 export const limitKeys = { risk: 'risk_api', fx: 'fx_booking_api', gateway: 'payment_gateway' } as const

@@ -30,6 +30,11 @@ test('A-06 the demo with chaos on a database of the user: all settled, the books
   expect(await chaos.ended, chaos.output()).toBe(0)
   expect(chaos.output()).toMatch(/40 of 40 settled/)
   expect(chaos.output()).toMatch(/kill -9 of worker \d+/)
+  // The quarter that is scheduled goes through the window, and `--once` waits until it is empty.
+  expect(chaos.output()).toMatch(/window: 10 ready/)
+  const [, completed, failed] =
+    /window: 0 ready, 0 dispatched, (\d+) completed, (\d+) failed/.exec(chaos.output()) ?? []
+  expect(Number(completed) + Number(failed)).toBe(10)
   expect(chaos.output()).toContain('The books balance')
 
   const books = start('books-command', [], { DATABASE_URL })

@@ -87,7 +87,13 @@ describe('A-05 submitting', () => {
     const valueDate = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)
     const { status, body } = await post('/payments', { ...order, executeAt, valueDate })
     expect(status).toBe(202)
-    expect(body).toMatchObject({ status: 'SCHEDULED', executeAt })
+    expect(body).toMatchObject({
+      status: 'SCHEDULED',
+      executeAt,
+      waitsFor: 'its time',
+      process: null,
+      release: { status: 'READY', dispatchedAt: null },
+    })
     const cancelled = await post(`/payments/${body.id}/cancel`, { by: 'ann', reason: 'a mistake' })
     expect(cancelled).toMatchObject({ status: 200, body: { status: 'CANCELLED' } })
   })

@@ -8,6 +8,9 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
+const by = { actor: 'ann', reason: 'a test' }
+const order = { debitAccount: 'EUR-ann', creditAccount: 'EUR-bob', debitCurrency: 'EUR', creditCurrency: 'EUR' }
+const ready = async () => (await app.hf.dispatch.depth(app.definitions.PaymentWindow)).READY
 const rows = async <Row extends object>(text: string, id: string) => (await app.pool.query<Row>(text, [id])).rows
 
 test('A-03 the second phase: at their time payments are executed, their parties told, and settled', async () => {
@@ -53,11 +56,50 @@ test('A-03 the second phase: at their time payments are executed, their parties 
 })
 
 test('A-03 a rule that fails in the first phase schedules nothing', async () => {
-  const order = { debitAccount: 'EUR-ann', creditAccount: 'EUR-bob', debitCurrency: 'EUR', creditCurrency: 'EUR' }
   const executeAt = new Date(Date.now() + 3 * 86_400_000).toISOString()
   await expect(app.submit({ ...order, amount: '1.00', executeAt })).rejects.toThrow(/lies behind the value date/)
   const wrong = { ...order, amount: '1.00', executeAt, model: 'STEP_BASED', valueDate: executeAt.slice(0, 10) }
   await expect(app.submit(wrong)).rejects.toThrow(/must be PROCESS_STEP/)
   expect((await app.pool.query(`select from payments.payment where debit_amount = 1`)).rowCount).toBe(0)
-  expect(await app.hf.processes.list({ domain: 'payments', status: 'PENDING' })).toEqual([])
+  expect(await ready()).toBe(0)
+})
+
+test('A-03 D-01 the first phase is one transaction: what fails at its very end has scheduled nothing', async () => {
+  await app.pool.query(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'not today'; end $$;
+    create constraint trigger refuse after insert on payments.payment
+    deferrable initially deferred for each row execute function refuse()`)
+  const executeAt = new Date(Date.now() + 1_000).toISOString()
+  const window = { payments: 20, model: 'PROCESS_STEP', executeAt }
+  await expect(app.createBatch(window)).rejects.toThrow('not today')
+  await app.pool.query('drop trigger refuse on payments.payment')
+  expect((await app.pool.query(`select from payments.payment where status = 'SCHEDULED'`)).rowCount).toBe(0)
+  expect(await ready()).toBe(0)
+})
+
+test('A-05 a scheduled payment tells where it stands: before its time, held back, and when it is settled', async () => {
+  const { PaymentWindow } = app.definitions
+  await app.hf.dispatch.pause(PaymentWindow, by)
+  const executeAt = new Date(Date.now() + 500).toISOString()
+  const { payment } = await app.submit({ ...order, amount: '3.00', executeAt })
+  const standing = () => app.standing(payment.id)
+  expect(await standing()).toMatchObject({ process: null, waitsFor: 'its time', release: { status: 'READY' } })
+  await waitFor('its time has come', async () => (await standing())?.waitsFor === 'its release')
+  await app.hf.dispatch.resume(PaymentWindow, by)
+  expect(await app.ended(payment.id)).toBe('COMPLETE')
+  await waitFor('its item has ended', async () => (await standing())?.release?.status === 'COMPLETED')
+  expect(await standing()).toMatchObject({ process: 'COMPLETED', waitsFor: null, payment: { creditAmount: '3.00' } })
+})
+
+test('A-03 a payment that is cancelled before its time is released all the same, and touches no money', async () => {
+  const executeAt = new Date(Date.now() + 1_000).toISOString()
+  const { payment } = await app.submit({ ...order, amount: '4.00', executeAt })
+  await app.cancel(payment.id, by)
+  expect(await app.standing(payment.id)).toMatchObject({ payment: { status: 'CANCELLED' }, waitsFor: null })
+  const item = await waitFor('its item has ended', async () => {
+    const release = (await app.standing(payment.id))?.release
+    return release?.completedAt ? release : undefined
+  })
+  expect(item).toMatchObject({ status: 'FAILED', lastError: expect.stringContaining('ALREADY_CANCELLED') })
+  expect(await rows('select from payments.ledger_entry where payment_id = $1', payment.id)).toEqual([])
 })

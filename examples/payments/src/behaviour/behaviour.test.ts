@@ -1,55 +1,51 @@
 import { expect, test } from 'vitest'
-import { Behaviour, outcomeOf, StepBehaviour } from './behaviour.js'
-import { diceOf } from './dice.js'
+import { Behaviour } from './behaviour.js'
+import { roll, tookEffect } from './world.js'
 
-const rolled = (...numbers: number[]) => {
-  const left = [...numbers]
-  return () => left.shift() ?? 0
-}
+const worldOf = (seed: string, ordinal: number, given: object) => ({
+  seed,
+  ordinal,
+  behaviour: Behaviour.parse({ bookRisk: given }),
+})
+const always = { permanentPct: 0, transientPct: 0, businessPct: 0, timeoutPct: 0, pendingPct: 0 }
 
-test('A-04 the dice are read in the order permanent, transient, business, timeout, pending', () => {
-  const step = StepBehaviour.parse({
-    permanentPct: 10,
-    transientPct: 10,
-    businessPct: 10,
-    timeoutPct: 10,
-    pendingPct: 10,
-    minMs: 100,
-    maxMs: 200,
-  })
-  const rolls = [0, 0.0999, 0.1, 0.2, 0.3, 0.4, 0.4999, 0.5, 0.9999]
-  expect(rolls.map((roll) => outcomeOf(step, rolled(0.5, roll)).outcome)).toEqual([
-    'permanent',
-    'permanent',
-    'transient',
-    'business',
-    'timeout',
-    'pending',
-    'pending',
-    'success',
-    'success',
-  ])
-  expect([0, 0.5, 1].map((roll) => outcomeOf(step, rolled(roll, 1)).durationMs)).toEqual([100, 150, 200])
+test.each([
+  ['permanentPct', 'PERMANENT'],
+  ['transientPct', 'TRANSIENT'],
+  ['businessPct', 'BUSINESS'],
+  ['timeoutPct', 'TIMEOUT'],
+  ['pendingPct', 'PENDING'],
+])('A-04 %s is what the kit calls %s', (chance, outcome) => {
+  const world = worldOf('a', 1, { ...always, [chance]: 100, minMs: 100, maxMs: 200 })
+  const rolled = roll(world, 'bookRisk')
+  expect(rolled.outcome).toBe(outcome)
+  expect(rolled.durationMs).toBeGreaterThanOrEqual(100)
+  expect(rolled.durationMs).toBeLessThanOrEqual(200)
 })
 
 test('A-04 what is not described succeeds at once', () => {
-  expect(outcomeOf(Behaviour.parse({}).bookFx, rolled(0, 0))).toEqual({ outcome: 'success', durationMs: 0 })
+  expect(roll(worldOf('a', 1, {}), 'bookFx')).toEqual({ outcome: 'SUCCESS', durationMs: 0 })
+  expect(roll({ seed: null, ordinal: 0, behaviour: null }, 'submit')).toEqual({ outcome: 'SUCCESS', durationMs: 0 })
 })
 
-test('A-04 the same seed gives the same dice, another one others, and they spread evenly', () => {
-  const take = (seed: string) => Array.from({ length: 5 }, diceOf(seed, 1, 'bookRisk', 1))
-  expect(take('a')).toEqual(take('a'))
-  expect(take('a')).not.toEqual(take('b'))
-  const many = Array.from({ length: 10_000 }, (_, n) => diceOf('c', n, 'submit', 1)())
-  const below = many.filter((roll) => roll < 0.1).length
-  expect(below).toBeGreaterThan(850)
-  expect(below).toBeLessThan(1_150)
+test('A-04 what happens follows from the seed, the place in the batch, the step and the call', () => {
+  const outcomes = (seed: string, nth = 1) =>
+    Array.from({ length: 1_000 }, (_, n) => roll(worldOf(seed, n, { transientPct: 10 }), 'bookRisk', nth).outcome)
+  expect(outcomes('a')).toEqual(outcomes('a'))
+  expect(outcomes('a')).not.toEqual(outcomes('b'))
+  expect(outcomes('a')).not.toEqual(outcomes('a', 2))
+  const failed = outcomes('c').filter((outcome) => outcome === 'TRANSIENT').length
+  expect(failed).toBeGreaterThan(70)
+  expect(failed).toBeLessThan(130)
+  const effects = Array.from({ length: 1_000 }, (_, n) => tookEffect(worldOf('c', n, {}), 'submit', 1))
+  expect(effects.filter(Boolean).length).toBeGreaterThan(430)
+  expect(effects.filter(Boolean).length).toBeLessThan(570)
 })
 
 test.each([
   [{ bookRisk: { transientPct: 60, businessPct: 41 } }, /more than 100/],
   [{ bookRisk: { transientPct: -1 } }, />=0/],
-  [{ bookRisk: { minMs: 10, maxMs: 5 } }, /less than minMs/],
+  [{ bookRisk: { minMs: 10, maxMs: 5 } }, /less than min/],
   [{ bookRisks: {} }, /bookRisks|Invalid/],
   [{ bookRisk: { transient: 1 } }, /transient/],
 ])('A-04 refuses %j', (behaviour, message) => {

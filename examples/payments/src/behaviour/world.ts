@@ -1,6 +1,5 @@
-import type { Level } from '../domain/payment.js'
-import { type Behaviour, type Outcome, outcomeOf, type SimulatedStep } from './behaviour.js'
-import { diceOf } from './dice.js'
+import { behaviour, createRandom, type Behaviour as Dice, type Roll } from '@holdfast/testing'
+import { type Behaviour, optionsOf, type SimulatedStep } from './behaviour.js'
 
 /** What the simulated world knows of a payment: its batch's seed and behaviour, and its place in it. */
 export interface World {
@@ -12,18 +11,23 @@ export interface World {
 /** The columns of `World`, for queries that have `payment` and left join `batch`. */
 export const worldColumns = 'batch.seed, payment.ordinal, batch.behaviour'
 
-export interface Rolled {
-  readonly outcome: Outcome
-  readonly durationMs: number
-  /** One more throw of the same dice. */
-  readonly dice: () => number
+/**
+ * What becomes of the nth call of a step. It follows from the seed, the payment's place in its batch and the number of the
+ * call alone, not from who calls when.
+ */
+export function roll(world: World, step: SimulatedStep, nth = 1): Roll {
+  return diceOf(world, step).roll(rollKeyOf(world.ordinal, step, nth))
 }
 
-/** What becomes of the nth call of a step. */
-export function roll({ seed, ordinal, behaviour }: World, step: SimulatedStep, nth = 1): Rolled {
-  const dice = diceOf(seed ?? '', ordinal, step, nth)
-  return { ...outcomeOf(behaviour?.[step], dice), dice }
+/** How the world treats this payment at a step. */
+export function diceOf({ seed, behaviour: steps }: World, step: SimulatedStep): Dice {
+  const described = steps?.[step]
+  return behaviour(described ? optionsOf(described) : {}, seed ?? '')
 }
 
-/** What the network makes of a level, and how long it takes. */
-export const rollLevel = (world: World, level: Level): Rolled => roll(world, `await${level}`)
+/** One more throw for the same call: whether it took effect although nobody heard of it. */
+export function tookEffect({ seed, ordinal }: World, step: SimulatedStep, nth: number): boolean {
+  return createRandom(`${seed ?? ''}/${rollKeyOf(ordinal, step, nth)}/effect`)() < 0.5
+}
+
+export const rollKeyOf = (ordinal: number, step: SimulatedStep, nth = 1) => `${ordinal}/${step}/${nth}`

@@ -12,7 +12,7 @@ import { createDemoBatches, WINDOW_AHEAD } from './batches.js'
 import { type Crew, startCrew } from './crew.js'
 import { answerForPeople } from './people.js'
 import { createScreen, type Screen } from './screen.js'
-import { takeSnapshot } from './snapshot.js'
+import { type Snapshot, takeSnapshot } from './snapshot.js'
 
 /** The demo of `npm start`: everything that a payments application is made of, on one machine. */
 const KILL_EVERY = 3_000
@@ -97,7 +97,7 @@ async function watch(payments: Payments, { given, crew, url }: Watched): Promise
     const rate = first && now > first.at ? ((snapshot.ended - first.ended) * 1_000) / (now - first.at) : 0
     const workers = `${crew.size} workers${crew.killed > 0 ? `, ${crew.killed} killed` : ''}`
     screen.show({ snapshot, seconds: Math.round((now - began) / 1_000), rate, url, workers })
-    if (snapshot.ended === snapshot.total) {
+    if (isOver(snapshot)) {
       if (given.once) return
       if (!told) invite(screen, url)
       told = true
@@ -110,6 +110,11 @@ async function watch(payments: Payments, { given, crew, url }: Watched): Promise
       () => undefined,
     )
   }
+}
+
+/** Every payment has ended, and everything that the window has released. */
+function isOver({ ended, total, window }: Snapshot): boolean {
+  return ended === total && (window?.dispatched ?? 0) === 0
 }
 
 function invite(on: Screen, url: string): void {

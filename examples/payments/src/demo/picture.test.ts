@@ -25,6 +25,15 @@ const scene = {
         createdAt: new Date(0),
       },
     ],
+    window: {
+      enabled: true,
+      ready: 10,
+      dispatched: 5,
+      completed: 4,
+      failed: 1,
+      configuredPerSecond: 20,
+      measuredPerSecond: 19.6,
+    },
   },
 }
 
@@ -35,12 +44,21 @@ test('the live view shows counts, the rate, a bar per batch, and who is waited f
 
 sequential     ███████████████░░░░░░░░░░░░░░░  50 %   50 PROCESSING, 45 COMPLETE, 5 FAILED
 
+window        10 ready, 5 dispatched, 4 completed, 1 failed, at 20/s (20/s in the last minute)
 waiting for   network L2: 30   an approver: 2`)
   expect(drawScene(scene, 40).every((line) => line.length < 40)).toBe(true)
 })
 
+test('a window that is switched off says so; one that has released everything has no rate', () => {
+  const { window } = scene.snapshot
+  const lineOf = (change: object) =>
+    sceneLine({ ...scene, snapshot: { ...scene.snapshot, window: { ...window, ...change } } })
+  expect(lineOf({ enabled: false })).toContain('1 failed, SWITCHED OFF;')
+  expect(lineOf({ ready: 0 })).toContain('1 failed;')
+})
+
 test('without a terminal it is one line', () => {
   expect(sceneLine(scene)).toBe(
-    '7 s: 50 of 100 settled, 42/s (50 PROCESSING, 45 COMPLETE, 5 FAILED); waiting for network L2 30, an approver 2',
+    '7 s: 50 of 100 settled, 42/s (50 PROCESSING, 45 COMPLETE, 5 FAILED); window: 10 ready, 5 dispatched, 4 completed, 1 failed, at 20/s (20/s in the last minute); waiting for network L2 30, an approver 2',
   )
 })

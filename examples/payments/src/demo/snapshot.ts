@@ -1,5 +1,8 @@
+import type { Holdfast } from 'holdfast'
 import type { Payments } from '../app.js'
 import type { PaymentStatus } from '../domain/status.js'
+import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
+import type { PaymentWindow } from '../models/payment-window.js'
 import { type BatchProgress, batchProgress } from '../submission/progress.js'
 
 /** What there is to see at one moment. */
@@ -10,23 +13,54 @@ export interface Snapshot {
   /** Who has to do something, and for how many. */
   readonly waiting: readonly { readonly who: string; readonly n: number }[]
   readonly batches: readonly BatchProgress[]
+  /** The window of scheduled payments; undefined where nothing was ever scheduled. */
+  readonly window: Window | undefined
 }
 
-export async function takeSnapshot({ pool, hf }: Payments): Promise<Snapshot> {
-  const [counts, waits, batches, commands, processes] = await Promise.all([
+/** How far the release of scheduled payments has come. */
+export interface Window {
+  readonly enabled: boolean
+  readonly ready: number
+  /** Released, and not at their end yet. */
+  readonly dispatched: number
+  readonly completed: number
+  readonly failed: number
+  /** What is released per second: as configured, and as measured in the last minute. */
+  readonly configuredPerSecond: number
+  readonly measuredPerSecond: number | null
+}
+
+export async function takeSnapshot({ pool, hf, definitions }: Payments): Promise<Snapshot> {
+  const [counts, waits, batches, commands, sequential, scheduled, window] = await Promise.all([
     pool.query<{ status: PaymentStatus; n: number; ended: boolean }>(countText),
     pool.query<{ who: string; n: number }>(waitText),
     batchProgress(pool),
     hf.troubleshooting.count({ domain: 'payments' }),
-    hf.processes.troubles.count({ domain: 'payments', type: 'Payment' }),
+    hf.processes.troubles.count(PAYMENT),
+    hf.processes.troubles.count(SCHEDULED_PAYMENT),
+    readWindow(hf, definitions.PaymentWindow),
   ])
   const sum = (rows: readonly { n: number }[]) => rows.reduce((total, { n }) => total + n, 0)
   return {
     payments: Object.fromEntries(counts.rows.map(({ status, n }) => [status, n])),
     total: sum(counts.rows),
     ended: sum(counts.rows.filter(({ ended }) => ended)),
-    waiting: [...waits.rows, { who: 'an operator', n: commands + processes }].filter(({ n }) => n > 0),
+    waiting: [...waits.rows, { who: 'an operator', n: commands + sequential + scheduled }].filter(({ n }) => n > 0),
     batches: batches.filter(({ ended, size, createdAt }) => ended < size || Date.now() - createdAt.getTime() < 600_000),
+    window,
+  }
+}
+
+async function readWindow(hf: Holdfast, window: PaymentWindow): Promise<Window | undefined> {
+  if (!(await hf.dispatch.configs()).some(({ itemType }) => itemType === window.itemType)) return undefined
+  const [plan, depth] = await Promise.all([hf.dispatch.plan(window, { minutes: 1 }), hf.dispatch.depth(window)])
+  return {
+    enabled: plan.enabled,
+    ready: depth.READY,
+    dispatched: depth.CLAIMED + depth.DISPATCHED,
+    completed: depth.COMPLETED,
+    failed: depth.FAILED + depth.DEAD_LETTER,
+    ...plan.rate,
   }
 }
 

@@ -37,6 +37,8 @@ export interface Payment extends PaymentOrder {
   readonly executeAt: Date | null
   readonly createdAt: Date
   readonly endedAt: Date | null
+  /** The process that pays it; null while a scheduled one has not begun. */
+  readonly processId: string | null
 }
 
 export const needsFx = ({ debit, creditCurrency }: Pick<PaymentOrder, 'debit' | 'creditCurrency'>): boolean =>

@@ -16,9 +16,12 @@ async function move(
   tx: Queryable,
   paymentId: string,
   to: PaymentStatus,
-  sources = sourcesOf(to),
+  {
+    sources = sourcesOf(to),
+    processId,
+  }: { readonly sources?: readonly PaymentStatus[]; readonly processId?: string } = {},
 ): Promise<Moved | undefined> {
-  const { rows } = await tx.query(moveText, [paymentId, to, sources, hasEnded(to)])
+  const { rows } = await tx.query(moveText, [paymentId, to, sources, hasEnded(to), processId ?? null])
   const [row] = rows as Moved[]
   return row
 }
@@ -30,9 +33,9 @@ async function statusOf(tx: Queryable, paymentId: string): Promise<PaymentStatus
   return row.status
 }
 
-/** Its time has come (A-03). */
-export async function accept(tx: Queryable, paymentId: string): Promise<void> {
-  if (!(await move(tx, paymentId, 'ACCEPTED'))) await refuse(tx, paymentId, 'ACCEPTED')
+/** Its time has come (A-03), and this process executes it. */
+export async function accept(tx: Queryable, paymentId: string, processId: string): Promise<void> {
+  if (!(await move(tx, paymentId, 'ACCEPTED', { processId }))) await refuse(tx, paymentId, 'ACCEPTED')
 }
 
 /** Takes the money from the debit account; from here on it is in flight. */
@@ -64,7 +67,7 @@ export async function unwindPayment(tx: Queryable, paymentId: string, to: EndedU
 /** Ends a payment whose money has not been touched; false where it has, or where the payment had ended before. */
 export async function endUnbooked(tx: Queryable, paymentId: string, to: EndedUnpaid): Promise<boolean> {
   const unbooked = sourcesOf(to).filter((status) => status !== 'PROCESSING')
-  return (await move(tx, paymentId, to, unbooked)) !== undefined
+  return (await move(tx, paymentId, to, { sources: unbooked })) !== undefined
 }
 
 /** Cancelled before it had begun: that is an answer. Anything else is for a person to look at. */
@@ -79,7 +82,7 @@ const moveText = `
     select id, status from payments.payment where id = $1 and status = any ($3) for update
   ), moved as (
     update payments.payment
-    set status = $2, ended_at = case when $4 then now() end
+    set status = $2, ended_at = case when $4 then now() end, process_id = coalesce($5, process_id)
     from before
     where payment.id = before.id
   ), noted as (

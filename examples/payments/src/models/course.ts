@@ -99,8 +99,12 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
       return { credited: amount, currency }
     },
     /** The last thing that is undone: the money goes back, and the payment has ended. */
-    async giveBack(process: typeof PAYMENT | typeof SCHEDULED_PAYMENT, { paymentId }: PaymentState): Promise<void> {
-      const { cancelling } = await hf.processes.get(process, paymentId, { timeline: 1 })
+    async giveBack(
+      process: typeof PAYMENT | typeof SCHEDULED_PAYMENT,
+      processId: string,
+      { paymentId }: PaymentState,
+    ): Promise<void> {
+      const { cancelling } = await hf.processes.get(process, processId, { timeline: 1 })
       await inTransaction(pool, (tx) => unwindPayment(tx, paymentId, cancelling ? 'CANCELLED' : 'FAILED'))
     },
     /** A payment that had not begun has nothing to undo, and has ended all the same. */

@@ -3,14 +3,17 @@ import type { ModelParts } from './course.js'
 import { handlePaymentCommands } from './handlers.js'
 import { paymentManager } from './payment-manager.js'
 import { paymentProcess, scheduledPaymentProcess } from './payment-process.js'
+import { paymentWindow } from './payment-window.js'
 
-/** Both models of a payment, and the second phase of scheduled ones. */
+/** Both models of a payment, the second phase of scheduled ones, and what releases them. */
 export function definePayments(parts: ModelParts) {
   const commands = paymentCommands(parts.pace)
+  const ScheduledPayment = scheduledPaymentProcess(parts)
   return {
     commands,
     Payment: paymentProcess(parts),
-    ScheduledPayment: scheduledPaymentProcess(parts),
+    ScheduledPayment,
+    PaymentWindow: paymentWindow(ScheduledPayment, parts.pace),
     StepPayment: paymentManager(commands, parts.pace),
   }
 }
@@ -22,6 +25,7 @@ export function registerPayments(definitions: Definitions, parts: ModelParts): v
   const { hf } = parts
   hf.register(definitions.Payment)
   hf.register(definitions.ScheduledPayment)
+  hf.register(definitions.PaymentWindow)
   hf.register(definitions.StepPayment)
   handlePaymentCommands(definitions.commands, parts)
 }

@@ -30,7 +30,7 @@ export function paymentProcess(parts: ModelParts) {
     deadlineAction: 'COMPENSATE',
     async execute(ctx, state) {
       await ctx.transaction('updateStatus', (tx) => bookPayment(tx, state.paymentId), {
-        compensate: () => course.giveBack(PAYMENT, state),
+        compensate: () => course.giveBack(PAYMENT, ctx.id, state),
       })
       return course.settle(ctx, state)
     },
@@ -39,7 +39,7 @@ export function paymentProcess(parts: ModelParts) {
   })
 }
 
-/** The second phase of a scheduled payment: what its first phase has prepared is executed at its time. */
+/** The second phase of a scheduled payment: what its first phase has prepared is executed when it is released. */
 export function scheduledPaymentProcess(parts: ModelParts) {
   const course = courseOf(parts)
   return defineProcess(SCHEDULED_PAYMENT.domain, SCHEDULED_PAYMENT.type, {
@@ -48,10 +48,10 @@ export function scheduledPaymentProcess(parts: ModelParts) {
     deadline: ({ cutoffAt }) => new Date(cutoffAt),
     deadlineAction: 'COMPENSATE',
     async execute(ctx, state) {
-      await ctx.transaction('execute', (tx) => accept(tx, state.paymentId))
+      await ctx.transaction('execute', (tx) => accept(tx, state.paymentId, ctx.id))
       await ctx.transaction('postProcess', (tx) => queueNotifications(tx, state.paymentId))
       await ctx.transaction('notify', (tx) => notify(tx, state.paymentId), {
-        compensate: () => course.giveBack(SCHEDULED_PAYMENT, state),
+        compensate: () => course.giveBack(SCHEDULED_PAYMENT, ctx.id, state),
       })
       return course.settle(ctx, state)
     },

@@ -9,6 +9,8 @@ export interface Addressee {
   readonly paymentId: string
   readonly model: ExecutionModel
   readonly scheduled: boolean
+  /** The process that pays it. */
+  readonly processId: string
 }
 
 interface AnswerOptions {
@@ -23,7 +25,9 @@ export interface Answering {
 }
 
 /** The columns of `Addressee`, for queries that have `payment`. */
-export const addresseeColumns = 'payment.id as "paymentId", payment.model, payment.execute_at is not null as scheduled'
+export const addresseeColumns = `
+  payment.id as "paymentId", payment.model, payment.execute_at is not null as scheduled,
+  coalesce(payment.process_id, payment.id) as "processId"`
 
 /** The same answer twice is one: each has an id of its own, the approval or the level. */
 export function createAnswering(
@@ -38,17 +42,17 @@ export function createAnswering(
     await hf.queues.send(REPLY_QUEUE, given, transaction ? { transaction } : {})
   }
   return {
-    async approval({ paymentId, model, scheduled }, answer, options = {}) {
+    async approval({ paymentId, model, scheduled, processId }, answer, options = {}) {
       const responseId = 'approval'
       if (model === 'STEP_BASED') return reply(paymentId, responseId, approvalMessage(answer), options)
       const definition = scheduled ? ScheduledPayment : Payment
-      return hf.respond(definition, paymentId, 'approvalDecided', answer, { responseId, ...options })
+      return hf.respond(definition, processId, 'approvalDecided', answer, { responseId, ...options })
     },
-    async network({ paymentId, model, scheduled }, answer, options = {}) {
+    async network({ paymentId, model, scheduled, processId }, answer, options = {}) {
       const responseId = answer.level
       if (model === 'STEP_BASED') return reply(paymentId, responseId, networkMessage(answer), options)
       const definition = scheduled ? ScheduledPayment : Payment
-      return hf.respond(definition, paymentId, 'networkAnswered', answer, { responseId, ...options })
+      return hf.respond(definition, processId, 'networkAnswered', answer, { responseId, ...options })
     },
   }
 }

@@ -55,7 +55,7 @@ function waitFrom(prefer: string | string[] | undefined): number {
   return Math.min(Number(seconds), LONGEST_WAIT)
 }
 
-function shown({ payment, process, waitsFor, approval, confirmations, error }: Standing): object {
+function shown({ payment, process, release, waitsFor, approval, confirmations, error }: Standing): object {
   const { id, batchId, model, status, debitAccount, debit, creditAccount, creditCurrency, creditAmount } = payment
   return {
     id,
@@ -71,6 +71,7 @@ function shown({ payment, process, waitsFor, approval, confirmations, error }: S
     createdAt: payment.createdAt,
     endedAt: payment.endedAt,
     process,
+    release,
     approval,
     confirmations,
     error,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { createRandom } from '@holdfast/testing'
 import { z } from 'zod'
 import { Behaviour } from '../behaviour/behaviour.js'
-import { diceOf } from '../behaviour/dice.js'
 import { inTransaction } from '../database/transaction.js'
 import { type Currency, currencies } from '../domain/currency.js'
 import { money } from '../domain/money.js'
@@ -36,7 +36,7 @@ export interface CreatedBatch {
 const CHUNK = 1_000
 const HOUR = 3_600_000
 
-/** All of them or none: the payments and their processes are one transaction. */
+/** All of them or none: the payments and their processes, or the window they are released from, are one transaction. */
 export async function createBatch(parts: SubmitParts, body: unknown): Promise<CreatedBatch> {
   const { hf, pool } = parts
   const input = parseInput(BatchInput, body)
@@ -60,7 +60,7 @@ export async function createBatch(parts: SubmitParts, body: unknown): Promise<Cr
         ordinal: from + n,
       }))
       if (executeAt === undefined) await startAll(parts, tx, id, drafts)
-      else await schedulePayments(parts.schedule, tx, drafts, new Date(executeAt))
+      else await schedulePayments(parts, tx, drafts, new Date(executeAt))
     }
   })
   if (executeAt === undefined) await hf.batches.seal(id)
@@ -94,9 +94,9 @@ interface Account {
   readonly currency: Currency
 }
 
-/** The same order for the same seed and place. One in a hundred is large enough for a person to look at it. */
+/** The same order for the same seed and place. */
 function orderFrom(seed: string, ordinal: number, accounts: readonly Account[]) {
-  const dice = diceOf(seed, ordinal, 'order')
+  const dice = createRandom(`${seed}/${ordinal}/order`)
   const one = Math.floor(dice() * accounts.length)
   const other = (one + 1 + Math.floor(dice() * (accounts.length - 1))) % accounts.length
   const debit = accounts[one] ?? { number: '', currency: 'EUR' }

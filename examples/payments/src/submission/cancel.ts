@@ -14,11 +14,13 @@ export async function cancelPayment(
   paymentId: string,
   by: Actor,
 ): Promise<void> {
+  await inTransaction(pool, (tx) => endUnbooked(tx, paymentId, 'CANCELLED'))
+  // Afterwards: a process that began meanwhile has left its id.
   const payment = await findPayment(pool, paymentId)
   if (!payment) throw new Error(`there is no payment ${paymentId}`)
-  await inTransaction(pool, (tx) => endUnbooked(tx, paymentId, 'CANCELLED'))
+  if (payment.processId === null) return
   try {
-    await hf.processes.cancel(processOf(payment), paymentId, by, { compensate: true })
+    await hf.processes.cancel(processOf(payment), payment.processId, by, { compensate: true })
   } catch (error) {
     // It has ended meanwhile, one way or the other: there is nothing to cancel.
     if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') throw error

@@ -84,11 +84,12 @@ interface PaymentRow {
   readonly execute_at: Date | null
   readonly created_at: Date
   readonly ended_at: Date | null
+  readonly process_id: string | null
 }
 
 const columns = `
   id, batch_id, model, status, debit_account, debit_amount::text, debit_currency, credit_account, credit_currency,
-  credit_amount::text, value_date::text, cutoff_at, execute_at, created_at, ended_at`
+  credit_amount::text, value_date::text, cutoff_at, execute_at, created_at, ended_at, process_id`
 
 function toPayment(row: PaymentRow): Payment {
   return {
@@ -106,6 +107,7 @@ function toPayment(row: PaymentRow): Payment {
     executeAt: row.execute_at,
     createdAt: row.created_at,
     endedAt: row.ended_at,
+    processId: row.process_id ?? (row.execute_at ? null : row.id),
   }
 }
 

@@ -1,47 +1,33 @@
 import type { Holdfast, Queryable } from 'holdfast'
 import type { Payment } from '../domain/payment.js'
 import { InvalidInput } from '../domain/problem.js'
-import type { ScheduledPaymentProcess } from '../models/payment-process.js'
+import type { Definitions } from '../models/definitions.js'
 import { initialState } from '../models/state.js'
 import { insertPayments, type NewPayment } from './payments.js'
 
-/** Releases payments at their time, in the caller's transaction: scheduled if it commits, and not if it does not. */
-export interface Schedule {
-  add(tx: Queryable, payments: readonly { readonly payment: Payment; readonly executeAt: Date }[]): Promise<void>
-}
-
-/** Every payment is a process that begins at its time. */
-export function startAtTheirTime(hf: Holdfast, ScheduledPayment: ScheduledPaymentProcess): Schedule {
-  return {
-    async add(tx, payments) {
-      const processes = payments.map(({ payment, executeAt }) => ({
-        id: payment.id,
-        state: initialState(payment),
-        startAt: executeAt,
-      }))
-      if (processes.length > 0) await hf.startMany(ScheduledPayment, processes, { transaction: tx })
-    },
-  }
+interface SchedulingParts {
+  readonly hf: Holdfast
+  readonly definitions: Pick<Definitions, 'PaymentWindow'>
 }
 
 type Draft = Omit<NewPayment, 'status' | 'executeAt'>
 
 /**
  * The first phase (A-03): validated before, a payment is enriched, the rules are applied, and it is persisted and
- * scheduled in one transaction. What fails on the way schedules nothing.
+ * scheduled in the caller's transaction. What fails on the way schedules nothing; until its time nothing sleeps.
  */
 export async function schedulePayment(
-  { schedule }: { readonly schedule: Schedule },
+  parts: SchedulingParts,
   tx: Queryable,
   draft: Draft,
   executeAt: Date,
 ): Promise<Payment | undefined> {
-  const [payment] = await schedulePayments(schedule, tx, [draft], executeAt)
+  const [payment] = await schedulePayments(parts, tx, [draft], executeAt)
   return payment
 }
 
 export async function schedulePayments(
-  schedule: Schedule,
+  { hf, definitions }: SchedulingParts,
   tx: Queryable,
   drafts: readonly Draft[],
   executeAt: Date,
@@ -51,10 +37,12 @@ export async function schedulePayments(
     tx,
     ready.map((draft) => ({ ...draft, status: 'SCHEDULED', executeAt })),
   )
-  await schedule.add(
-    tx,
-    payments.map((payment) => ({ payment, executeAt })),
-  )
+  const items = payments.map((payment) => ({
+    itemId: payment.id,
+    context: initialState(payment),
+    execTime: executeAt,
+  }))
+  await hf.dispatch.schedule(definitions.PaymentWindow, items, { transaction: tx })
   return payments
 }
 

@@ -1,15 +1,19 @@
 import type { Holdfast } from 'holdfast'
 import type pg from 'pg'
 import { levels, type Payment } from '../domain/payment.js'
+import type { Definitions } from '../models/definitions.js'
 import { type NetworkAnswer, PaymentState } from '../models/state.js'
 import { findPayment } from './payments.js'
 import { processOf } from './processes.js'
+import { awaitsRelease, type Release, releaseOf } from './release.js'
 
 /** Where a payment stands (A-05). */
 export interface Standing {
   readonly payment: Payment
-  /** `PENDING`, `WAITING_FOR_ASYNC`, … of the process that pays it. */
-  readonly process: string
+  /** `PENDING`, `WAITING_FOR_ASYNC`, … of the process that pays it; null while there is none. */
+  readonly process: string | null
+  /** Of a scheduled payment: whether it has been released. */
+  readonly release: Release | null
   /** In words; null once it has ended. */
   readonly waitsFor: string | null
   readonly approval: { readonly decision: string; readonly by: string } | null
@@ -17,22 +21,29 @@ export interface Standing {
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
-export async function standingOf(
-  { hf, pool }: { readonly hf: Holdfast; readonly pool: pg.Pool },
-  paymentId: string,
-): Promise<Standing | undefined> {
+interface Parts {
+  readonly hf: Holdfast
+  readonly pool: pg.Pool
+  readonly definitions: Definitions
+}
+
+export async function standingOf({ hf, pool, definitions }: Parts, paymentId: string): Promise<Standing | undefined> {
   const payment = await findPayment(pool, paymentId)
   if (!payment) return undefined
-  const record = await hf.processes.get(processOf(payment), paymentId, { timeline: 1 })
-  const state = PaymentState.safeParse(record.state)
+  const release = payment.executeAt ? await releaseOf(hf, definitions.PaymentWindow, paymentId) : null
+  const { processId } = payment
+  const record = processId === null ? undefined : await hf.processes.get(processOf(payment), processId, { timeline: 1 })
+  const state = PaymentState.safeParse(record?.state)
   const { approval, network = {} } = state.success ? state.data : {}
+  const waits = record ? waitsFor(record) : awaitsRelease(release, payment.executeAt, new Date())
   return {
     payment,
-    process: record.status,
-    waitsFor: payment.endedAt ? null : waitsFor(record),
+    process: record?.status ?? null,
+    release,
+    waitsFor: payment.endedAt ? null : waits,
     approval: approval ? { decision: approval.decision, by: approval.by } : null,
     confirmations: Object.fromEntries(levels.map((level) => [level, network[level] ?? null])),
-    error: record.error ? { code: record.error.code, message: record.error.message } : null,
+    error: record?.error ? { code: record.error.code, message: record.error.message } : null,
   }
 }
 

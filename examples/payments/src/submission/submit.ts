@@ -8,13 +8,12 @@ import { InvalidInput } from '../domain/problem.js'
 import type { Definitions } from '../models/definitions.js'
 import { initialState } from '../models/state.js'
 import { accountCurrencies, findByIdempotencyKey, insertPayments, type NewPayment } from './payments.js'
-import { type Schedule, schedulePayment } from './schedule.js'
+import { schedulePayment } from './schedule.js'
 
 export interface SubmitParts {
   readonly hf: Holdfast
   readonly pool: pg.Pool
   readonly definitions: Definitions
-  readonly schedule: Schedule
 }
 
 export interface Submitted {

@@ -1,3 +1,4 @@
+import { inLanes } from '../harness/lanes.js'
 import { openKit } from '../kit/test-kit.js'
 import { dropTestDatabase, type TestDatabase, testDatabase } from '../server/test-server.js'
 import { describePlan, planDeliveries } from './deliveries.js'
@@ -111,22 +112,4 @@ async function checkedRun<World, Subject>(
       { cause: error },
     )
   }
-}
-
-/** Several at once; after the first failure no more are begun. */
-async function inLanes<T>(items: readonly T[], lanes: number, work: (item: T) => Promise<void>): Promise<void> {
-  const queue = [...items]
-  async function lane(): Promise<void> {
-    for (let item = queue.shift(); item !== undefined; item = queue.shift()) {
-      try {
-        await work(item)
-      } catch (error) {
-        queue.length = 0
-        throw error
-      }
-    }
-  }
-  const ends = await Promise.allSettled(Array.from({ length: lanes }, lane))
-  const failed = ends.find((end) => end.status === 'rejected')
-  if (failed) throw failed.reason
 }

@@ -22,6 +22,8 @@ export interface Drained {
 interface Drainable {
   readonly loops: () => readonly SurveyedLoop[]
   readonly moveClock: (milliseconds: number) => Promise<void>
+  /** In how many milliseconds the first scheduled item falls due that dispatch may release; null where there is none. */
+  readonly nextItemDueMs: () => Promise<number | null>
 }
 
 /** As far ahead as claims can look: their ceiling is an int of milliseconds. */
@@ -30,12 +32,17 @@ const FURTHEST = 2 ** 31 - 1
 const QUIET_ROUNDS = 2
 /** Housekeeping is due for ever: time is not skipped for it. */
 const HOUSEKEEPING = 'chores'
+/** Its cycles come round for ever, too: what counts is whether there is anything to release. */
+const DISPATCH = 'dispatch'
 
 /**
  * Waits until the loops are idle: nothing is held, and a look at everything that began after that took nothing up. That
  * is asked of the loops and not of tables, so it holds for every model whose workers are made of the one loop.
  */
-export async function untilIdle({ loops, moveClock }: Drainable, options: DrainOptions = {}): Promise<Drained> {
+export async function untilIdle(
+  { loops, moveClock, nextItemDueMs }: Drainable,
+  options: DrainOptions = {},
+): Promise<Drained> {
   const timeoutMs = parseDuration(options.timeout ?? '20s', 'drain: timeout')
   const deadline = performance.now() + timeoutMs
   const maySkip = skippable(options.skipTime)
@@ -52,7 +59,7 @@ export async function untilIdle({ loops, moveClock }: Drainable, options: DrainO
       if (quiet === 0) await sleep(3)
       continue
     }
-    const { nextDueMs } = round
+    const nextDueMs = await earliestOf(round, nextItemDueMs)
     if (nextDueMs !== null && skippedMs + nextDueMs <= maySkip) {
       // A little more: due times have microseconds.
       await moveClock(nextDueMs + 1)
@@ -70,7 +77,9 @@ function skippable(skipTime: DrainOptions['skipTime']): number {
 
 interface Round {
   readonly quiet: boolean
+  /** Of work itself, and of dispatch's next cycle. */
   readonly nextDueMs: number | null
+  readonly nextCycleMs: number | null
 }
 
 async function lookAround(loops: readonly SurveyedLoop[], deadline: number): Promise<Round> {
@@ -80,12 +89,27 @@ async function lookAround(loops: readonly SurveyedLoop[], deadline: number): Pro
     Promise.all(loops.map((loop) => loop.survey(FURTHEST))),
     sleep(Math.max(0, deadline - performance.now()), undefined, { ref: false }),
   ])
-  if (!surveys) return { quiet: false, nextDueMs: null }
+  if (!surveys) return { quiet: false, nextDueMs: null, nextCycleMs: null }
   const quiet = idle && claimedBy(loops) === before && surveys.every(foundNothing)
-  const due = surveys.flatMap(({ nextDueMs }, place) =>
-    nextDueMs === null || loops[place]?.model === HOUSEKEEPING ? [] : [nextDueMs],
-  )
-  return { quiet, nextDueMs: due.length === 0 ? null : Math.min(...due) }
+  const earliest = (counts: (model: string) => boolean) =>
+    least(surveys.map(({ nextDueMs }, place) => (counts(loops[place]?.model ?? '') ? nextDueMs : null)))
+  return {
+    quiet,
+    nextDueMs: earliest((model) => model !== HOUSEKEEPING && model !== DISPATCH),
+    nextCycleMs: earliest((model) => model === DISPATCH),
+  }
+}
+
+/** A cycle is worth waiting for where an item is due by then, or falls due later. */
+async function earliestOf({ nextDueMs, nextCycleMs }: Round, nextItemDueMs: Drainable['nextItemDueMs']) {
+  const itemMs = nextCycleMs === null ? null : await nextItemDueMs()
+  const releaseMs = nextCycleMs === null || itemMs === null || itemMs > FURTHEST ? null : Math.max(nextCycleMs, itemMs)
+  return least([nextDueMs, releaseMs])
+}
+
+function least(times: readonly (number | null)[]): number | null {
+  const known = times.filter((time) => time !== null)
+  return known.length === 0 ? null : Math.min(...known)
 }
 
 const claimedBy = (loops: readonly SurveyedLoop[]) => loops.reduce((sum, { claimed }) => sum + claimed, 0)

@@ -1,9 +1,11 @@
 import {
   BusinessError,
   defineCommand,
+  defineDispatch,
   defineManager,
   defineProcess,
   PermanentError,
+  processTarget,
   stepCommand,
   TransientError,
 } from 'holdfast'
@@ -210,4 +212,29 @@ test('X-01 a business failure is told in the history with its code', async () =>
   await expect(kit.expectHistory(Declined, id, ['PROCESS_CREATED', 'STEP book FAILED', '…', /^COMP/])).rejects.toThrow(
     ['    PROCESS_CREATED', '  - STEP book FAILED', '    STEP book COMPLETED'].join('\n'),
   )
+})
+
+test('X-01 a drain releases what dispatch has scheduled, and skips to its time where it may; an empty window keeps nobody', async () => {
+  const paid: string[] = []
+  const Settle = defineProcess('payments', 'Settle', {
+    state: z.object({ payment: z.string() }),
+    async execute(ctx, { payment }) {
+      await ctx.step('pay', { run: async () => void paid.push(payment) })
+    },
+  })
+  const Window = defineDispatch('window', { target: processTarget(Settle) })
+  const kit = await testKit({ register: [Settle, Window] })
+  onTestFinished(() => kit.close())
+  await kit.drain({ skipTime: true })
+  const item = (payment: string, ahead: number) => ({
+    itemId: payment,
+    context: { payment },
+    execTime: new Date(Date.now() + ahead),
+  })
+  await kit.hf.dispatch.schedule(Window, [item('PAY-1', 3_600_000), item('PAY-2', 0)])
+  await kit.drain({ skipTime: '1m' })
+  expect(paid).toEqual(['PAY-2'])
+  await kit.drain({ skipTime: true })
+  expect(paid).toEqual(['PAY-2', 'PAY-1'])
+  expect(await kit.hf.dispatch.depth(Window)).toMatchObject({ READY: 0, DISPATCHED: 0, COMPLETED: 2 })
 })

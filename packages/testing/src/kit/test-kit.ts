@@ -2,6 +2,7 @@ import type {
   Codec,
   CommandContext,
   CommandDefinition,
+  DispatchDefinition,
   Duration,
   Holdfast,
   Logger,
@@ -21,10 +22,10 @@ import { type HasHistory, historyOf } from './history.js'
 import type { Sql } from './sql.js'
 
 /** What `hf.register` takes. */
-export type Registrable = ProcessDefinition | ManagerDefinition
+export type Registrable = ProcessDefinition | ManagerDefinition | DispatchDefinition
 
 export interface TestKitOptions {
-  /** Processes and managers to register. */
+  /** Processes, managers and dispatches to register. */
   readonly register?: readonly Registrable[]
   /** Your own tables: SQL to run first. */
   readonly prepare?: string
@@ -146,7 +147,14 @@ export async function openKit(parts: KitParts): Promise<TestKit> {
       })
       const loops = () => [...workers].flatMap(loopsOf)
       try {
-        return await untilIdle({ loops, moveClock: (milliseconds) => moveClock(db, milliseconds) }, options)
+        return await untilIdle(
+          {
+            loops,
+            moveClock: (milliseconds) => moveClock(db, milliseconds),
+            nextItemDueMs: async () => (await sql<{ ms: number | null }>(nextItemText))[0]?.ms ?? null,
+          },
+          options,
+        )
       } finally {
         // Idle, it stops at once; what hangs is left alone.
         await worker.stop(100)
@@ -169,6 +177,12 @@ export async function openKit(parts: KitParts): Promise<TestKit> {
   }
   return kit
 }
+
+const nextItemText = `
+  select extract(epoch from min(due_at) - holdfast.now())::float8 * 1000 as ms
+  from holdfast.dispatch_item
+  join holdfast.dispatch_config using (item_type)
+  where enabled`
 
 /** The installation, and the names of all workers that are started in it: drains wait for those too. */
 function noting(hf: Holdfast, workers: Set<string>): Holdfast {

@@ -103,3 +103,31 @@ test('A-04 started, it looks by itself; a wait that is over and comes again is a
   await simulator.stop()
   expect(simulator.outcomes.BUSINESS).toBe(2)
 })
+
+test('A-04 several are answered at once, and the dice may go by something else than the key', async () => {
+  const underWay = new Set<string>()
+  let most = 0
+  const outcomesOf = async (run: string) => {
+    const said = new Map<number, string>()
+    const simulator = createSimulator<number>({
+      atOnce: 3,
+      find: async () => Array.from({ length: 20 }, (_, n) => n),
+      key: (wait) => `${run}/${wait}`,
+      rollKey: (wait) => `${wait}`,
+      behaviour: behaviour({ business: 50 }, 3),
+      async answer(wait, { kind }) {
+        underWay.add(`${wait}`)
+        most = Math.max(most, underWay.size)
+        await new Promise((resolve) => setImmediate(resolve))
+        underWay.delete(`${wait}`)
+        said.set(wait, kind)
+      },
+    })
+    expect(await simulator.cycle()).toBe(20)
+    return [...said].toSorted(([a], [b]) => a - b)
+  }
+  const first = await outcomesOf('first')
+  expect(await outcomesOf('second')).toEqual(first)
+  expect(new Set(first.map(([, kind]) => kind))).toEqual(new Set(['SUCCESS', 'ERROR']))
+  expect(most).toBe(3)
+})

@@ -1,5 +1,6 @@
 import type { Duration } from 'holdfast'
 import { parseDuration } from 'holdfast/internal'
+import { inLanes } from '../harness/lanes.js'
 import type { Behaviour, Outcome } from './behaviour.js'
 
 /** What the other side says to a wait. For `TIMEOUT` nobody is told anything. */
@@ -16,15 +17,25 @@ export type SimulatedAnswer =
 export interface SimulatorOptions<Wait> {
   /** How often it looks, 1 s unless given. */
   readonly every?: Duration
+  /** How many answers are under way at once, 1 unless given. */
+  readonly atOnce?: number
   /** What waits for an answer now. What was answered and still waits is left alone. */
   readonly find: () => Promise<readonly Wait[]>
   /** Tells one wait from all others: the process and the wait's name. */
   readonly key: (wait: Wait) => string
+  /** What the dice go by, where the key has something in it that is another in every run; the key unless given. */
+  readonly rollKey?: (wait: Wait) => string
   /** How the other side behaves towards a wait; it always answers well unless given. */
   readonly behaviour?: Behaviour | ((wait: Wait) => Behaviour)
   /** Gives the answer. What it throws goes to `onError`, and it is tried again in the next cycle. */
   readonly answer: (wait: Wait, answer: SimulatedAnswer) => unknown
   readonly onError?: (error: unknown, wait: Wait | undefined) => void
+}
+
+/** When a wait was first seen, and whether it has had its answer. */
+interface Seen {
+  readonly since: number
+  settled: boolean
 }
 
 /** The other side: a network, a bank, a person. */
@@ -51,7 +62,7 @@ export interface Simulator {
  * network.start()
  */
 export function createSimulator<Wait>(options: SimulatorOptions<Wait>): Simulator {
-  const { find, key, answer, behaviour, onError = rethrowLater } = options
+  const { find, key, rollKey = key, answer, behaviour, atOnce = 1, onError = rethrowLater } = options
   const everyMs = parseDuration(options.every ?? '1s', 'createSimulator: every')
   const outcomes: Record<Outcome, number> = {
     PERMANENT: 0,
@@ -61,8 +72,8 @@ export function createSimulator<Wait>(options: SimulatorOptions<Wait>): Simulato
     PENDING: 0,
     SUCCESS: 0,
   }
-  /** By key, those that still wait: when they were first seen, and whether they have had their answer. */
-  let known = new Map<string, { readonly since: number; settled: boolean }>()
+  /** By key, those that still wait. */
+  let known = new Map<string, Seen>()
   let timer: NodeJS.Timeout | undefined
   let running: Promise<unknown> = Promise.resolve()
 
@@ -70,18 +81,20 @@ export function createSimulator<Wait>(options: SimulatorOptions<Wait>): Simulato
     const waits = await find()
     const before = known
     known = new Map()
-    let answered = 0
     for (const wait of waits) {
       const name = key(wait)
-      const seen = before.get(name) ?? { since: performance.now(), settled: false }
-      known.set(name, seen)
-      if (!seen.settled && (await meet(wait, name, seen))) answered += 1
+      known.set(name, before.get(name) ?? { since: performance.now(), settled: false })
     }
+    let answered = 0
+    await inLanes(waits, atOnce, async (wait) => {
+      const seen = known.get(key(wait))
+      if (seen && !seen.settled && (await meet(wait, seen))) answered += 1
+    })
     return answered
   }
 
-  async function meet(wait: Wait, name: string, seen: { readonly since: number; settled: boolean }): Promise<boolean> {
-    const rolled = (typeof behaviour === 'function' ? behaviour(wait) : behaviour)?.roll(name)
+  async function meet(wait: Wait, seen: Seen): Promise<boolean> {
+    const rolled = (typeof behaviour === 'function' ? behaviour(wait) : behaviour)?.roll(rollKey(wait))
     const { outcome, durationMs } = rolled ?? { outcome: 'SUCCESS', durationMs: 0 }
     if (performance.now() - seen.since < durationMs) return false
     const said = answerOf(outcome)

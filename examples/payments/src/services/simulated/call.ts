@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Outcome } from '@holdfast/testing'
 import { BusinessError, PermanentError, TransientError } from 'holdfast'
 import type pg from 'pg'
-import type { Outcome, SimulatedStep } from '../../behaviour/behaviour.js'
-import { roll, type World, worldColumns } from '../../behaviour/world.js'
+import type { SimulatedStep } from '../../behaviour/behaviour.js'
+import { roll, tookEffect, type World, worldColumns } from '../../behaviour/world.js'
 import type { ServiceCall } from '../services.js'
 
 interface SimulatedCall extends ServiceCall {
@@ -31,11 +32,12 @@ export async function simulateCall<Result>(
   const { rows } = await pool.query<NotedCall>(noteText, [service, operation, paymentId, idempotencyKey])
   const [noted] = rows
   if (!noted) throw new PermanentError(`the ${service} service knows no payment ${paymentId}`, { code: 'NO_PAYMENT' })
-  const { outcome, durationMs, dice } = roll(noted, operation, noted.earlier + 1)
+  const nth = noted.earlier + 1
+  const { outcome, durationMs } = roll(noted, operation, nth)
   if (durationMs > 0) await sleep(durationMs, undefined, signal ? { signal } : {})
   refuse(service, outcome)
-  if (outcome === 'timeout') {
-    if (dice() < 0.5) await effect(noted, 'success')
+  if (outcome === 'TIMEOUT') {
+    if (tookEffect(noted, operation, nth)) await effect(noted, 'SUCCESS')
     return hang(service, signal)
   }
   const result = await effect(noted, outcome)
@@ -45,11 +47,11 @@ export async function simulateCall<Result>(
 
 /** The failures that the service tells. */
 function refuse(service: string, outcome: Outcome): void {
-  if (outcome === 'permanent') {
+  if (outcome === 'PERMANENT') {
     throw new PermanentError(`the ${service} service does not understand the request`, { code: 'PERM_ERROR' })
   }
-  if (outcome === 'transient') throw new TransientError(`the ${service} service is busy`, { code: 'TRANS_ERROR' })
-  if (outcome === 'business') {
+  if (outcome === 'TRANSIENT') throw new TransientError(`the ${service} service is busy`, { code: 'TRANS_ERROR' })
+  if (outcome === 'BUSINESS') {
     throw new BusinessError(`the ${service} service declined`, { code: `${service.toUpperCase()}_DECLINED` })
   }
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
-import { rollLevel } from '../../behaviour/world.js'
 import type { PaymentGateway, Submitted } from '../services.js'
 import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
@@ -8,17 +7,15 @@ import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 export function simulatedGateway(pool: pg.Pool): PaymentGateway {
   return {
     submit: ({ paymentId, amount }, call) =>
-      simulateCall(pool, { service: 'gateway', operation: 'submit', paymentId, ...call }, async (noted) => {
-        const { durationMs } = rollLevel(noted, 'L1')
+      simulateCall(pool, { service: 'gateway', operation: 'submit', paymentId, ...call }, async ({ callId }) => {
         const reference = `GW-${randomUUID()}`
         const { rows } = await pool.query<Submitted>(submitText, [
-          noted.callId,
+          callId,
           reference,
           paymentId,
           call.idempotencyKey,
           amount.amount,
           amount.currency,
-          durationMs,
         ])
         return rows[0]
       }),
@@ -46,7 +43,7 @@ const submitText = `
   insert into payments.gateway_submission (
     reference, payment_id, idempotency_key, amount, currency, next_level, next_answer_at
   )
-  select $2, $3::uuid, $4, $5::numeric, $6, 'L1', now() + $7 * interval '1 ms' from called
+  select $2, $3::uuid, $4, $5::numeric, $6, 'L1', now() from called
   returning reference`
 
 const recallText = `

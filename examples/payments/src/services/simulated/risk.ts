@@ -14,7 +14,7 @@ export function simulatedRisk(pool: pg.Pool): RiskService {
         pool,
         { service: 'risk', operation: 'bookRisk', paymentId, ...call },
         async ({ callId }, outcome) => {
-          const pending = outcome === 'pending' || isAtLeast(amount, MANUAL_APPROVAL_FROM)
+          const pending = outcome === 'PENDING' || isAtLeast(amount, MANUAL_APPROVAL_FROM)
           const values = [
             callId,
             paymentId,
