@@ -9,10 +9,15 @@ const repository = new URL('../../../', import.meta.url)
 const inRepository = (path: string) => readFile(new URL(path, repository), 'utf8')
 
 const files = await readdir(new URL('examples/basics/src', repository), { recursive: true })
-const models = await readdir(new URL('examples/payments/src/models', repository))
+const payments = ['models', 'submission']
+const paymentFiles = await Promise.all(
+  payments.map(async (folder) =>
+    (await readdir(new URL(`examples/payments/src/${folder}`, repository))).map((name) => `${folder}/${name}`),
+  ),
+)
 const examples = await Promise.all([
   ...files.filter((file) => file.endsWith('.ts')).map((file) => inRepository(`examples/basics/src/${file}`)),
-  ...models.map((name) => inRepository(`examples/payments/src/models/${name}`)),
+  ...paymentFiles.flat().map((file) => inRepository(`examples/payments/src/${file}`)),
 ])
 // What stands inside a block there is shown without its indentation.
 const sources = [...examples, ...examples.map((example) => example.replaceAll(/^ {2}/gm, ''))]
@@ -31,7 +36,7 @@ test.each([
   ['M-01', 'process-managers', 4],
   ['D-01', 'dispatch', 4],
   ['W-01', 'workflows', 18],
-  ['A-02', 'payments-walkthrough', 5],
+  ['A-02', 'payments-walkthrough', 7],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')
   expect(snippets).toHaveLength(count)

@@ -2,7 +2,7 @@ import { inLanes } from '../harness/lanes.js'
 import { openKit } from '../kit/test-kit.js'
 import { dropTestDatabase, type TestDatabase, testDatabase } from '../server/test-server.js'
 import { describePlan, planDeliveries } from './deliveries.js'
-import { describeKill, formatPoint, formatSeed, killPointsOf, parseSeed, type RunSeed } from './kill-points.js'
+import { describeKill, formatPoint, formatSeed, killPointsOf, parseSeed, type RunSeed, spread } from './kill-points.js'
 import type { CrashTestOptions } from './options.js'
 import { type RunEnd, runOnce } from './run.js'
 
@@ -65,12 +65,13 @@ async function everywhere<World, Subject>(
     const { passed } = await checkedRun(options, template, { order, kill: undefined })
     seeds.push(...killPointsOf(passed, polls, killAt).map((kill) => ({ order, kill })))
   }
+  const chosen = spread(seeds, options.kills)
   let kills = 0
-  await inLanes(seeds, options.lanes ?? 4, async (seed) => {
+  await inLanes(chosen, options.lanes ?? 4, async (seed) => {
     if ((await checkedRun(options, template, seed)).killed) kills += 1
   })
-  const points = new Set(seeds.flatMap(({ kill }) => (kill ? [formatPoint(kill)] : [])))
-  return { runs: seeds.length + 1 + (options.respond ? orders.length : 0), kills, killPoints: [...points] }
+  const points = new Set(chosen.flatMap(({ kill }) => (kill ? [formatPoint(kill)] : [])))
+  return { runs: chosen.length + 1 + (options.respond ? orders.length : 0), kills, killPoints: [...points] }
 }
 
 async function onlyOnce<World, Subject>(

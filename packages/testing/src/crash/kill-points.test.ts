@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { planDeliveries } from './deliveries.js'
-import { describeKill, formatSeed, killPointsOf, parseSeed } from './kill-points.js'
+import { describeKill, formatSeed, killPointsOf, parseSeed, spread } from './kill-points.js'
 
 const passed = [
   'before m.claim',
@@ -31,6 +31,15 @@ test('X-02 every statement is killed before and after; polls, whose number nobod
     'before m.claim#2',
     'before m.write#2',
   ])
+})
+
+test('X-02 fewer kills are spread from the first point to the last', () => {
+  const all = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+  expect(spread(all)).toEqual(all)
+  expect(spread(all, 20)).toEqual(all)
+  expect(spread(all, 4)).toEqual([0, 3, 6, 9])
+  expect(spread(all, 1)).toEqual([0])
+  expect(spread([], 3)).toEqual([])
 })
 
 test('X-02 a seed is one line that says everything', () => {

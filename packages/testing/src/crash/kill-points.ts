@@ -26,6 +26,15 @@ export function killPointsOf(passed: readonly string[], polls: ReadonlySet<strin
   return found
 }
 
+/** So many of them, from the first to the last, evenly spread. */
+export function spread<T>(all: readonly T[], most = all.length): readonly T[] {
+  if (most >= all.length) return all
+  const step = most > 1 ? (all.length - 1) / (most - 1) : 0
+  return Array.from({ length: most }, (_, place) => Math.round(place * step)).flatMap((place) =>
+    all.slice(place, place + 1),
+  )
+}
+
 /** Statements of the kit itself. */
 const isKits = (point: string) => / clock\./.test(point)
 

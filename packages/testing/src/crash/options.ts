@@ -33,6 +33,8 @@ export interface CrashTestOptions<World, Subject> {
   readonly invariant: (end: CrashEnd<World, Subject>) => unknown
   /** Before and after everything that is recorded (`every-step`, default), or between any two statements. */
   readonly killAt?: KillAt
+  /** The most kills to try, spread evenly from the first point to the last; all of them unless given. */
+  readonly kills?: number
   /** In how many mixed orders the responses come, besides the right one; 1 unless given. */
   readonly seeds?: number
   /** Reruns exactly one run: the seed that a failing one has printed. */
