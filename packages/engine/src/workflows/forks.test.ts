@@ -288,3 +288,26 @@ test('a step is tried exactly N times, each after its delay, and a business fail
   expect(declined).toBe(1)
   await stop()
 })
+
+test('W-08 two branches that fail in the same moment, reported together: both are known to be in hand, and undone backwards', async () => {
+  const name = named()
+  const both = gate()
+  let waiting = 0
+  bus.hf.workflows.handle(name, async (_, { stepName }) => {
+    waiting += 1
+    await both.passed
+    throw stepName === 'a' ? new BusinessError('no') : new Error('not now')
+  })
+  const worker = await bus.hf.run({ poll: '20ms', concurrency: 4 })
+  const { id } = await bus.hf.workflows.start(
+    defineWorkflow(name, 1).fork('f', branchOf(name)('a'), branchOf(name)('b')).join('j', 'all').build(),
+  )
+  await waitFor('both are called', () => waiting === 2)
+  both.open()
+  await see.until(id, 'FAILED')
+  const events = await bus.hf.workflows.events(id)
+  const of = (type: string) => events.flatMap((event) => (event.type === type ? [event.step] : []))
+  expect(of('step_skipped')).toEqual(['j'])
+  expect(of('compensation_success')).toEqual(['a', 'b', 'f'])
+  await worker.stop()
+})

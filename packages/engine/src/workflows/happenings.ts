@@ -159,13 +159,13 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     }
     const { definition } = stored
     const change = noChange()
-    let before = stored
-    let after = stored
+    const { before, lost } = withClaims(stored, places, happenings)
+    let after = before
     let refused = false
     for (const place of places) {
       const happening = happenings[place]
       if (happening === undefined) continue
-      const outcome = attempt(happening)
+      const outcome = lost.get(place) ?? attempt(happening)
       outcomes[place] = outcome
       tried.set(happening, outcome)
       refused ||= outcome !== 'held' && 'failed' in outcome
@@ -177,13 +177,8 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     }
     return isEmpty(change) ? undefined : { group, token, before, after, change }
 
-    function attempt(happening: Reported): Outcome<Happened> {
+    function attempt({ occurrence }: Reported): Outcome<Happened> {
       try {
-        const { claim, occurrence } = happening
-        if (claim) {
-          before = withClaim(before, claim)
-          after = withClaim(after, claim)
-        }
         const decision = decide(definition, after.state, occurrence, { payloads })
         addDecision(change, decision)
         after = withDecision(after, decision)
@@ -256,6 +251,25 @@ export function createHappenings(db: Executor, options: Options): Happenings {
  */
 const knowsCall = ({ epochs }: StoredInstance, claim: StepClaim | undefined): boolean =>
   claim === undefined || claim.fresh || epochs.get(claim.step) === claim.epoch
+
+/**
+ * The state with all claims in it that are reported on, before anything is decided: the first decision must not take a step
+ * for one that nobody has which the second is about. Also those whose lease is lost.
+ */
+function withClaims(stored: StoredInstance, places: readonly number[], happenings: readonly Reported[]) {
+  const lost = new Map<number, { readonly failed: Error }>()
+  let before = stored
+  for (const place of places) {
+    const claim = happenings[place]?.claim
+    if (!claim) continue
+    try {
+      before = withClaim(before, claim)
+    } catch (error) {
+      lost.set(place, { failed: error instanceof Error ? error : new Error(String(error)) })
+    }
+  }
+  return { before, lost }
+}
 
 function groupsOf(happenings: readonly Happening[]): Group[] {
   const groups = new Map<string, number[]>()
