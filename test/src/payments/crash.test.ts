@@ -31,7 +31,7 @@ const prepare = [
 ].join(';\n')
 
 /** `KILLS=1000` kills the scheduled payment everywhere; by default at some points, because the other one is killed at all. */
-const KILLS = Number(process.env.KILLS ?? 12)
+const KILLS = Number(process.env.KILLS ?? 6)
 
 const order = {
   debitAccount: 'EUR-ann',
