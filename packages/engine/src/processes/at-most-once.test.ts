@@ -130,9 +130,10 @@ test('P-17 an answer that says no is no unknown outcome: it is tried again', asy
 test('P-17 whoever stood still past its lease does not call, though nobody has taken over yet', async () => {
   const stall = gate()
   let stalled = false
-  // The beginning is on record; then the process stands still, and its heartbeats with it.
+  // The beginning is on record; then the process stands still, and with it its heartbeats and whatever it would claim.
   const faults = (point: string) => {
     if (point === 'before processes.extend') return stall.passed
+    if (stalled && point === 'before processes.claim') return stall.passed
     if (point !== 'after processes.write') return
     stalled = true
     return stall.passed
