@@ -99,7 +99,7 @@ const crossing = {
   },
 } satisfies CrashTestOptions<Outside, string>
 
-test('X-02 A-06 a payment across currencies is killed at every step: it is paid once, and the books balance', async () => {
+test('X-02 X-03 A-06 a payment across currencies is killed at every step: it is paid once, and the books balance', async () => {
   const report = await crashTest({ ...crossing, seeds: 0 })
   expect(report.kills).toBeGreaterThan(20)
   expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.start#1', 'after limits.reserve#3']))

@@ -1,5 +1,13 @@
 import assert from 'node:assert'
-import { BusinessError, defineCommand, defineManager, defineProcess, stepCommand, TransientError } from 'holdfast'
+import {
+  BusinessError,
+  defineCommand,
+  defineManager,
+  defineProcess,
+  defineWorkflow,
+  stepCommand,
+  TransientError,
+} from 'holdfast'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { crashTest } from './crash-test.js'
@@ -216,4 +224,47 @@ test('X-02 M-05 a manager is killed at every step of its commands and compensati
     },
   })
   expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.apply-managed#1']))
+}, 300_000)
+
+test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed between any two statements', async () => {
+  const Order = defineWorkflow('order', 1)
+    .step('risk', 'BookRisk', { retry: ['1ms'] })
+    .onFailure('unbook', 'Unbook', { retry: ['1ms'] })
+    .fork(
+      'both',
+      (b) => b.step('ledger', 'WriteLedger', { retry: ['1ms'] }),
+      (b) => b.step('fx', 'BookFx', { retry: ['1ms'] }),
+    )
+    .join('done', 'all')
+    .step('ship', 'Ship')
+    .build()
+  const report = await crashTest({
+    world: createBank,
+    killAt: 'every-statement',
+    prepare: 'create table ledger (id text not null)',
+    register: [Order],
+    setup(hf, bank) {
+      hf.workflows.handle(Order, {
+        BookRisk: (_, ctx) => bank.book(ctx.idempotencyKey, 'risk'),
+        Unbook: (_, ctx) => bank.book(ctx.idempotencyKey, 'unbooked'),
+        BookFx: (_, ctx) => bank.book(ctx.idempotencyKey, 'fx'),
+        WriteLedger: (_, ctx) =>
+          ctx.transaction(async (tx) => {
+            await tx.query('insert into ledger values ($1)', [ctx.idempotencyKey])
+          }),
+        Ship: () => {
+          throw new BusinessError('sold out', { code: 'SOLD_OUT' })
+        },
+      })
+    },
+    start: (hf) => hf.workflows.start(Order, null, { key: 'ORD-1', startAt: new Date(0) }),
+    async invariant({ hf, sql, subject, world }) {
+      assert.equal((await hf.workflows.status(subject.id)).status, 'FAILED')
+      assert.deepEqual([world.times('risk'), world.times('fx'), world.times('unbooked')], [1, 1, 1])
+      assert.equal((await sql('select from ledger')).length, 1)
+    },
+  })
+  expect(report.killPoints).toEqual(
+    expect.arrayContaining(['before workflows.claim#1', 'after workflows.write#1', 'before commit#1']),
+  )
 }, 300_000)

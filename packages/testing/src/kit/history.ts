@@ -1,19 +1,28 @@
-import type { CommandDefinition, Holdfast, ProcessOf, ProcessRecord, TimelineEntry } from 'holdfast'
+import type { CommandDefinition, Holdfast, ProcessOf, ProcessRecord, TimelineEntry, WorkflowDefinition } from 'holdfast'
 
-/** Whatever has a history: a process, a manager, a command. */
-export type HasHistory = ProcessOf<never> | CommandDefinition
+/** Whatever has a history: a process, a manager, a command, a workflow. */
+export type HasHistory = ProcessOf<never> | CommandDefinition | WorkflowDefinition
 
 /**
- * What happened to one thing, in words: a line per event, and for a process a last one that says how it stands. Processes
- * go by id or key, commands by id.
+ * What happened to one thing, in words: a line per event, and for a process or a workflow a last one that says how it stands.
+ * Processes go by id or key, the others by id.
  */
 export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): Promise<string[]> {
+  if (isWorkflow(of)) {
+    const events = await hf.workflows.events(idOrKey)
+    const { status } = await hf.workflows.status(idOrKey)
+    return [...events.map(({ type, step, error }) => [type, step, error?.code].filter(Boolean).join(' ')), status]
+  }
   if (!isProcess(of)) {
     const trail = await hf.auditTrail({ id: idOrKey })
     return trail.map(({ event, actor }) => (actor === null ? event : `${event} by ${actor}`))
   }
   const record = await hf.processes.get(of, idOrKey)
   return [...record.timeline.map(lineOf), standingOf(record)]
+}
+
+function isWorkflow(of: HasHistory): of is WorkflowDefinition {
+  return 'steps' in of && 'dlq' in of
 }
 
 function isProcess(of: HasHistory): of is ProcessOf<never> {

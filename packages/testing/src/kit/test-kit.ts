@@ -10,6 +10,7 @@ import type {
   Metrics,
   ProcessDefinition,
   WorkerOptions,
+  WorkflowDefinition,
 } from 'holdfast'
 import { assemble, databaseNow, loopsOf, moveClock, openDatabase, parseDuration } from 'holdfast/internal'
 import pg from 'pg'
@@ -22,10 +23,10 @@ import { type HasHistory, historyOf } from './history.js'
 import type { Sql } from './sql.js'
 
 /** What `hf.register` takes. */
-export type Registrable = ProcessDefinition | ManagerDefinition | DispatchDefinition
+export type Registrable = ProcessDefinition | ManagerDefinition | DispatchDefinition | WorkflowDefinition
 
 export interface TestKitOptions {
-  /** Processes, managers and dispatches to register. */
+  /** Processes, managers, dispatches and workflows to register; the handlers of workflows go to `kit.hf`. */
   readonly register?: readonly Registrable[]
   /** Your own tables: SQL to run first. */
   readonly prepare?: string
@@ -63,7 +64,7 @@ export interface TestKit {
     command: CommandDefinition<Input, Data, Result>,
     answer?: FakeAnswer<[data: Data, ctx: CommandContext], Result>,
   ): Fake<[data: Data, ctx: CommandContext], Result>
-  /** What happened, a line each: `STEP bookRisk COMPLETED`. Processes go by id or key, commands by id. */
+  /** What happened, a line each: `STEP bookRisk COMPLETED`. Processes go by id or key, commands and workflow instances by id. */
   history(of: HasHistory, idOrKey: string): Promise<string[]>
   /** Compares the history with what it should be; `'…'` stands for any number of lines. */
   expectHistory(of: HasHistory, idOrKey: string, expected: readonly ExpectedLine[]): Promise<void>
