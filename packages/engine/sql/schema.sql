@@ -1217,9 +1217,9 @@ begin
     return null;
   end if;
   if old.enabled and not new.enabled then
-    v_held := holdfast.hold_dispatched(new.item_type);
+    v_held := holdfast.hold_dispatched(new.item_type, new.engine);
   elsif new.enabled and not old.enabled then
-    v_held := holdfast.unhold_dispatched(new.item_type);
+    v_held := holdfast.unhold_dispatched(new.item_type, new.engine);
   end if;
   -- The next cycle goes by it at once, not after the interval that was.
   -- A cycle that somebody has in hand is left alone: it may be waiting for this very row, and it looks again by itself.
@@ -2309,6 +2309,21 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.dispatched_starts(p_type text, names text[])
+ RETURNS uuid[]
+ LANGUAGE sql
+AS $function$
+  select array(
+    select workflow.id
+    from holdfast.workflow
+    join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+    where workflow.status = 'PENDING' and workflow.name = any (names) and workflow.dispatch_type = p_type
+    order by workflow.id
+    for no key update of root
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.due_dispatch_checks(p_type text)
  RETURNS TABLE("itemId" text, "executionId" text, status text)
  LANGUAGE sql
@@ -3149,7 +3164,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.hold_dispatched(p_type text)
+CREATE OR REPLACE FUNCTION holdfast.hold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
@@ -3158,39 +3173,29 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
-  -- In the order of ids, as everybody locks processes.
-  update holdfast.process
-  set due_at = null, queued_at = null
-  where id = any (array(
-    select id
-    from holdfast.process
-    where status = 'PENDING'
-      and type = any (v_types)
-      and leased_at is null
-      and lease_epoch = 0
-      and dispatch_type = p_type
-    order by id
-    for no key update
-  ));
-  get diagnostics v_count = row_count;
-  if v_count = 0 then
-    -- Items of one type have one engine: then it is workflows, if anything. Without a due time nobody takes their start.
+  if p_engine = 'WORKFLOW' then
+    -- A start without a due time is one that nobody takes.
     update holdfast.workflow_step
     set handler = null, due_at = null, rank = null, ready = false
     where number = -1
-      and workflow_id = any (array(
-        select workflow.id
-        from holdfast.workflow
-        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
-        where workflow.status = 'PENDING'
-          and workflow.name = any (v_types)
-          and workflow.dispatch_type = p_type
-          and root.leased_at is null
-        order by workflow.id
-        for no key update of root
-      ));
-    get diagnostics v_count = row_count;
+      and workflow_id = any (holdfast.dispatched_starts(p_type, v_types))
+      and leased_at is null;
+  else
+    update holdfast.process
+    set due_at = null, queued_at = null
+    where id = any (array(
+      select id
+      from holdfast.process
+      where status = 'PENDING'
+        and type = any (v_types)
+        and leased_at is null
+        and lease_epoch = 0
+        and dispatch_type = p_type
+      order by id
+      for no key update
+    ));
   end if;
+  get diagnostics v_count = row_count;
   return v_count;
 end
 $function$
@@ -4534,7 +4539,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[])
+CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[], p_aging real)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -4544,8 +4549,8 @@ begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
   )
-  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, 0.5,
-    holdfast.workflow_rank(start_at, 50, 0.5), v_now
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, p_aging,
+    holdfast.workflow_rank(start_at, 50, p_aging), v_now
   from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
   perform holdfast.wake('workflows:_root_');
 end
@@ -6090,7 +6095,9 @@ begin
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_roots(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
+    perform holdfast.queue_workflow_roots(
+      v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, (request ->> 'aging')::float4
+    );
   end if;
   return next;
 end
@@ -6321,9 +6328,12 @@ begin
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
     if v_docs @? '$[*].start_ms' then
-      perform holdfast.queue_workflow_roots(array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)))
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
-      where start_ms is not null;
+      perform holdfast.queue_workflow_roots(
+        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)), min(aging)
+      )
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, aging float4)
+      where start_ms is not null
+      group by aging;
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
@@ -6483,7 +6493,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text)
+CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
@@ -6494,6 +6504,19 @@ declare
   v_type text;
   v_count int;
 begin
+  if p_engine = 'WORKFLOW' then
+    update holdfast.workflow_step
+    set handler = '_root_',
+        due_at = greatest(v_now, scheduled_at),
+        ready = scheduled_at <= v_now,
+        rank = holdfast.workflow_rank(scheduled_at, priority, aging)
+    where number = -1
+      and workflow_id = any (holdfast.dispatched_starts(p_type, v_types))
+      and handler is null;
+    get diagnostics v_count = row_count;
+    perform holdfast.wake('workflows:_root_');
+    return v_count;
+  end if;
   update holdfast.process
   set due_at = greatest(v_now, detail.start_at)
   from holdfast.process_detail as detail
@@ -6513,27 +6536,6 @@ begin
       for no key update
     ));
   get diagnostics v_count = row_count;
-  if v_count = 0 then
-    update holdfast.workflow_step
-    set handler = '_root_',
-        due_at = greatest(v_now, scheduled_at),
-        ready = scheduled_at <= v_now,
-        rank = holdfast.workflow_rank(scheduled_at, priority, aging)
-    where number = -1
-      and workflow_id = any (array(
-        select workflow.id
-        from holdfast.workflow
-        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
-        where workflow.status = 'PENDING'
-          and workflow.name = any (v_types)
-          and workflow.dispatch_type = p_type
-          and root.handler is null
-        order by workflow.id
-        for no key update of root
-      ));
-    get diagnostics v_count = row_count;
-    perform holdfast.wake('workflows:_root_');
-  end if;
   foreach v_type in array coalesce(v_types, '{}') loop
     perform holdfast.wake('processes:' || v_type);
   end loop;
@@ -6786,22 +6788,22 @@ begin
   end if;
 
   with decided as (
-  update holdfast.workflow
-  set revision = workflow.revision + 1,
-      last_write = asked.token,
-      updated_at = v_now,
-      status = coalesce(asked.status, workflow.status),
-      ended_at = case when asked.ended then v_now else workflow.ended_at end,
-      output = case when asked.ho then asked.output else workflow.output end,
-      output_notes = case when asked.ho then asked.output_notes else workflow.output_notes end,
-      failed_step = case when asked.hf then asked.failed_step else workflow.failed_step end,
-      failure = case when asked.hf then asked.failure else workflow.failure end
-  from jsonb_to_recordset(v_docs) as asked (
-    id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
-    hf boolean, failed_step text, failure jsonb
-  )
-  where workflow.id = asked.id and asked.revision = asked.revision + 0
-  returning workflow.id, asked.ended and workflow.dispatch_item is not null as dispatched
+    update holdfast.workflow
+    set revision = workflow.revision + 1,
+        last_write = asked.token,
+        updated_at = v_now,
+        status = coalesce(asked.status, workflow.status),
+        ended_at = case when asked.ended then v_now else workflow.ended_at end,
+        output = case when asked.ho then asked.output else workflow.output end,
+        output_notes = case when asked.ho then asked.output_notes else workflow.output_notes end,
+        failed_step = case when asked.hf then asked.failed_step else workflow.failed_step end,
+        failure = case when asked.hf then asked.failure else workflow.failure end
+    from jsonb_to_recordset(v_docs) as asked (
+      id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
+      hf boolean, failed_step text, failure jsonb
+    )
+    where workflow.id = asked.id and asked.revision = asked.revision + 0
+    returning workflow.id, asked.ended and workflow.dispatch_item is not null as dispatched
   )
   select array_agg(id) filter (where dispatched) into v_dispatched from decided;
 

@@ -124,7 +124,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       registry: dispatches,
       limiter,
       codec,
-      workflows: workflows.definitions,
+      workflows,
       listener,
       logger,
       metrics,

@@ -86,9 +86,9 @@ begin
     return null;
   end if;
   if old.enabled and not new.enabled then
-    v_held := holdfast.hold_dispatched(new.item_type);
+    v_held := holdfast.hold_dispatched(new.item_type, new.engine);
   elsif new.enabled and not old.enabled then
-    v_held := holdfast.unhold_dispatched(new.item_type);
+    v_held := holdfast.unhold_dispatched(new.item_type, new.engine);
   end if;
   -- The next cycle goes by it at once, not after the interval that was.
   -- A cycle that somebody has in hand is left alone: it may be waiting for this very row, and it looks again by itself.
@@ -114,8 +114,9 @@ create or replace trigger dispatch_config_is_carried_out
 after update on holdfast.dispatch_config
 for each row execute function holdfast.carry_out_dispatch_config();
 
--- A release holds the row of the configuration FOR SHARE until it commits, so none is under way that this would miss.
-create or replace function holdfast.hold_dispatched(p_type text)
+-- A release holds the row of the configuration FOR SHARE until it commits, so none is under way that these would miss.
+-- In the order of ids, as everybody locks executions.
+create or replace function holdfast.hold_dispatched(p_type text, p_engine text)
 returns int
 language plpgsql
 set enable_seqscan = off
@@ -124,44 +125,34 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
-  -- In the order of ids, as everybody locks processes.
-  update holdfast.process
-  set due_at = null, queued_at = null
-  where id = any (array(
-    select id
-    from holdfast.process
-    where status = 'PENDING'
-      and type = any (v_types)
-      and leased_at is null
-      and lease_epoch = 0
-      and dispatch_type = p_type
-    order by id
-    for no key update
-  ));
-  get diagnostics v_count = row_count;
-  if v_count = 0 then
-    -- Items of one type have one engine: then it is workflows, if anything. Without a due time nobody takes their start.
+  if p_engine = 'WORKFLOW' then
+    -- A start without a due time is one that nobody takes.
     update holdfast.workflow_step
     set handler = null, due_at = null, rank = null, ready = false
     where number = -1
-      and workflow_id = any (array(
-        select workflow.id
-        from holdfast.workflow
-        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
-        where workflow.status = 'PENDING'
-          and workflow.name = any (v_types)
-          and workflow.dispatch_type = p_type
-          and root.leased_at is null
-        order by workflow.id
-        for no key update of root
-      ));
-    get diagnostics v_count = row_count;
+      and workflow_id = any (holdfast.dispatched_starts(p_type, v_types))
+      and leased_at is null;
+  else
+    update holdfast.process
+    set due_at = null, queued_at = null
+    where id = any (array(
+      select id
+      from holdfast.process
+      where status = 'PENDING'
+        and type = any (v_types)
+        and leased_at is null
+        and lease_epoch = 0
+        and dispatch_type = p_type
+      order by id
+      for no key update
+    ));
   end if;
+  get diagnostics v_count = row_count;
   return v_count;
 end
 $$;
 
-create or replace function holdfast.unhold_dispatched(p_type text)
+create or replace function holdfast.unhold_dispatched(p_type text, p_engine text)
 returns int
 language plpgsql
 set enable_seqscan = off
@@ -172,6 +163,19 @@ declare
   v_type text;
   v_count int;
 begin
+  if p_engine = 'WORKFLOW' then
+    update holdfast.workflow_step
+    set handler = '_root_',
+        due_at = greatest(v_now, scheduled_at),
+        ready = scheduled_at <= v_now,
+        rank = holdfast.workflow_rank(scheduled_at, priority, aging)
+    where number = -1
+      and workflow_id = any (holdfast.dispatched_starts(p_type, v_types))
+      and handler is null;
+    get diagnostics v_count = row_count;
+    perform holdfast.wake('workflows:_root_');
+    return v_count;
+  end if;
   update holdfast.process
   set due_at = greatest(v_now, detail.start_at)
   from holdfast.process_detail as detail
@@ -191,32 +195,26 @@ begin
       for no key update
     ));
   get diagnostics v_count = row_count;
-  if v_count = 0 then
-    update holdfast.workflow_step
-    set handler = '_root_',
-        due_at = greatest(v_now, scheduled_at),
-        ready = scheduled_at <= v_now,
-        rank = holdfast.workflow_rank(scheduled_at, priority, aging)
-    where number = -1
-      and workflow_id = any (array(
-        select workflow.id
-        from holdfast.workflow
-        join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
-        where workflow.status = 'PENDING'
-          and workflow.name = any (v_types)
-          and workflow.dispatch_type = p_type
-          and root.handler is null
-        order by workflow.id
-        for no key update of root
-      ));
-    get diagnostics v_count = row_count;
-    perform holdfast.wake('workflows:_root_');
-  end if;
   foreach v_type in array coalesce(v_types, '{}') loop
     perform holdfast.wake('processes:' || v_type);
   end loop;
   return v_count;
 end
+$$;
+
+-- The instances of an item type that have not begun; their starts are locked.
+create or replace function holdfast.dispatched_starts(p_type text, names text[])
+returns uuid[]
+language sql
+as $$
+  select array(
+    select workflow.id
+    from holdfast.workflow
+    join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+    where workflow.status = 'PENDING' and workflow.name = any (names) and workflow.dispatch_type = p_type
+    order by workflow.id
+    for no key update of root
+  )
 $$;
 
 -- Sets what is named in `changes`; what is not stays. Answers whether the type is known.

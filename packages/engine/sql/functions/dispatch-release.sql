@@ -330,7 +330,9 @@ begin
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_roots(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
+    perform holdfast.queue_workflow_roots(
+      v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, (request ->> 'aging')::float4
+    );
   end if;
   return next;
 end

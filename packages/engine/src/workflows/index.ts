@@ -19,7 +19,7 @@ export type {
 export { handlersOf, isWorkflow } from './definition/definition.js'
 export { loadWorkflow } from './definition/load.js'
 export type { StepOptions, WorkflowOptions } from './definition/settings.js'
-export { createDefinitions, type Definitions } from './definitions.js'
+export { createDefinitions } from './definitions.js'
 export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
 export type { CleanUpOptions, RequeueAnswer, RequeueOptions, WorkflowOperations } from './operations.js'

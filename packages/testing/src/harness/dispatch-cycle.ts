@@ -26,7 +26,7 @@ export async function runDispatchCycle<Input>(
   const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
   if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
-  const workflows = createDefinitions(db)
+  const workflows = { definitions: createDefinitions(db), aging: 0.5 }
   const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
   const signal = new AbortController().signal
   await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)

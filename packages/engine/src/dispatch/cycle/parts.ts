@@ -3,7 +3,7 @@ import type { Database } from '../../kernel/database/database.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
 import type { Limiter } from '../../limiter/index.js'
-import type { Definitions } from '../../workflows/index.js'
+import type { WorkflowEngine } from '../../workflows/index.js'
 import type { DispatchDefinition } from '../define.js'
 import type { Marks } from './marks.js'
 
@@ -14,8 +14,8 @@ export interface CycleParts {
   readonly limiter: Limiter
   readonly codec: Codec
   readonly marks: Marks
-  /** The stored workflows, for targets that are. */
-  readonly workflows: Definitions
+  /** For targets that are workflows. */
+  readonly workflows: Pick<WorkflowEngine, 'definitions' | 'aging'>
   readonly logger: Logger
   readonly metrics: Metrics
 }

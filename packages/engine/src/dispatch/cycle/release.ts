@@ -37,12 +37,13 @@ async function executionOf(
   { db, workflows }: CycleParts,
   target: OwnTarget,
   { execWorkflowType: configured }: DispatchConfig,
-): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId'>> {
+): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId' | 'aging'>> {
   if ('workflow' in target) {
+    const { definitions, aging } = workflows
     const { id, definition } = await (configured === null
-      ? workflows.store(target.workflow)
-      : workflows.find(configured))
-    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
+      ? definitions.store(target.workflow)
+      : definitions.find(configured))
+    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id, aging }
   }
   const { name, version } = target.process
   if (configured === null || configured === name) return { execType: name, version, redirected: false }

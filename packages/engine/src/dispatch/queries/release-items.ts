@@ -16,8 +16,9 @@ export interface ReleaseRequest {
   readonly contextVersion: number
   /** Another process than the definition's own is started, whose state nobody has checked. */
   readonly redirected: boolean
-  /** Of a workflow: the stored definition. */
+  /** Of a workflow: the stored definition, and how fast what waits gains priority. */
   readonly definitionId?: number
+  readonly aging?: number
 }
 
 export interface Released {

@@ -67,7 +67,10 @@ export function startDocument(
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
   const key = writing.key === undefined ? '' : `,"key":${JSON.stringify(writing.key)}`
   // It is decided on then.
-  const start = writing.startAt === undefined ? '' : `,"status":"PENDING","start_ms":${writing.startAt.getTime()}`
+  const start =
+    writing.startAt === undefined
+      ? ''
+      : `,"status":"PENDING","start_ms":${writing.startAt.getTime()},"aging":${writing.aging}`
   return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change, writing)}}`
 }
 

@@ -1,0 +1,92 @@
+-- revision: 1
+-- after: kernel, workflows-write
+--
+-- How instances begin: at once, with what the engine has decided, or later.
+
+-- New instances with what their start decided. One that is there already, by its id or by its name and key, is left as it
+-- is. Answers, in order, the id, whether it was created, the workflow and version.
+create or replace function holdfast.start_workflows(docs jsonb)
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_docs jsonb := docs;
+  v_new uuid[];
+begin
+  with created as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, ended_at, input, input_notes, output, output_notes,
+      failed_step, failure
+    )
+    select
+      id, definition_id, name, version, key, status, v_now, v_now, case when ended then v_now end, input, input_notes,
+      output, output_notes, failed_step, failure
+    from jsonb_to_recordset(docs) as asked (
+      id uuid, definition_id int, name text, version int, key text, status text, ended boolean, input jsonb, input_notes jsonb,
+      output jsonb, output_notes jsonb, failed_step text, failure jsonb
+    )
+    on conflict do nothing
+    returning id
+  )
+  select array_agg(id) into v_new from created;
+  if v_new is not null then
+    if cardinality(v_new) < jsonb_array_length(docs) then
+      select jsonb_agg(it order by place) into v_docs
+      from jsonb_array_elements(docs) with ordinality as asked (it, place)
+      where (it ->> 'id')::uuid = any (v_new);
+    end if;
+    perform holdfast.add_workflow_rows(v_docs, v_now);
+    if v_docs @? '$[*].start_ms' then
+      perform holdfast.queue_workflow_roots(
+        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)), min(aging)
+      )
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, aging float4)
+      where start_ms is not null
+      group by aging;
+    end if;
+    if cardinality(v_new) = jsonb_array_length(docs) then
+      return null;
+    end if;
+  end if;
+  return (
+    select json_agg(
+      json_build_array(coalesce(same.id, keyed.id), asked.id = any (v_new), coalesce(same.name, keyed.name),
+        coalesce(same.version, keyed.version))
+      order by place
+    )
+    from jsonb_array_elements(docs) with ordinality as it (doc, place)
+    cross join lateral jsonb_to_record(it.doc) as asked (id uuid, name text, key text)
+    left join holdfast.workflow as same on same.id = asked.id
+    left join holdfast.workflow as keyed on keyed.name = asked.name and keyed.key = asked.key
+  );
+end
+$$;
+
+-- Instances that begin later, or were made without the engine: a step before the first one is due at their start, and
+-- whichever worker takes it lets the engine decide what comes first.
+create or replace function holdfast.queue_workflow_roots(
+  ids uuid[], definition_ids int[], starts timestamptz[], p_aging float4
+)
+returns void
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+begin
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
+  )
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, p_aging,
+    holdfast.workflow_rank(start_at, 50, p_aging), v_now
+  from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
+  perform holdfast.wake('workflows:_root_');
+end
+$$;
