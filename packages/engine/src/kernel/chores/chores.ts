@@ -3,6 +3,7 @@ import type { Executor } from '../database/executor.js'
 import { newId } from '../ids/id.js'
 import { type Logger, silentLogger } from '../logger.js'
 import type { Claimed, WorkSource } from '../work/source.js'
+import { leasesOfTable } from '../work/table-leases.js'
 
 /** A chore's code, by the name of its row in holdfast.chore. Must be harmless when repeated. */
 export type Chores = Readonly<Record<string, (db: Database) => Promise<void>>>
@@ -33,17 +34,7 @@ export function choreSource(db: Executor, chores: Chores): WorkSource<Claimed> {
       ])
       return { items: row?.items ?? [], marks: [], nextDueMs: row?.next_due_ms ?? null }
     },
-    async extend(leases, leaseMs) {
-      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [
-        leases.map((lease) => lease.id),
-        leases.map((lease) => lease.epoch),
-        leaseMs,
-      ])
-      return row ?? { extended: [], lost: [] }
-    },
-    async release(leases) {
-      await db.run(releaseStatement, [leases.map((lease) => lease.id), leases.map((lease) => lease.epoch)])
-    },
+    ...leasesOfTable(db, { model: 'chores', table: 'chore', key: 'name' }),
     async oldestDueSeconds() {
       const [row] = await db.run<{ seconds: number | null }>(oldestDueStatement, [names])
       return row?.seconds ?? null
@@ -68,58 +59,6 @@ export function runChore(db: Database, chores: Chores, logger: Logger = silentLo
 const claimStatement = {
   name: 'chores.claim',
   text: 'select * from holdfast.chore_claim($1, $2, $3, $4, $5, $6)',
-}
-
-const extendStatement = {
-  name: 'chores.extend',
-  text: `
-    with asked as (
-      select * from unnest($1::text[], $2::int[]) as asked (name, epoch)
-    ),
-    free as (
-      select name
-      from holdfast.chore
-      where name = any ($1::text[])
-      order by name
-      for no key update skip locked
-    ),
-    moved as (
-      update holdfast.chore
-      set due_at = holdfast.now() + $3 * interval '1 ms'
-      from asked
-      where chore.name = asked.name
-        and chore.lease_epoch = asked.epoch
-        and chore.leased_at is not null
-        and chore.name in (select name from free)
-      returning chore.name
-    )
-    select
-      (select coalesce(json_agg(name), '[]') from moved) as extended,
-      (
-        select coalesce(json_agg(asked.name), '[]')
-        from asked
-        left join holdfast.chore on chore.name = asked.name
-        where chore.name is null or chore.lease_epoch <> asked.epoch or chore.leased_at is null
-      ) as lost`,
-}
-
-const releaseStatement = {
-  name: 'chores.release',
-  text: `
-    with free as (
-      select name
-      from holdfast.chore
-      where name = any ($1::text[])
-      order by name
-      for no key update skip locked
-    )
-    update holdfast.chore
-    set due_at = holdfast.now(), leased_by = null, leased_at = null
-    from unnest($1::text[], $2::int[]) as asked (name, epoch)
-    where chore.name = asked.name
-      and chore.lease_epoch = asked.epoch
-      and chore.leased_at is not null
-      and chore.name in (select name from free)`,
 }
 
 const finishStatement = {
