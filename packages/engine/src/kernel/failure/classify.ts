@@ -14,6 +14,11 @@ export interface Failure {
   readonly shape: string
   /** The same for all failures of one code and shape. */
   readonly fingerprint: string
+  /**
+   * The error says itself, by its class or through the definition's classifier, that the call was refused and had no
+   * effect (K-19). Never set by default: an unknown error proves nothing.
+   */
+  readonly refused?: true
   readonly details?: Json
   /** The chain of `cause`s, nearest first. */
   readonly causes?: readonly string[]
@@ -37,7 +42,7 @@ export interface ClassifyOptions {
  * // { kind: 'BUSINESS', code: 'CARD_DECLINED', message: 'declined', … }
  */
 export function classifyFailure(error: unknown, options: ClassifyOptions): Failure {
-  const { kind, code, details, classifierProblem } = verdictOn(error, options)
+  const { kind, code, refused, details, classifierProblem } = verdictOn(error, options)
   const { message, causes } = describeThrown(error)
   const shownCode = shorten(storableText(code), longestCode)
   const shape = messageShape(message)
@@ -47,6 +52,7 @@ export function classifyFailure(error: unknown, options: ClassifyOptions): Failu
     message,
     shape,
     fingerprint: fingerprint(shownCode, shape),
+    ...(refused ? { refused: true } : {}),
     ...(details === undefined ? {} : { details }),
     ...(causes.length === 0 ? {} : { causes }),
     ...(classifierProblem === undefined ? {} : { classifierProblem }),
@@ -58,16 +64,21 @@ const longestCode = 200
 interface Verdict {
   readonly kind: FailureKind
   readonly code: string
+  readonly refused?: boolean
   readonly details?: Json | undefined
   readonly classifierProblem?: string
 }
 
 function verdictOn(error: unknown, { classify, unknown }: ClassifyOptions): Verdict {
   const own = toKind(read(error, failureKind))
-  if (own !== undefined) return { kind: own, code: ownCode(error, own), details: toDetails(read(error, 'details')) }
+  if (own !== undefined) {
+    const details = toDetails(read(error, 'details'))
+    return { kind: own, code: ownCode(error, own), refused: own !== 'TRANSIENT', details }
+  }
   const opinion = classify === undefined ? {} : ask(classify, error)
   if (opinion.kind !== undefined) {
-    return { kind: opinion.kind, code: ownCode(error, opinion.kind), details: originOf(error) }
+    const { kind } = opinion
+    return { kind, code: ownCode(error, kind), refused: kind !== 'TRANSIENT', details: originOf(error) }
   }
   return { ...byDefault(error, unknown === 'transient' ? 'TRANSIENT' : 'PERMANENT'), ...opinion }
 }

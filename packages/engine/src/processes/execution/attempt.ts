@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { callLimited, type LazySignal } from '../../kernel/calls/limited.js'
 import { codeOf, isTransient } from '../../kernel/database/transient.js'
 import { formatDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
@@ -9,7 +10,6 @@ import type { Attempted, Sealed } from './attempted.js'
 import type { StepSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
-import { callLimited, type LazySignal } from './limited.js'
 
 const TROUBLE_DELAY = 1_000
 /** What a statement's own time limits end will take as long the next time: that is the call's own failure. */
@@ -31,7 +31,7 @@ export async function attemptStep(execution: Execution, call: Call, spec: StepSp
     // reads of the state now must be on record too.
     while (execution.journal.uncommitted) await execution.journal.flush()
     if (spec.atMostOnce) refuseIfExpired(execution)
-    const value = await callLimited(spec.timeoutMs, signalsOf(execution), (over) =>
+    const value = await callLimited({ limitMs: spec.timeoutMs, graceMs: 0, around: signalsOf(execution) }, (over) =>
       spec.run(stepCall(execution, call, spec.maxAttempts, over)),
     )
     return { done: seal(execution, call, value), startedAt }
@@ -90,7 +90,7 @@ async function inquire(
   if (!spec.inquire) throw new OutcomeUnknown('it was called, its outcome is not on record, and it has no `inquire`')
   try {
     const idempotencyKey = execution.keyOf(call)
-    const answer = await callLimited(spec.timeoutMs, signalsOf(execution), (over) =>
+    const answer = await callLimited({ limitMs: spec.timeoutMs, graceMs: 0, around: signalsOf(execution) }, (over) =>
       spec.inquire?.({ idempotencyKey, signal: over.signal }),
     )
     if (answer === 'notDone') return answer

@@ -1,3 +1,4 @@
+import { callLimited } from '../../kernel/calls/limited.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import type { RecordedFailure } from '../history.js'
 import { stepCall } from './attempt.js'
@@ -5,7 +6,6 @@ import type { Undoing } from './call-spec.js'
 import type { Call } from './calls.js'
 import { retryDelay, toRecorded, type Verdict } from './decisions.js'
 import type { Execution } from './execution.js'
-import { callLimited } from './limited.js'
 
 const MAX_ATTEMPTS = 3
 const RETRY_DELAY = 1_000
@@ -109,7 +109,7 @@ async function undo(
 async function callCompensation(execution: Execution, call: Call, undoing: Undoing, attempt: number): Promise<void> {
   // Not the signal of a cancellation: that is what made it begin.
   const around = () => [execution.lease.signal]
-  await callLimited(TIMEOUT, around, (over) =>
+  await callLimited({ limitMs: TIMEOUT, graceMs: 0, around }, (over) =>
     undoing.compensate?.(call.completed ? call.result : undefined, {
       ...stepCall(execution, call, MAX_ATTEMPTS, over),
       idempotencyKey: `${execution.keyOf(call)}/compensate`,
