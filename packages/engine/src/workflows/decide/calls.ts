@@ -128,7 +128,8 @@ function tryLater(t: Transition, step: StepState, change: Partial<StepState>, de
 /** It was called off, and its call has ended: it stays skipped, and is undone with the others if it may have had an effect. */
 function endSkipped(t: Transition, step: StepState, failure: Failure): void {
   const over = { ...step, inFlight: false }
-  t.change(over, step.outcome === null ? {} : { failure, ...endOfCalls(t, over) })
+  const ended = t.change(over, step.outcome === null ? {} : { failure, ...endOfCalls(t, over) })
+  if (step.outcome !== null) t.write(stepEvent('step_failed', ended, { failure, attempts: ended.attempts }))
   continueRollback(t)
 }
 
