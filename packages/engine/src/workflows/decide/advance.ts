@@ -96,7 +96,14 @@ function reachFork(t: Transition, name: string, input: Payload): readonly Arriva
 export function complete(t: Transition, step: StepState, output: Payload): readonly Arrival[] {
   const { type } = t.plan.step(step.name)
   const status = type === 'human' ? 'CONFIRMED' : 'COMPLETED'
-  const done = t.change(step, { status, output, order: t.nextOrder(), inFlight: false, failure: null, outcome: 'completed' })
+  const done = t.change(step, {
+    status,
+    output,
+    order: t.nextOrder(),
+    inFlight: false,
+    failure: null,
+    outcome: 'completed',
+  })
   if (type === 'join') t.write(stepEvent('join_completed', done))
   else if (type === 'condition') {
     t.write(stepEvent('condition_evaluated', done, { detail: { result: done.side === 'next' } }))

@@ -185,7 +185,8 @@ describe('generated graphs, failures and interleavings', () => {
       if (state.status !== 'COMPLETED') return
       expect(calls.filter(({ kind }) => kind === 'compensation')).toEqual([])
       for (const { name, status } of state.steps.values()) {
-        if (status === 'COMPLETED' && runner.outcomes.has(name)) expect(runner.outcomes.get(name)).toContain('completed')
+        if (status === 'COMPLETED' && runner.outcomes.has(name))
+          expect(runner.outcomes.get(name)).toContain('completed')
       }
     })
   })

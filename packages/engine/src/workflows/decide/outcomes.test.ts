@@ -97,7 +97,12 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     fail(run, 'a', business)
     expect(run.state.steps.get('a')?.outcome).toBe('unknown')
     run.happen({ type: 'requeued', step: 'a', by })
-    expect(run.state.steps.get('a')).toMatchObject({ status: 'PENDING', attempts: 0, outcome: 'unknown', failure: null })
+    expect(run.state.steps.get('a')).toMatchObject({
+      status: 'PENDING',
+      attempts: 0,
+      outcome: 'unknown',
+      failure: null,
+    })
     fail(run, 'b')
     run.happen({ type: 'cancel', by })
     undoAll(run)

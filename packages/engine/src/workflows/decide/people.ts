@@ -64,7 +64,8 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
   const step = t.step(name)
   if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
   const isStep = step.status === 'PAUSED'
-  if (answer !== undefined && isStep && type !== 'task') throw wrongStep(t, name, step, 'answered for: it calls nothing')
+  if (answer !== undefined && isStep && type !== 'task')
+    throw wrongStep(t, name, step, 'answered for: it calls nothing')
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }
   if (isStep) requeueStep(t, renewed, answer, by)

@@ -1,5 +1,5 @@
-import type { Failure } from '../../kernel/failure/classify.js'
 import { mustCompensate } from '../../kernel/calls/outcome.js'
+import type { Failure } from '../../kernel/failure/classify.js'
 import { compensationOf } from '../definition/definition.js'
 import { skipActive } from './skip.js'
 import { isDone, type StepState } from './state.js'

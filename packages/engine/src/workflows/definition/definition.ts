@@ -1,5 +1,5 @@
-import type { Json } from '../../kernel/codec/type.js'
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
+import type { Json } from '../../kernel/codec/type.js'
 import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
 
 /**

@@ -9,7 +9,13 @@ import {
   type RetryPolicyInput,
 } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
-import { booleanOption, checkOptions, choiceOption, durationOption, integerOption } from '../../kernel/validation/options.js'
+import {
+  booleanOption,
+  checkOptions,
+  choiceOption,
+  durationOption,
+  integerOption,
+} from '../../kernel/validation/options.js'
 import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
 /** How the handler of a step, or of its compensation, is called (W-01). */

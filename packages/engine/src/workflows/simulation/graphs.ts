@@ -128,7 +128,8 @@ function works(tree: Tree, survives: Survives, dlq: boolean): boolean {
 export function succeeds(tree: Tree, survives: Survives, dlq = false): boolean {
   for (const node of tree) {
     if (node.type === 'task' && !survives(node)) return false
-    if (node.type === 'condition' && !node.holds) return node.otherwise === null || succeeds(node.otherwise, survives, dlq)
+    if (node.type === 'condition' && !node.holds)
+      return node.otherwise === null || succeeds(node.otherwise, survives, dlq)
     if (node.type === 'fork' || node.type === 'parallel') {
       const some = node.type === 'fork' && node.join === 'any'
       const good = (branch: Tree) => succeeds(branch, survives, dlq)
