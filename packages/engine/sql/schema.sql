@@ -31,7 +31,12 @@ create table holdfast.batch (
   total integer,
   completed integer,
   failed integer,
-  cancelled integer
+  cancelled integer,
+  create_token uuid,
+  tallied_total integer default 0 not null,
+  tallied_completed integer default 0 not null,
+  tallied_failed integer default 0 not null,
+  tallied_cancelled integer default 0 not null
 );
 
 create table holdfast.batch_open (
@@ -89,7 +94,9 @@ create table holdfast.command (
   result_notes jsonb,
   error_kind text,
   error_code text,
-  error_message text
+  error_message text,
+  send_token uuid,
+  inquiry text
 ) with (fillfactor=50);
 
 create table holdfast.command_handler (
@@ -357,6 +364,16 @@ create table holdfast.rate_limit_bucket (
   burst integer not null
 ) with (fillfactor=20);
 
+create table holdfast.reply_queue (
+  domain text not null,
+  queue text not null
+);
+
+create table holdfast.setting (
+  name text not null,
+  value jsonb not null
+);
+
 create table holdfast.wake_bucket (
   bucket integer not null,
   last_wake regclass not null
@@ -516,6 +533,8 @@ alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
 
+alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
+
 alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
 
 alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id, domain);
@@ -639,6 +658,10 @@ alter table holdfast.rate_limit add constraint rate_limit_resource_key_check CHE
 alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_check CHECK (((tickets_per_second >= (0.000001)::double precision) AND (tickets_per_second <= ('1000000000'::numeric)::double precision)));
 
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
+
+alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
@@ -5750,7 +5773,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, last_write, data, notes
+        created_at, run_at, updated_at, send_token, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -5808,8 +5831,12 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
-      where command.last_write is distinct from (it ->> 'token')::uuid;
+      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
+      -- lost (K-05).
+      where case
+        when it ->> 'token' is null then command.command_id is null
+        else command.send_token is distinct from (it ->> 'token')::uuid
+      end;
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;

@@ -15,6 +15,8 @@ export interface Transaction extends Executor, Queryable {
 export interface TransactionOptions {
   /** Run the function again when the database gave up on it before the commit. It must be harmless to repeat. */
   readonly retry?: boolean
+  /** The function recognises its own earlier commit: run it again also after a commit whose answer was lost. */
+  readonly idempotent?: boolean
 }
 
 /** How long a transaction is tried again for before its error is passed on, in milliseconds. */
@@ -24,14 +26,14 @@ export async function runTransaction<T>(
   checkout: Checkout,
   session: Session,
   work: (tx: Transaction) => Promise<T>,
-  { retry = false }: TransactionOptions,
+  { retry = false, idempotent = false }: TransactionOptions,
 ): Promise<T> {
   const once = () => checkout.lend((connection) => transact(connection, session, work))
   if (!retry) return once()
   return withDatabaseRetry(once, {
     name: 'the transaction',
     // An unknown commit is the caller's to judge: only it knows whether the work may happen twice.
-    idempotent: false,
+    idempotent,
     giveUpAfter: GIVE_UP_AFTER,
     backoff: createBackoff({ base: 10, cap: 1_000 }),
   })
