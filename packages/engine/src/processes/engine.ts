@@ -32,6 +32,7 @@ interface Options {
   readonly commands: CommandClient
   readonly outgoing: Outgoing
   readonly limiter: SlotGiver
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -40,7 +41,7 @@ const LOOK_EVERY = 1_000
 
 export function createProcessEngine(
   db: Database,
-  { codec, commands, outgoing, limiter, logger, metrics }: Options,
+  { codec, commands, outgoing, limiter, abortGraceMs, logger, metrics }: Options,
 ): ProcessEngine {
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
@@ -60,7 +61,8 @@ export function createProcessEngine(
     respond: createRespond(db, { codec, logger, metrics }),
     async partsFor(definition, { inStarter, stopping } = { inStarter: true, stopping: () => false }) {
       const own = await settings.of(definition.name)
-      return { db, definition, settings: own, codec, writes, limiter, remotes, logger, inStarter, stopping }
+      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, logger }
+      return { ...shared, definition, settings: own, inStarter, stopping }
     },
     async close() {
       live.close()

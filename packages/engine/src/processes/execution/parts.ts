@@ -26,6 +26,8 @@ export interface ExecutionParts {
   readonly writes: Batcher<ProcessWrite, News | undefined>
   readonly limiter: SlotGiver
   readonly remotes: Remotes
+  /** How long code that was told to stop is waited for. */
+  readonly abortGraceMs: number
   readonly logger: Logger
   /** Runs in whoever started it: workers have to be told when it is due next. */
   readonly inStarter: boolean
