@@ -6,6 +6,7 @@ import {
   type Database,
   type Metrics,
   noMetrics,
+  noReports,
   runCycle,
   silentLogger,
 } from 'holdfast/internal'
@@ -27,7 +28,17 @@ export async function runDispatchCycle<Input>(
   if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
   const workflows = { definitions: createDefinitions(db), aging: 0.5 }
-  const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
+  const parts = {
+    db,
+    definition,
+    limiter,
+    codec,
+    marks: createMarks(),
+    workflows,
+    logger: silentLogger,
+    metrics,
+    reports: noReports,
+  }
   const signal = new AbortController().signal
   await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)
   await limiter.close()
