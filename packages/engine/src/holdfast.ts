@@ -82,12 +82,13 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
   readonly workflows?: {
     /** Points of priority that a queued step gains per second, so that nothing starves: 0.5 unless given; false: none. */
     readonly aging?: number | false
-    /**
-     * How long a handler whose instance was cancelled or aborted may still end in its own way; after that its outcome counts
-     * as unknown: 30 s unless given.
-     */
-    readonly abortGrace?: Duration
   }
+  /**
+   * How long the engine waits for code of yours that was told to stop (its time was up, or its process or instance was
+   * cancelled). Until then neither the next attempt nor a compensation begins, so that neither runs beside the call that it
+   * follows. Raise it if your calls need longer to stop. Default: 30 s.
+   */
+  readonly abortGrace?: Duration
 }
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
@@ -155,6 +156,7 @@ const KNOWN_OPTIONS = [
   'codec',
   'metrics',
   'workflows',
+  'abortGrace',
 ] as const satisfies readonly (keyof HoldfastOptions)[]
 
 /**
@@ -170,6 +172,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
   checkWorkflows(options.workflows)
+  checkAbortGrace(options.abortGrace)
   const logger = checkLogger(options.logger)
   const db = await openDatabase({ ...options, logger })
   try {
@@ -190,10 +193,11 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'workflows'> & { readonly logger?: Logger },
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'workflows' | 'abortGrace'> & { readonly logger?: Logger },
 ): Holdfast {
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
   const reports = createReports({ logger, metrics })
+  const abortGraceMs = checkAbortGrace(options.abortGrace)
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
   const client = createCommandClient(db, queues, { codec, logger, metrics })
@@ -201,7 +205,16 @@ export function assemble(
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
   const outgoing = createOutgoing(db, queues, codec)
-  const engine = createProcessEngine(db, { codec, commands: client, outgoing, limiter, logger, metrics, reports })
+  const engine = createProcessEngine(db, {
+    codec,
+    commands: client,
+    outgoing,
+    limiter,
+    abortGraceMs,
+    logger,
+    metrics,
+    reports,
+  })
   const managers = createManagerRegistry()
   const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics })
   const immediate = createStarterExecutions(db, {
@@ -215,7 +228,8 @@ export function assemble(
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
   const workflowEngine = createWorkflowEngine(db, {
     codec,
-    ...checkWorkflows(options.workflows),
+    aging: checkWorkflows(options.workflows),
+    abortGraceMs,
     logger,
     metrics,
     reports,
@@ -320,11 +334,12 @@ function checkLogger(given: HoldfastOptions['logger']): Logger {
   return given
 }
 
-function checkWorkflows(options: HoldfastOptions['workflows']): { aging: number; abortGraceMs: number } {
+function checkWorkflows(options: HoldfastOptions['workflows']): number {
   const where = 'holdfast: workflows'
-  const { aging, abortGrace } = checkOptions(where, options, ['aging', 'abortGrace'])
-  return {
-    aging: aging === false ? 0 : numberOption(where, 'aging', aging, { min: 0, max: 1_000, default: 0.5 }),
-    abortGraceMs: durationOption(where, 'abortGrace', abortGrace, { max: '1d', default: '30s' }),
-  }
+  const { aging } = checkOptions(where, options, ['aging'])
+  return aging === false ? 0 : numberOption(where, 'aging', aging, { min: 0, max: 1_000, default: 0.5 })
+}
+
+function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {
+  return durationOption('holdfast', 'abortGrace', abortGrace, { max: '1d', default: '30s' })
 }

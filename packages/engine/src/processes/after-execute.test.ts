@@ -6,7 +6,7 @@ import { defineProcess } from './define.js'
 
 let bus: TestBus
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '30ms' })
 })
 afterAll(() => bus.close())
 

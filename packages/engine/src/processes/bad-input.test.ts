@@ -9,7 +9,7 @@ import { defineProcess } from './define.js'
 
 let bus: TestBus
 beforeAll(async () => {
-  bus = await openTestBus({ codec: createCodec({ maxBytes: 10_000 }) })
+  bus = await openTestBus({ abortGrace: '30ms', codec: createCodec({ maxBytes: 10_000 }) })
 })
 afterAll(() => bus.close())
 

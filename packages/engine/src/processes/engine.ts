@@ -34,6 +34,7 @@ interface Options {
   readonly commands: CommandClient
   readonly outgoing: Outgoing
   readonly limiter: SlotGiver
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
@@ -43,7 +44,7 @@ const LOOK_EVERY = 1_000
 
 export function createProcessEngine(
   db: Database,
-  { codec, commands, outgoing, limiter, logger, metrics, reports }: Options,
+  { codec, commands, outgoing, limiter, abortGraceMs, logger, metrics, reports }: Options,
 ): ProcessEngine {
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
@@ -67,7 +68,8 @@ export function createProcessEngine(
     respond: createRespond(db, { codec, logger, metrics }),
     async partsFor(definition, { inStarter, stopping } = { inStarter: true, stopping: () => false }) {
       const own = await settings.of(definition.name)
-      return { db, definition, settings: own, codec, writes, limiter, remotes, logger, reports, inStarter, stopping }
+      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, logger, reports }
+      return { ...shared, definition, settings: own, inStarter, stopping }
     },
     async close() {
       live.close()

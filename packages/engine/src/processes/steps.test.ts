@@ -7,7 +7,7 @@ import { StepFailed } from './step-failed.js'
 
 let bus: TestBus
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '30ms' })
 })
 afterAll(() => bus.close())
 
@@ -86,7 +86,7 @@ test('P-02 an instance of a class is refused with the name of the step, live and
   expect(error_message).toMatch(/HF_NOT_ENCODABLE: .*the result of price.*Money/)
 })
 
-test('P-02 a step that takes too long gets its signal, and its own end is not awaited', async () => {
+test('P-02 a step that takes too long gets its signal, and its own end is awaited no longer than the grace', async () => {
   let signalled: unknown
   const Slow = defineProcess('steps-timeout', 'Slow', {
     state: anything,
@@ -134,6 +134,36 @@ test('P-02 code that ignores its signal changes nothing when it ends after all',
   bank.open()
   await late.passed
   expect(await bus.history(id)).toEqual(['STEP call WAITING_RETRY', 'STEP call COMPLETED'])
+})
+
+test('K-19 the next attempt does not begin beside a call whose time is up and that still runs', async () => {
+  const other = await openTestBus()
+  const bank = gate()
+  let running = 0
+  let beside = 0
+  const Slow = defineProcess('steps-beside', 'Slow', {
+    state: anything,
+    execute: async (ctx) =>
+      ctx.step('call', {
+        timeout: '20ms',
+        maxAttempts: 2,
+        retryDelay: 1,
+        run: async ({ attempt, signal }) => {
+          beside = Math.max(beside, ++running)
+          if (attempt === 1) {
+            signal.addEventListener('abort', () => setTimeout(() => bank.open(), 50))
+            await bank.passed
+          }
+          running -= 1
+          return attempt
+        },
+      }),
+  })
+  await other.runProcesses(Slow)
+  const { id } = await other.hf.start(Slow, {})
+  expect((await other.rests(id, 'COMPLETED')).result).toBe(2)
+  expect(beside).toBe(1)
+  await other.close()
 })
 
 test('P-13 maxAttempts 3 is exactly three calls, each under the same key, and then troubleshooting', async () => {

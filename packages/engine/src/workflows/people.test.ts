@@ -8,7 +8,7 @@ let bus: TestBus
 let operator: TestBus
 let see: ReturnType<typeof observeWorkflows>
 beforeAll(async () => {
-  bus = await openTestBus({ workflows: { abortGrace: '300ms' } })
+  bus = await openTestBus({ abortGrace: '300ms' })
   operator = await openTestBus({ connectionString: bus.connectionString })
   see = observeWorkflows(operator)
 })

@@ -21,6 +21,7 @@ export interface TestBusOptions {
   readonly faults?: Faults
   readonly poolSize?: number
   readonly workflows?: HoldfastOptions['workflows']
+  readonly abortGrace?: HoldfastOptions['abortGrace']
   /** A database that is there already, and migrated; a new one unless given. */
   readonly connectionString?: string
 }
@@ -55,11 +56,12 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const { codec, metrics, faults, poolSize = 10 } = options
   const connectionString = options.connectionString ?? (await testDatabase()).connectionString
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
-  const { workflows } = options
+  const { workflows, abortGrace } = options
   const hf = assemble(db, {
     ...(codec ? { codec } : {}),
     ...(metrics ? { metrics } : {}),
     ...(workflows ? { workflows } : {}),
+    ...(abortGrace === undefined ? {} : { abortGrace }),
   })
   const pool = new pg.Pool({ connectionString, max: 4 })
   const sql = async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows

@@ -31,9 +31,12 @@ export async function attemptStep(execution: Execution, call: Call, spec: StepSp
     // reads of the state now must be on record too.
     while (execution.journal.uncommitted) await execution.journal.flush()
     if (spec.atMostOnce) refuseIfExpired(execution)
-    const value = await callLimited({ limitMs: spec.timeoutMs, graceMs: 0, around: signalsOf(execution) }, (over) =>
-      spec.run(stepCall(execution, call, spec.maxAttempts, over)),
-    )
+    const limits = {
+      limitMs: spec.timeoutMs,
+      graceMs: execution.parts.abortGraceMs,
+      around: signalsOf(execution),
+    }
+    const value = await callLimited(limits, (over) => spec.run(stepCall(execution, call, spec.maxAttempts, over)))
     return { done: seal(execution, call, value), startedAt }
   } catch (error) {
     if (error instanceof OutcomeUnknown) return { failed: error.failure, startedAt, unknown: true }
@@ -90,6 +93,7 @@ async function inquire(
   if (!spec.inquire) throw new OutcomeUnknown('it was called, its outcome is not on record, and it has no `inquire`')
   try {
     const idempotencyKey = execution.keyOf(call)
+    // It changes nothing: one that goes on beside the next call does no harm.
     const answer = await callLimited({ limitMs: spec.timeoutMs, graceMs: 0, around: signalsOf(execution) }, (over) =>
       spec.inquire?.({ idempotencyKey, signal: over.signal }),
     )

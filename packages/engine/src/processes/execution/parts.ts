@@ -27,6 +27,8 @@ export interface ExecutionParts {
   readonly writes: Batcher<ProcessWrite, News | undefined>
   readonly limiter: SlotGiver
   readonly remotes: Remotes
+  /** How long code that was told to stop is waited for. */
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly reports: Reports
   /** Runs in whoever started it: workers have to be told when it is due next. */

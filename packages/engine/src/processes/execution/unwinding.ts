@@ -109,7 +109,7 @@ async function undo(
 async function callCompensation(execution: Execution, call: Call, undoing: Undoing, attempt: number): Promise<void> {
   // Not the signal of a cancellation: that is what made it begin.
   const around = () => [execution.lease.signal]
-  await callLimited({ limitMs: TIMEOUT, graceMs: 0, around }, (over) =>
+  await callLimited({ limitMs: TIMEOUT, graceMs: execution.parts.abortGraceMs, around }, (over) =>
     undoing.compensate?.(call.completed ? call.result : undefined, {
       ...stepCall(execution, call, MAX_ATTEMPTS, over),
       idempotencyKey: `${execution.keyOf(call)}/compensate`,
