@@ -14,10 +14,11 @@ export function reportAttempt(
   const what = { model: 'commands', domain, type, id, attempt } as const
   const times = { runMs, ...(attempt === 1 ? { queueMs: waitedMs } : {}) }
   const totalMs = waitedMs + runMs
-  if (end.outcome === 'COMPLETED') return reports.ended(what, 'completed', { ...times, totalMs })
-  if (!('failure' in end)) return
-  reports.attemptFailed(what, end.failure, end.outcome === 'RETRY' ? { retryInMs: end.delayMs } : undefined)
-  if (end.outcome === 'FAILED') return reports.ended(what, 'failed', { ...times, totalMs })
-  reports.times(what, times)
+  if ('failure' in end) {
+    reports.attemptFailed(what, end.failure, end.outcome === 'RETRY' ? { retryInMs: end.delayMs } : undefined)
+  }
+  if (end.outcome === 'COMPLETED') reports.ended(what, 'completed', { ...times, totalMs })
+  else if (end.outcome === 'FAILED') reports.ended(what, 'failed', { ...times, totalMs })
+  else reports.times(what, times)
   if (end.outcome === 'TSQ') reports.needsPerson(what, end.failure)
 }

@@ -59,8 +59,8 @@ function reportRest(reports: Reports, what: Reported, { item, now }: WrittenBy, 
   const runMs = now() - item.now
   const times = { runMs, ...(item.epoch === 1 ? { queueMs: item.now - item.startAt } : {}) }
   const end = endOf(rest.status)
-  if (end) return reports.ended(what, end, { ...times, totalMs: now() - item.createdAt })
-  reports.times(what, times)
+  if (end) reports.ended(what, end, { ...times, totalMs: now() - item.createdAt })
+  else reports.times(what, times)
   if (rest.status === 'WAITING_FOR_TSQ' && rest.error) reports.needsPerson(what, rest.error)
 }
 

@@ -40,7 +40,8 @@ export async function receiveCommands(
     spareLeased,
     ceilingMs,
   ])
-  return row ?? { items: [], marks: [], nextDueMs: null, notOurs: 0 }
+  // Without marks: all its types are paused.
+  return row ? { ...row, marks: row.marks ?? [] } : { items: [], marks: [], nextDueMs: null, notOurs: 0 }
 }
 
 const statement = {
