@@ -457,7 +457,9 @@ create table holdfast.workflow_step (
   input_notes jsonb,
   output jsonb,
   output_notes jsonb,
-  failure jsonb
+  failure jsonb,
+  outcome text,
+  compensation_outcome text
 ) with (fillfactor=60, toast_tuple_target=256);
 
 create sequence holdfast.wake_0 as bigint start 1 increment 1;
@@ -664,9 +666,13 @@ alter table holdfast.workflow_definition add constraint workflow_definition_vers
 
 alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
+alter table holdfast.workflow_step add constraint workflow_step_compensation_outcome CHECK ((compensation_outcome = ANY (ARRAY['refused'::text, 'unknown'::text])));
+
 alter table holdfast.workflow_step add constraint workflow_step_is_queued_whole CHECK ((((handler IS NULL) = (due_at IS NULL)) AND ((handler IS NULL) = (rank IS NULL)) AND ((due_at IS NOT NULL) OR (NOT ready))));
 
 alter table holdfast.workflow_step add constraint workflow_step_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR ((due_at IS NOT NULL) AND (NOT ready)))));
+
+alter table holdfast.workflow_step add constraint workflow_step_outcome CHECK ((outcome = ANY (ARRAY['completed'::text, 'refused'::text, 'unknown'::text])));
 
 alter table holdfast.workflow_step add constraint workflow_step_pkey PRIMARY KEY (workflow_id, number);
 
@@ -772,20 +778,20 @@ declare
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
-    in_flight, attempts, compensation_attempts, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
     output_notes, failure
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
     coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
     case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
-    step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
+    step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
     n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
-    fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
-    output_notes jsonb, failure jsonb
+    fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+    input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )
   cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
   where step.epoch is null;
@@ -1919,7 +1925,7 @@ begin
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
-      case when compensates then output end, case when compensates then output_notes end
+      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
     ) order by rank, scheduled_at)
     into v_items
     from claimed;
@@ -3476,7 +3482,8 @@ begin
     (
       select json_agg(json_build_array(
         step.number, step.lease_epoch, step.status, step.input::text, step.input_notes, step.output::text, step.output_notes,
-        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
+        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq,
+        step.outcome, step.compensation_outcome
       ) order by step.number)
       from holdfast.workflow_step as step
       where step.workflow_id = workflow.id and step.number >= 0
@@ -6930,6 +6937,8 @@ begin
       abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
       attempts = asked.att,
       compensation_attempts = asked.catt,
+      outcome = asked.outcome,
+      compensation_outcome = asked.compensation_outcome,
       ended_order = asked.ord,
       side = asked.side,
       dlq = asked.dlq,
@@ -6945,8 +6954,8 @@ begin
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
       n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
-      abort boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, hi boolean, input jsonb,
-      input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
+      abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+      hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )
     where step.epoch is not null
     offset 0
