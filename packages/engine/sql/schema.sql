@@ -112,7 +112,8 @@ create table holdfast.command_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.dispatch_config (
@@ -339,7 +340,8 @@ create table holdfast.process_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.rate_limit (
@@ -2964,7 +2966,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -3005,7 +3007,7 @@ begin
           when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
-            'delay_ms', delay_ms
+            'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
       from changed
@@ -3339,6 +3341,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
@@ -3934,9 +3937,10 @@ CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp 
 AS $function$
 begin
   insert into holdfast.command_trouble (
-    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+    command_id, domain, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
   )
-  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'error_stack',
+    it ->> 'fingerprint', batch_id
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
@@ -4015,7 +4019,8 @@ begin
         command.correlation_id,
         command.batch_id,
         command.max_attempts,
-        command.version
+        command.version,
+        extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
@@ -4033,7 +4038,8 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version
+        message -> 'data' as data, header -> 'notes' as notes, version,
+        waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
 
@@ -5481,15 +5487,17 @@ begin
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
-    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    insert into holdfast.process_trouble (
+      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+    )
     select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'fingerprint', detail.batch_id
+      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
-        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+        error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
     -- The history has no record of it; a turn to undoing is one.
