@@ -119,7 +119,8 @@ create table holdfast.command_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.dispatch_config (
@@ -346,7 +347,8 @@ create table holdfast.process_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.rate_limit (
@@ -474,7 +476,9 @@ create table holdfast.workflow_step (
   input_notes jsonb,
   output jsonb,
   output_notes jsonb,
-  failure jsonb
+  failure jsonb,
+  outcome text,
+  compensation_outcome text
 ) with (fillfactor=60, toast_tuple_target=256);
 
 create sequence holdfast.wake_0 as bigint start 1 increment 1;
@@ -687,9 +691,13 @@ alter table holdfast.workflow_definition add constraint workflow_definition_vers
 
 alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
+alter table holdfast.workflow_step add constraint workflow_step_compensation_outcome CHECK ((compensation_outcome = ANY (ARRAY['refused'::text, 'unknown'::text])));
+
 alter table holdfast.workflow_step add constraint workflow_step_is_queued_whole CHECK ((((handler IS NULL) = (due_at IS NULL)) AND ((handler IS NULL) = (rank IS NULL)) AND ((due_at IS NOT NULL) OR (NOT ready))));
 
 alter table holdfast.workflow_step add constraint workflow_step_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR ((due_at IS NOT NULL) AND (NOT ready)))));
+
+alter table holdfast.workflow_step add constraint workflow_step_outcome CHECK ((outcome = ANY (ARRAY['completed'::text, 'refused'::text, 'unknown'::text])));
 
 alter table holdfast.workflow_step add constraint workflow_step_pkey PRIMARY KEY (workflow_id, number);
 
@@ -795,20 +803,20 @@ declare
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
-    in_flight, attempts, compensation_attempts, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
     output_notes, failure
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
     coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
     case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
-    step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
+    step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
     n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
-    fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
-    output_notes jsonb, failure jsonb
+    fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+    input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )
   cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
   where step.epoch is null;
@@ -921,6 +929,7 @@ begin
   select jsonb_agg(jsonb_build_object(
     'type', p_type, 'id', item.item_id, 'from', item.status, 'event', 'STALE_RECOVERED',
     'code', 'EXECUTION_NOT_FOUND', 'message', 'no execution was found for a ' || lower(item.status) || ' item'
+      || coalesce('; its start ended with ' || case when item.status = 'CLAIMED' then item.last_error end, '')
   ))
   into v_missing
   from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
@@ -1473,6 +1482,7 @@ begin
         batch_id = (request ->> 'batch')::uuid,
         execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
         claimed_at = v_now,
+        last_error = null,
         updated_at = v_now
     where item_type = v_type and item_id = any (v_ids) and status = 'READY'
     returning item.*
@@ -1940,7 +1950,7 @@ begin
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
-      case when compensates then output end, case when compensates then output_notes end
+      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
     ) order by rank, scheduled_at)
     into v_items
     from claimed;
@@ -2357,7 +2367,7 @@ AS $function$
   from holdfast.dispatch_item as item
   where item_type = p_type and check_at <= holdfast.now()
   order by check_at
-  limit (select max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+  limit (select 4 * max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
 $function$
 ;
 
@@ -2538,7 +2548,7 @@ CREATE OR REPLACE FUNCTION holdfast.execution_id(item_type text, item_id text, f
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-  select 'exec-' || item_type || '-' || item_id || case when failed_executions > 0 then '-' || failed_executions else '' end
+  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
 $function$
 ;
 
@@ -2979,7 +2989,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -3020,7 +3030,7 @@ begin
           when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
-            'delay_ms', delay_ms
+            'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
       from changed
@@ -3257,6 +3267,18 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.item_of_execution(p_type text, p_execution text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select case
+    when starts_with(p_execution, 'exec:' || p_type || ':')
+      then substring(substr(p_execution, length(p_type) + 7) from '^(.*):[0-9]+$')
+  end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
  RETURNS void
  LANGUAGE plpgsql
@@ -3342,6 +3364,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
@@ -3485,7 +3508,8 @@ begin
     (
       select json_agg(json_build_array(
         step.number, step.lease_epoch, step.status, step.input::text, step.input_notes, step.output::text, step.output_notes,
-        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
+        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq,
+        step.outcome, step.compensation_outcome
       ) order by step.number)
       from holdfast.workflow_step as step
       where step.workflow_id = workflow.id and step.number >= 0
@@ -3790,6 +3814,7 @@ declare
 begin
   if exists (select from holdfast.dispatch_config where item_type = p_type and engine = p_engine)
     and exists (select from holdfast.dispatch_cycle where item_type = p_type)
+    and (p_engine <> 'REMOTE' or exists (select from holdfast.dispatch_cycle where item_type = p_type || ':checks'))
   then
     return;
   end if;
@@ -3805,6 +3830,11 @@ begin
     where item_type = p_type and engine <> p_engine;
   end if;
   insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
+  -- Looking after executions elsewhere is a cycle of its own, beside that of the releases (D-13). No type has a colon.
+  if p_engine = 'REMOTE' then
+    insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type || ':checks', v_now)
+    on conflict (item_type) do nothing;
+  end if;
 end
 $function$
 ;
@@ -3930,9 +3960,10 @@ CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp 
 AS $function$
 begin
   insert into holdfast.command_trouble (
-    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+    command_id, domain, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
   )
-  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'error_stack',
+    it ->> 'fingerprint', batch_id
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
@@ -4011,7 +4042,8 @@ begin
         command.correlation_id,
         command.batch_id,
         command.max_attempts,
-        command.version
+        command.version,
+        extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
@@ -4029,7 +4061,8 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version
+        message -> 'data' as data, header -> 'notes' as notes, version,
+        waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
 
@@ -4690,29 +4723,55 @@ CREATE OR REPLACE FUNCTION holdfast.record_dispatch_starts(p_type text, p_batch 
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_config holdfast.dispatch_config;
   v_started int;
+  v_unknown int := 0;
   v_dead int := 0;
 begin
+  select * into v_config from holdfast.dispatch_config where dispatch_config.item_type = p_type;
   update holdfast.dispatch_item
   set status = 'DISPATCHED',
       dispatched_at = v_now,
       updated_at = v_now,
-      check_at = greatest(v_now, exec_time) + (
-        select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where dispatch_config.item_type = p_type
-      )
+      check_at = greatest(v_now, exec_time) + v_config.stale_claim_threshold_mins * interval '1 minute'
   where item_type = p_type and item_id = any (started) and status = 'CLAIMED' and batch_id = p_batch;
   get diagnostics v_started = row_count;
   if jsonb_array_length(failures) > 0 then
-    v_dead := holdfast.fail_dispatch_items((
+    with unknown as (
+      update holdfast.dispatch_item as item
+      set check_at = v_now + least(
+            v_config.stale_claim_threshold_mins * interval '1 minute',
+            greatest(v_config.dispatch_interval_secs, 1) * interval '1 second'
+          ),
+          last_error = asked.code || ': ' || asked.message,
+          updated_at = v_now
+      from jsonb_to_recordset(failures) as asked (id text, code text, message text, unknown boolean)
+      where item.item_type = p_type
+        and item.item_id = asked.id collate "C"
+        and item.status = 'CLAIMED'
+        and item.batch_id = p_batch
+        and asked.unknown
+      returning item.item_id, item.execution_id, item.last_error
+    ),
+    told as (
+      insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+      select v_now, 'dispatch', 'START_UNKNOWN', p_type || '/' || item_id, '{"status": "CLAIMED"}', '{"status": "CLAIMED"}',
+        jsonb_build_object('batchId', p_batch, 'executionId', execution_id, 'error', last_error)
+      from unknown
+    )
+    select count(*) into v_unknown from unknown;
+    v_dead := holdfast.fail_dispatch_items(coalesce((
       select jsonb_agg(it || jsonb_build_object('type', p_type, 'from', 'CLAIMED', 'event', 'START_FAILED'))
       from jsonb_array_elements(failures) as it
       join holdfast.dispatch_item as item
         on item.item_type = p_type and item.item_id = (it ->> 'id') collate "C" and item.batch_id = p_batch
-    ));
+      where not coalesce((it -> 'unknown')::boolean, false)
+    ), '[]'));
   end if;
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', p_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
-    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started, 'deadLetters', v_dead
+    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started - v_unknown,
+    'unknown', v_unknown, 'deadLetters', v_dead
   ));
   return json_build_object('started', v_started, 'dead', v_dead);
 end
@@ -5043,6 +5102,66 @@ begin
     $query$, 'q_' || p_queue
   ) into v_lost using p_messages;
   return v_lost;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.report_dispatch_ends(p_type text, ends jsonb)
+ RETURNS TABLE("executionId" text, outcome text)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_open jsonb;
+begin
+  select jsonb_agg(jsonb_build_object(
+    'id', item.item_id, 'execution', item.execution_id, 'found', asked.found, 'code', asked.code, 'message', asked.message
+  ) order by item.item_id)
+  into v_open
+  from (
+    select item.item_id, item.execution_id
+    from jsonb_to_recordset(ends) as asked (execution text)
+    join holdfast.dispatch_item as item
+      on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C"
+    where item.execution_id = asked.execution and item.status in ('CLAIMED', 'DISPATCHED')
+    order by item.item_id
+    for no key update of item
+  ) as item
+  join jsonb_to_recordset(ends) as asked (execution text, found text, code text, message text)
+    on asked.execution = item.execution_id;
+  if v_open is not null then
+    perform holdfast.apply_dispatch_checks(p_type, v_open);
+  end if;
+  return query
+  select asked.execution, case
+      when exists (select from jsonb_array_elements(v_open) as it where it ->> 'execution' = asked.execution) then 'done'
+      when item.item_id is null or item.execution_id is null then 'unknown'
+      else 'ended'
+    end
+  from jsonb_to_recordset(ends) as asked (execution text)
+  left join holdfast.dispatch_item as item
+    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C";
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.report_end(item_type text, execution_id text, status text, error_code text DEFAULT NULL::text, error_message text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if status not in ('COMPLETED', 'FAILED', 'CANCELLED') or status is null then
+    raise exception 'an execution ends COMPLETED, FAILED or CANCELLED, not %', coalesce(status, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return (
+    select outcome
+    from holdfast.report_dispatch_ends(item_type, jsonb_build_array(jsonb_build_object(
+      'execution', execution_id,
+      'found', case status when 'FAILED' then 'RETRY' when 'CANCELLED' then 'FAILED' else status end,
+      'code', coalesce(error_code, status), 'message', coalesce(error_message, 'the execution ended ' || status)
+    )))
+  );
 end
 $function$
 ;
@@ -5391,15 +5510,17 @@ begin
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
-    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    insert into holdfast.process_trouble (
+      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+    )
     select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'fingerprint', detail.batch_id
+      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
-        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+        error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
     -- The history has no record of it; a turn to undoing is one.
@@ -6851,6 +6972,8 @@ begin
       abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
       attempts = asked.att,
       compensation_attempts = asked.catt,
+      outcome = asked.outcome,
+      compensation_outcome = asked.compensation_outcome,
       ended_order = asked.ord,
       side = asked.side,
       dlq = asked.dlq,
@@ -6866,8 +6989,8 @@ begin
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
       n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
-      abort boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, hi boolean, input jsonb,
-      input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
+      abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+      hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )
     where step.epoch is not null
     offset 0
