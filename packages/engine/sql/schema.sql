@@ -31,7 +31,12 @@ create table holdfast.batch (
   total integer,
   completed integer,
   failed integer,
-  cancelled integer
+  cancelled integer,
+  create_token uuid,
+  tallied_total integer default 0 not null,
+  tallied_completed integer default 0 not null,
+  tallied_failed integer default 0 not null,
+  tallied_cancelled integer default 0 not null
 );
 
 create table holdfast.batch_open (
@@ -89,7 +94,9 @@ create table holdfast.command (
   result_notes jsonb,
   error_kind text,
   error_code text,
-  error_message text
+  error_message text,
+  send_token uuid,
+  inquiry text
 ) with (fillfactor=50);
 
 create table holdfast.command_handler (
@@ -112,7 +119,8 @@ create table holdfast.command_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.dispatch_config (
@@ -339,7 +347,8 @@ create table holdfast.process_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.rate_limit (
@@ -356,6 +365,16 @@ create table holdfast.rate_limit_bucket (
   tickets_per_second double precision not null,
   burst integer not null
 ) with (fillfactor=20);
+
+create table holdfast.reply_queue (
+  domain text not null,
+  queue text not null
+);
+
+create table holdfast.setting (
+  name text not null,
+  value jsonb not null
+);
 
 create table holdfast.wake_bucket (
   bucket integer not null,
@@ -518,6 +537,8 @@ alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
 
+alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
+
 alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
 
 alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id, domain);
@@ -641,6 +662,10 @@ alter table holdfast.rate_limit add constraint rate_limit_resource_key_check CHE
 alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_check CHECK (((tickets_per_second >= (0.000001)::double precision) AND (tickets_per_second <= ('1000000000'::numeric)::double precision)));
 
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
+
+alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
@@ -3006,7 +3031,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -3047,7 +3072,7 @@ begin
           when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
-            'delay_ms', delay_ms
+            'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
       from changed
@@ -3398,6 +3423,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
@@ -4013,9 +4039,10 @@ CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp 
 AS $function$
 begin
   insert into holdfast.command_trouble (
-    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+    command_id, domain, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
   )
-  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'error_stack',
+    it ->> 'fingerprint', batch_id
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
@@ -4098,7 +4125,8 @@ begin
         command.correlation_id,
         command.batch_id,
         command.max_attempts,
-        command.version
+        command.version,
+        extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
@@ -4116,7 +4144,8 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version
+        message -> 'data' as data, header -> 'notes' as notes, version,
+        waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
 
@@ -5595,15 +5624,17 @@ begin
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
-    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    insert into holdfast.process_trouble (
+      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+    )
     select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'fingerprint', detail.batch_id
+      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
-        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+        error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
     -- The history has no record of it; a turn to undoing is one.
@@ -5985,7 +6016,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, last_write, data, notes
+        created_at, run_at, updated_at, send_token, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -6043,8 +6074,12 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
-      where command.last_write is distinct from (it ->> 'token')::uuid;
+      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
+      -- lost (K-05).
+      where case
+        when it ->> 'token' is null then command.command_id is null
+        else command.send_token is distinct from (it ->> 'token')::uuid
+      end;
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;
