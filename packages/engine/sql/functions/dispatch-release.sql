@@ -124,9 +124,9 @@ returns text
 language sql
 immutable
 parallel safe
-as $$
-  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
-$$;
+begin atomic
+  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions;
+end;
 
 -- Which of these items have an execution id that is in use already: { item: [execution, whether it is the item's own] }.
 create or replace function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text)

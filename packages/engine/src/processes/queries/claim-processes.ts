@@ -31,6 +31,7 @@ export interface ClaimedProcess extends Claimed {
    * begun: whoever turns the kill switch can wait for that time, and knows then that nothing more begins (D-14).
    */
   readonly beginBy?: number
+  readonly createdAt: number
   readonly key: string | null
   readonly state: unknown
   readonly stateNotes: Notes | null
