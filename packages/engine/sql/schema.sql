@@ -198,6 +198,11 @@ create table holdfast.dispatch_item (
   updated_at timestamp with time zone not null
 ) with (fillfactor=85);
 
+create table holdfast.dispatch_pace (
+  item_type text collate "C" not null,
+  until timestamp with time zone not null
+) with (fillfactor=50);
+
 create table holdfast.function_file (
   name text not null,
   revision integer not null,
@@ -238,7 +243,8 @@ create table holdfast.process (
   deadline_at timestamp with time zone,
   mismatch_since timestamp with time zone,
   queued_at timestamp with time zone,
-  dispatch_type text collate "C"
+  dispatch_type text collate "C",
+  unbegun_epoch integer
 ) with (fillfactor=50);
 
 create table holdfast.process_definition (
@@ -599,6 +605,8 @@ alter table holdfast.dispatch_item add constraint dispatch_item_pkey PRIMARY KEY
 
 alter table holdfast.dispatch_item add constraint dispatch_item_status_check CHECK ((status = ANY (ARRAY['READY'::text, 'CLAIMED'::text, 'DISPATCHED'::text, 'COMPLETED'::text, 'FAILED'::text, 'DEAD_LETTER'::text])));
 
+alter table holdfast.dispatch_pace add constraint dispatch_pace_pkey PRIMARY KEY (item_type);
+
 alter table holdfast.function_file add constraint function_file_pkey PRIMARY KEY (name);
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
@@ -873,6 +881,127 @@ begin
   if docs @? '$[*].steps[*] ? (@.abort == true)' then
     perform holdfast.wake('workflows:abort');
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.admit_dispatched(ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+  v_group uuid[];
+  v_config holdfast.dispatch_config;
+  v_refused uuid[] := '{}';
+begin
+  for v_type, v_group in
+    select dispatch_type, array_agg(id)
+    from holdfast.process
+    where id = any (ids) and dispatch_type is not null and leased_at is null and lease_epoch = unbegun_epoch and cancel is null
+    group by dispatch_type
+    order by dispatch_type
+  loop
+    if not pg_try_advisory_xact_lock_shared(holdfast.dispatch_gate(v_type)) then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    -- Read when the gate is passed: a switch that was turned before is seen.
+    select * into v_config from holdfast.dispatch_config where item_type = v_type;
+    if found and not v_config.enabled then
+      update holdfast.process set due_at = null, queued_at = null where id = any (v_group);
+      v_refused := v_refused || v_group;
+    elsif found then
+      v_refused := v_refused || holdfast.refuse_late_processes(v_config, v_group);
+    end if;
+  end loop;
+  return array(select id from unnest(ids) with ordinality as asked (id, place) where id <> all (v_refused) order by place);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.admit_dispatched_roots(ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+  v_group uuid[];
+  v_config holdfast.dispatch_config;
+  v_tolerance interval;
+  v_late uuid[];
+  v_starts timestamptz[];
+  v_refused uuid[] := '{}';
+begin
+  for v_type, v_group in
+    select dispatch_type, array_agg(id)
+    from holdfast.workflow
+    where id = any (ids) and dispatch_type is not null and status = 'PENDING'
+    group by dispatch_type
+    order by dispatch_type
+  loop
+    if not pg_try_advisory_xact_lock_shared(holdfast.dispatch_gate(v_type)) then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    select * into v_config from holdfast.dispatch_config where item_type = v_type;
+    continue when not found;
+    if not v_config.enabled then
+      update holdfast.workflow_step
+      set handler = null, due_at = null, rank = null, ready = false
+      where workflow_id = any (v_group) and number = -1;
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    v_tolerance := holdfast.dispatch_tolerance(v_config);
+    continue when v_tolerance is null or not exists (
+      select from holdfast.workflow_step
+      where workflow_id = any (v_group) and number = -1 and scheduled_at < v_now - v_tolerance
+    );
+    v_late := array(
+      select root.workflow_id
+      from holdfast.dispatch_cycle as cycle
+      join holdfast.workflow on workflow.status = 'PENDING' and workflow.name = any (cycle.exec_types)
+        and workflow.created_at >= coalesce(cycle.ahead_since, '-infinity') and workflow.dispatch_type = v_type
+      join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+      where cycle.item_type = v_type and root.handler is not null and root.leased_at is null
+        and root.scheduled_at < v_now - v_tolerance
+      order by root.scheduled_at, root.workflow_id
+      limit 2000
+      for no key update of root skip locked
+    );
+    v_starts := holdfast.new_dispatch_starts(v_config, cardinality(v_late));
+    if v_starts is null then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    update holdfast.workflow_step as root
+    set scheduled_at = renewed.start_at,
+        due_at = renewed.start_at,
+        ready = renewed.start_at <= v_now,
+        rank = holdfast.workflow_rank(renewed.start_at, root.priority, root.aging)
+    from unnest(v_late, v_starts) as renewed (id, start_at)
+    where root.workflow_id = renewed.id and root.number = -1;
+    v_refused := v_refused || array(
+      select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (v_group)
+    );
+  end loop;
+  return array(select id from unnest(ids) as id where id <> all (v_refused));
 end
 $function$
 ;
@@ -1462,7 +1591,19 @@ begin
   v_until := v_now + case when slots is null then least(
     v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
   ) else interval '0' end;
+  -- Slots that have passed while nobody could use them are nobody's (D-14).
+  if slots is not null then
+    slots := array(
+      select slot
+      from unnest(slots) with ordinality as granted (slot, place)
+      where slot >= extract(epoch from v_now - interval '250 ms') * 1000
+      order by place
+    );
+  end if;
   v_most := least((request ->> 'most')::int, cardinality(slots));
+  if v_most = 0 then
+    return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
+  end if;
   select retry_count
   into v_retries
   from holdfast.dispatch_item
@@ -1679,6 +1820,15 @@ begin
     v_new := v_new || v_due[1:v_free];
     v_due := v_due[v_free + 1:];
   end if;
+  if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
+    v_new := holdfast.admit_dispatched(v_new);
+    -- Those that have been given a later start are not due any more.
+    v_due := array(
+      select id from unnest(v_due) with ordinality as due (id, place)
+      where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
+      order by place
+    );
+  end if;
   update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
   insert into holdfast.process_slot (process_id, type)
   select id, p_type from unnest(v_new) as id
@@ -1713,6 +1863,8 @@ declare
   v_marks json[] := '{}';
   v_next timestamptz;
   v_lane_next timestamptz;
+  v_dispatched boolean;
+  v_found int;
 begin
   for v_lane in 1 .. cardinality(lane_types) loop
     exit when v_left <= 0;
@@ -1723,20 +1875,26 @@ begin
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
     else
-      select array_agg(due.id), max(due.due_at)
-      into v_lane_ids, v_last
-      from (
-        select id, due_at
-        from holdfast.process
-        where type = v_type
-          and version = lane_versions[v_lane]
-          and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-          and due_at <= v_now
-          and (leased_at is null or not spare_leased)
-        order by due_at
-        limit v_left
-        for no key update skip locked
-      ) due;
+      for v_try in 1 .. 2 loop
+        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*)
+        into v_lane_ids, v_last, v_dispatched, v_found
+        from (
+          select id, due_at, dispatch_type is not null as dispatched
+          from holdfast.process
+          where type = v_type
+            and version = lane_versions[v_lane]
+            and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+            and due_at <= v_now
+            and (leased_at is null or not spare_leased)
+          order by due_at
+          limit v_left
+          for no key update skip locked
+        ) due;
+        exit when v_dispatched is not true;
+        -- What dispatch does not let begin now is due later, and makes room for what is behind it.
+        v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
+        exit when cardinality(v_lane_ids) = v_found;
+      end loop;
       v_marks := v_marks || json_build_object(
         'type', v_type || '@' || lane_versions[v_lane],
         'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
@@ -1890,6 +2048,8 @@ declare
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_starts uuid[];
+  v_admitted uuid[];
   v_next timestamptz;
   v_items json;
 begin
@@ -1940,6 +2100,18 @@ begin
     order by found.rank, found.scheduled_at
     limit most
   ) as it;
+  if -1 = any (v_numbers) then
+    -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
+    v_starts := array(select id from unnest(v_ids, v_numbers) as it (id, number) where number = -1);
+    v_admitted := holdfast.admit_dispatched_roots(v_starts);
+    if cardinality(v_admitted) < cardinality(v_starts) then
+      select array_agg(it.id order by place), array_agg(it.number order by place), array_agg(it.fresh order by place),
+        array_agg(it.lease order by place)
+      into v_ids, v_numbers, v_fresh, v_leases
+      from unnest(v_ids, v_numbers, v_fresh, v_leases) with ordinality as it (id, number, fresh, lease, place)
+      where it.number <> -1 or it.id = any (v_admitted);
+    end if;
+  end if;
   if v_ids is not null then
     with claimed as (
       update holdfast.workflow_step as step
@@ -2280,7 +2452,7 @@ begin
         and type = exec_type
         and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and dispatch_type = p_type
       order by process.created_at
       limit p_most
@@ -2302,6 +2474,36 @@ begin
     update holdfast.dispatch_cycle set ahead_since = v_oldest where item_type = p_type;
   end if;
   return v_count;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.count_dispatched_beginning(p_type text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+begin
+  return (
+    select count(*)
+    from holdfast.process
+    where type = any (v_types)
+      and due_at is not null
+      and leased_at > v_now - interval '2 seconds'
+      and unbegun_epoch = lease_epoch - 1
+      and dispatch_type = p_type
+  ) + (
+    select count(*)
+    from holdfast.workflow
+    join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+    where workflow.status = 'PENDING' and workflow.name = any (v_types) and workflow.dispatch_type = p_type
+      and root.leased_at > v_now - interval '2 seconds'
+  );
 end
 $function$
 ;
@@ -2367,6 +2569,29 @@ CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text
 BEGIN ATOMIC
  SELECT "left"(md5(((code || ' '::text) || regexp_replace(regexp_replace(message, '''[^'']*''|"[^"]*"|`[^`]*`'::text, '?'::text, 'g'::text), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*'::text, '#'::text, 'g'::text))), 16) AS "left";
 END
+;
+
+CREATE OR REPLACE FUNCTION holdfast.dispatch_gate(p_type text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select hashtextextended('holdfast dispatch gate ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.dispatch_tolerance(config holdfast.dispatch_config)
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case
+    when config.rate_limit_key is not null then interval '250 ms'
+    when config.dispatch_interval_secs > 0 then interval '1 second'
+  end
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.dispatched_starts(p_type text, names text[])
@@ -3257,6 +3482,7 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     -- A start without a due time is one that nobody takes.
     update holdfast.workflow_step
@@ -3273,7 +3499,8 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
+        and cancel is null
         and dispatch_type = p_type
       order by id
       for no key update
@@ -3423,6 +3650,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'unbegun', it.unbegun_epoch = it.lease_epoch - 1,
     'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
@@ -3830,6 +4058,43 @@ begin
     jsonb_build_object('status', 'READY', 'execTime', v_there.exec_time),
     jsonb_build_object('status', 'READY', 'execTime', v_time));
   return 'replaced';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer)
+ RETURNS timestamp with time zone[]
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_slots record;
+  v_step interval := config.dispatch_interval_secs / config.batch_size * interval '1 second';
+  v_from timestamptz;
+begin
+  if config.rate_limit_key is not null then
+    select * into v_slots
+    from holdfast.reserve_slots(array[config.rate_limit_key], array[p_count], array[1e12::float8], false);
+    if v_slots.outcome <> 'reserved' then
+      return null;
+    end if;
+    return array(
+      select to_timestamp((v_slots.at_us + greatest(0, v_slots.first_us + nth * v_slots.step_us)) / 1e6)
+      from generate_series(0, p_count - 1) as nth
+      order by nth
+    );
+  end if;
+  insert into holdfast.dispatch_pace (item_type, until) values (config.item_type, v_now) on conflict do nothing;
+  select greatest(v_now, until) into v_from
+  from holdfast.dispatch_pace
+  where item_type = config.item_type
+  for no key update skip locked;
+  if not found then
+    return null;
+  end if;
+  update holdfast.dispatch_pace set until = v_from + p_count * v_step where item_type = config.item_type;
+  return array(select v_from + nth * v_step from generate_series(0, p_count - 1) as nth order by nth);
 end
 $function$
 ;
@@ -4936,6 +5201,72 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_tolerance interval := holdfast.dispatch_tolerance(config);
+  v_cycle holdfast.dispatch_cycle;
+  v_late uuid[];
+  v_starts timestamptz[];
+begin
+  if v_tolerance is null then
+    return '{}';
+  end if;
+  v_late := array(
+    select id from holdfast.process_detail where id = any (ids) and start_at < v_now - v_tolerance order by start_at, id
+  );
+  if v_late = '{}' then
+    return v_late;
+  end if;
+  -- All that are late, not these alone: otherwise each claim would find the next late one, and nothing would begin.
+  select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
+  v_late := array(
+    select process.id
+    from holdfast.process
+    join holdfast.process_detail as detail on detail.id = process.id
+    where process.status = 'PENDING'
+      and process.type = any (v_cycle.exec_types)
+      and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+      and process.leased_at is null
+      and process.lease_epoch = process.unbegun_epoch
+      and process.dispatch_type = config.item_type
+      and process.cancel is null
+      and (process.due_at is not null or process.queued_at is not null)
+      and detail.start_at < v_now - v_tolerance
+    order by detail.start_at, process.id
+    limit 2000
+    for no key update of process skip locked
+  ) || v_late;
+  v_late := array(select id from unnest(v_late) with ordinality as late (id, place) group by id order by min(place));
+  v_starts := holdfast.new_dispatch_starts(config, cardinality(v_late));
+  if v_starts is null then
+    return array(select id from unnest(v_late) as id where id = any (ids));
+  end if;
+  update holdfast.process_detail as detail
+  set start_at = renewed.start_at, updated_at = v_now
+  from unnest(v_late, v_starts) as renewed (id, start_at)
+  where detail.id = renewed.id and renewed.id = renewed.id;
+  update holdfast.process
+  set due_at = renewed.start_at, queued_at = null
+  from unnest(v_late, v_starts) as renewed (id, start_at)
+  where process.id = renewed.id and renewed.id = renewed.id;
+  return array(
+    select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (ids)
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -5000,7 +5331,10 @@ begin
     v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
     v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
   end if;
-  if v_most <= 0 then
+  if v_most <= 0
+    -- Executions that came too late have been given the starts of the next batches.
+    or slots is null and exists (select from holdfast.dispatch_pace where dispatch_pace.item_type = v_type and until > v_now)
+  then
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
@@ -5082,7 +5416,9 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch,
+          -- Of what was dispatched: it has still not begun.
+          unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)
       returning type
     )
@@ -6273,13 +6609,13 @@ begin
     where context is not null and taken_id is null
   ),
   processes as (
-    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type)
+    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
     select id, v_exec_type, v_version, 'PENDING', start_at, p_now,
       case when batch.details is not null then coalesce(
         to_timestamp((batch.details ->> 'deadline_ms')::float8 / 1000),
         start_at + (batch.details ->> 'deadline_in_ms')::float8 * interval '1 ms'
       ) end,
-      config.item_type
+      config.item_type, 0
     from batch
     where context is not null and taken_id is null
   )
@@ -6812,7 +7148,7 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and due_at is null
         and queued_at is null
         and cancel is null
