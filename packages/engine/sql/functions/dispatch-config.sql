@@ -195,6 +195,8 @@ declare
   v_type text;
   v_count int;
 begin
+  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
     set handler = '_root_',

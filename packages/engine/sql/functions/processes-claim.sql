@@ -63,11 +63,14 @@ begin
         v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
         exit when cardinality(v_lane_ids) = v_found;
       end loop;
-      v_marks := v_marks || json_build_object(
-        'type', v_type || '@' || lane_versions[v_lane],
-        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
-          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
-      );
+      -- Not marked as looked through where some were refused and are still due.
+      if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
+        v_marks := v_marks || json_build_object(
+          'type', v_type || '@' || lane_versions[v_lane],
+          'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+            else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+        );
+      end if;
     end if;
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);

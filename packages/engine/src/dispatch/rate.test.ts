@@ -12,11 +12,11 @@ let bus: TestBus
 beforeAll(async () => {
   bus = await openTestBus()
   // Begins are noted where they are decided, by the database's clock.
-  await bus.sql('create table begun (item_type text, at timestamptz)')
+  await bus.sql('create table public.begun (item_type text, at timestamptz)')
   await bus.sql(`
     create function note_begin() returns trigger language plpgsql as $$
     begin
-      insert into begun values (new.dispatch_type, holdfast.now());
+      insert into public.begun values (new.dispatch_type, holdfast.now());
       return null;
     end $$`)
   await bus.sql(`
