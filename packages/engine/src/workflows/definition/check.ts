@@ -2,7 +2,7 @@ import { nearestName } from '../../kernel/validation/nearest.js'
 import { parseCondition } from '../condition/condition.js'
 import { compensationOf, type StepDefinition, successorsOf } from './definition.js'
 import { invalidWorkflow } from './invalid.js'
-import { nameProblem } from './names.js'
+import { handlerNameProblem, nameProblem } from './names.js'
 
 /** The walk through a definition and all decisions go as deep as forks are nested. */
 const DEEPEST = 500
@@ -50,11 +50,11 @@ function checkNames(workflow: string, steps: readonly StepDefinition[]): Readonl
 function checkStep(workflow: string, step: StepDefinition): void {
   const refuse = (problem: string, options?: ErrorOptions) => invalidWorkflow(workflow, step.name, problem, options)
   const compensation = compensationOf(step)
-  const handlerless = compensation === undefined ? undefined : nameProblem(compensation.handler)
+  const handlerless = compensation === undefined ? undefined : handlerNameProblem(compensation.handler)
   if (handlerless !== undefined) throw refuse(`its compensation has no handler: ${handlerless}`)
   switch (step.type) {
     case 'task': {
-      const problem = nameProblem(step.handler)
+      const problem = handlerNameProblem(step.handler)
       if (problem !== undefined) throw refuse(`it has no handler: ${problem}`)
       return
     }

@@ -3,16 +3,18 @@ import { problemInName } from '../../kernel/ids/name.js'
 const reserved = ['cond#', '_root_']
 const versioned = /^(.+)-v([1-9]\d{0,8})$/
 
-/**
- * What is wrong with the name of a step, a handler or a compensation, or nothing (W-02, K-24). Idempotency keys are made of
- * step names, and the queue has lanes of its own beside those of handlers.
- */
+/** What is wrong with the name of a step or a compensation, or nothing (W-02, K-24). Idempotency keys are made of them. */
 export function nameProblem(name: unknown): string | undefined {
   if (typeof name === 'string' && name.trim() === '') return 'the name is empty; give it one'
   const prefix = reserved.find((start) => typeof name === 'string' && name.startsWith(start))
   if (prefix !== undefined) return `names that begin with \`${prefix}\` are reserved; choose another`
   const problem = problemInName(name)
   return problem === undefined ? undefined : `the name ${problem}`
+}
+
+/** The same for a handler. Nothing is made of its name, so it may have any sign in it: `payments/charge`. */
+export function handlerNameProblem(name: unknown): string | undefined {
+  return nameProblem(typeof name === 'string' ? name.replaceAll(/[#/]/g, '_') : name)
 }
 
 export function workflowNameProblem(name: unknown): string | undefined {
