@@ -63,7 +63,8 @@ export function createAttempt(parts: AttemptParts) {
     if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
     if (asked === 'notDone' && called.inquire === 'first') return callHandler(call, called, handler, { notDone: true })
     const problem = asked === 'notDone' ? 'it was not done, and no call is left' : asked.problem
-    const failure = asked === 'notDone' ? exhausted(problem) : unknownOutcome(`an earlier call was made, and ${problem}`)
+    const failure =
+      asked === 'notDone' ? exhausted(problem) : unknownOutcome(`an earlier call was made, and ${problem}`)
     return failed(call, called, failure, asked === 'notDone' ? 'notDone' : 'notBegun')
   }
 
@@ -107,7 +108,11 @@ export function createAttempt(parts: AttemptParts) {
     const asked = call.running ? { problem: 'the handler still runs' } : await inquire(call, called, handler)
     if (asked === 'notDone') return failed(call, called, failure, 'notDone')
     if ('done' in asked) return done(call, called, asked.done)
-    return failed(call, called, unknownOutcome(`the call failed with ${failure.code} (${failure.message}), and ${asked.problem}`))
+    return failed(
+      call,
+      called,
+      unknownOutcome(`the call failed with ${failure.code} (${failure.message}), and ${asked.problem}`),
+    )
   }
 
   async function inquire(

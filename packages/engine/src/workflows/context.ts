@@ -54,7 +54,15 @@ export type StepHandler<Input = unknown, Output = unknown> = (
 /** What `inquire` knows of the call that it is asked about. */
 export type InquireContext = Pick<
   StepContext,
-  'instanceId' | 'workflow' | 'version' | 'stepName' | 'compensation' | 'idempotencyKey' | 'metadata' | 'signal' | 'logger'
+  | 'instanceId'
+  | 'workflow'
+  | 'version'
+  | 'stepName'
+  | 'compensation'
+  | 'idempotencyKey'
+  | 'metadata'
+  | 'signal'
+  | 'logger'
 >
 
 /**

@@ -97,9 +97,7 @@ describe('K-23 an operator’s call on a workflow', () => {
     const far = assemble(db, {})
     await far.workflows.status(on.ask)
     proxy.hang(true)
-    for (const { error, ms } of await Promise.all(
-      Object.values(calls).map((call) => timed(call(far.workflows, on))),
-    )) {
+    for (const { error, ms } of await Promise.all(Object.values(calls).map((call) => timed(call(far.workflows, on))))) {
       expect(error).toMatchObject({ code: expect.stringMatching(/^HF_(BUSY|DATABASE_UNAVAILABLE)$/) })
       expect(ms).toBeLessThan(6_000)
     }
@@ -120,7 +118,9 @@ describe('K-23 an operator’s call on a workflow', () => {
     for (const table of ['workflow where id', 'workflow_step where workflow_id']) {
       await client.query('begin')
       await client.query(`select from holdfast.${table} = any ($1) for update`, [[on.ask, on.dead, on.later]])
-      const held = table.startsWith('workflow ') ? Object.entries(calls).filter(([name]) => name !== 'retry') : Object.entries(calls)
+      const held = table.startsWith('workflow ')
+        ? Object.entries(calls).filter(([name]) => name !== 'retry')
+        : Object.entries(calls)
       for (const { error, ms } of await Promise.all(held.map(([, call]) => timed(call(bus.hf.workflows, on))))) {
         expect(error).toMatchObject({ code: 'HF_BUSY' })
         expect(ms).toBeLessThan(6_000)
@@ -128,7 +128,9 @@ describe('K-23 an operator’s call on a workflow', () => {
       await client.query('rollback')
     }
     expect(await events(on)).toEqual(before)
-    expect(await bus.hf.workflows.requeueMany([on.letter], by)).toEqual([{ deadLetter: on.letter, outcome: 'requeued' }])
+    expect(await bus.hf.workflows.requeueMany([on.letter], by)).toEqual([
+      { deadLetter: on.letter, outcome: 'requeued' },
+    ])
   })
 
   test('many dead letters at once: the one whose instance is held says so, the others are requeued', async () => {

@@ -167,14 +167,17 @@ test('K-20 a bank that did not pay says so, and is called again', async () => {
 test.each([
   ['without inquire', undefined, false],
   ['with an inquire that does not know', { knows: false }, true],
-] as const)('K-20 %s it is not called again: the workflow fails with OUTCOME_UNKNOWN and begins with its refund', async (_, how, withInquire) => {
-  const name = named()
-  const { calls, told } = opened(name, how, withInquire)
-  const { id } = await bus.hf.workflows.start(payFlow(name))
-  expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'pay', code: 'OUTCOME_UNKNOWN' })
-  expect(calls.filter((call) => call === 'pay')).toHaveLength(1)
-  expect(told).toMatchObject([{ stepName: 'pay', outcome: 'unknown' }])
-})
+] as const)(
+  'K-20 %s it is not called again: the workflow fails with OUTCOME_UNKNOWN and begins with its refund',
+  async (_, how, withInquire) => {
+    const name = named()
+    const { calls, told } = opened(name, how, withInquire)
+    const { id } = await bus.hf.workflows.start(payFlow(name))
+    expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'pay', code: 'OUTCOME_UNKNOWN' })
+    expect(calls.filter((call) => call === 'pay')).toHaveLength(1)
+    expect(told).toMatchObject([{ stepName: 'pay', outcome: 'unknown' }])
+  },
+)
 
 test('K-20 in the DLQ: a requeue asks first, and comes back while nobody knows; a person says that it was done, or not', async () => {
   const name = named()

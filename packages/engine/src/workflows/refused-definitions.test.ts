@@ -24,7 +24,11 @@ const refused: [string, () => unknown, string][] = [
     'its compensation has no handler: names that begin with `_root_` are reserved',
   ],
   ['a blank name', () => defineWorkflow('d', 1).step(' ', 'A').build(), 'step ` `: the name is empty'],
-  ['a long name', () => defineWorkflow('d', 1).step('x'.repeat(201), 'A').build(), 'must have at most 200 characters, not 201'],
+  [
+    'a long name',
+    () => defineWorkflow('d', 1).step('x'.repeat(201), 'A').build(),
+    'must have at most 200 characters, not 201',
+  ],
   ['a name with a zero', () => defineWorkflow('d', 1).step('a\u0000', 'A').build(), 'which PostgreSQL cannot hold'],
   [
     'a name cond#',

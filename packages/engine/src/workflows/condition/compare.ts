@@ -40,7 +40,8 @@ export function equalTo(value: Value): (other: Value) => boolean | undefined {
     return number !== undefined && right !== undefined && compareDecimals(number, right) === 0
   }
   return (other) => {
-    if (isCompound(value) || isCompound(other)) return value.is === 'missing' || other.is === 'missing' ? false : undefined
+    if (isCompound(value) || isCompound(other))
+      return value.is === 'missing' || other.is === 'missing' ? false : undefined
     if (value.is === 'text') return spells(value.value, other) ?? sameNumber(other)
     if (other.is === 'text') return spells(other.value, value) ?? sameNumber(other)
     return sameNumber(other)

@@ -133,7 +133,11 @@ describe('W-06 conditions', () => {
       expect(performance.now() - began).toBeLessThan(2_000)
     }
     within('{{ contains .list .part }}', { list: Array.from({ length: 100_000 }, (_, at) => at), part: digits }, false)
-    within('{{ contains .list .part }}', { list: Array.from({ length: 100_000 }, (_, at) => `${at}`), part: 99_999 }, true)
+    within(
+      '{{ contains .list .part }}',
+      { list: Array.from({ length: 100_000 }, (_, at) => `${at}`), part: 99_999 },
+      true,
+    )
     within('{{ contains .text .part }}', { text: 'a'.repeat(600_000), part: `b${'a'.repeat(300_000)}` }, false)
     within('{{ contains .text .part }}', { text: `${'a'.repeat(600_000)}b`, part: `${'a'.repeat(300_000)}b` }, true)
     within('{{ eq .text 1 }}', { text: `1e${digits}` }, false)

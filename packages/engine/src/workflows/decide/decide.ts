@@ -67,7 +67,17 @@ function happen(t: Transition, occurrence: Occurrence): void {
 
 type Report = Extract<
   Occurrence,
-  { type: 'claimed' | 'completed' | 'failed' | 'compensated' | 'compensation_failed' | 'abandoned' | 'interrupted' | 'given_back' }
+  {
+    type:
+      | 'claimed'
+      | 'completed'
+      | 'failed'
+      | 'compensated'
+      | 'compensation_failed'
+      | 'abandoned'
+      | 'interrupted'
+      | 'given_back'
+  }
 >
 
 /** What a worker says of the item it has. */
