@@ -1895,11 +1895,14 @@ begin
         v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
         exit when cardinality(v_lane_ids) = v_found;
       end loop;
-      v_marks := v_marks || json_build_object(
-        'type', v_type || '@' || lane_versions[v_lane],
-        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
-          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
-      );
+      -- Not marked as looked through where some were refused and are still due.
+      if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
+        v_marks := v_marks || json_build_object(
+          'type', v_type || '@' || lane_versions[v_lane],
+          'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+            else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+        );
+      end if;
     end if;
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
@@ -6119,7 +6122,8 @@ declare
 begin
   with due as (
     update holdfast.workflow_step
-    set due_at = v_now, ready = true
+    -- It has waited since now: with the time of its own retry it would stand behind everything that is due.
+    set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
     returning *
   ),
@@ -7125,6 +7129,8 @@ declare
   v_type text;
   v_count int;
 begin
+  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
     set handler = '_root_',
