@@ -2535,6 +2535,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  RETURNS SETOF text
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2568,6 +2569,7 @@ begin
       'alter table %1$s.audit attach partition %1$s.%2$I for values from (%3$L) to (%4$L)',
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
+    perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
     -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
@@ -3221,6 +3223,47 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.grant_runtime(role_name text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_schema text := holdfast.own_schema();
+  v_table record;
+begin
+  execute format('grant usage on schema %s to %I', v_schema, role_name);
+  execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
+  -- The wake-ups' sequences are set, not only read.
+  execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
+  for v_table in
+    select relname, oid::regclass as name
+    from pg_class
+    where relnamespace = v_schema::regnamespace
+      and relkind in ('r', 'p')
+      -- Audit rows are written and read through the parent.
+      and not relispartition
+  loop
+    execute format('revoke all on table %s from %I', v_table.name, role_name);
+    execute format(
+      'grant %s on table %s to %I',
+      case
+        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname = 'audit' then 'select, insert'
+        else 'select, insert, update, delete'
+      end,
+      v_table.name, role_name
+    );
+  end loop;
+  -- Queues are made on first use, each with a table of its own.
+  execute format('grant usage, create on schema pgmq to %I', role_name);
+  execute format('grant execute on all functions in schema pgmq to %I', role_name);
+  execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
+  execute format('grant usage, select, update on all sequences in schema pgmq to %I', role_name);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -3599,6 +3642,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
@@ -4684,6 +4728,20 @@ begin
     group by batch_id;
     perform holdfast.wake('batches');
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.protect_audit_partition(partition regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  execute format(
+    'create or replace trigger audit_is_append_only before truncate on %s for each statement execute function %srefuse_audit_change()',
+    partition, 'holdfast.'
+  );
 end
 $function$
 ;
@@ -7158,6 +7216,10 @@ $function$
 ;
 
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON holdfast.audit FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_rows_stay BEFORE DELETE OR UPDATE ON holdfast.audit FOR EACH ROW EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_is_append_only BEFORE TRUNCATE ON holdfast.audit_default FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
 
 CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queue FOR EACH ROW EXECUTE FUNCTION holdfast.make_functions_of_new_queue();
 

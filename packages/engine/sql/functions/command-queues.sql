@@ -135,9 +135,11 @@ begin
 end
 $$;
 
+-- With the rights of its owner: a role that only runs workers makes no functions (docs/operations/rights.md).
 create or replace function holdfast.make_functions_of_new_queue()
 returns trigger
 language plpgsql
+security definer
 as $$
 begin
   perform holdfast.make_queue_functions(new.queue);
