@@ -47,7 +47,7 @@ export async function createProcessLoops(
   const groups = await byPace(definitions(), settings, engine)
   const executions = groups.map(({ leaseMs, pollMs, members }) => {
     const wakes = new Set<() => void>()
-    return loopOf(processSource(db, members), {
+    return loopOf(processSource(db.reserved, members), {
       leaseMs,
       pollMs,
       concurrency: settings.concurrency,
@@ -70,7 +70,7 @@ export async function createProcessLoops(
       },
     })
   })
-  const inbox = loopOf(inboxSource(db, definitions), {
+  const inbox = loopOf(inboxSource(db.reserved, definitions), {
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     concurrency: 100,

@@ -5,7 +5,7 @@ import { type Checkout, createCheckout } from './checkout.js'
 import type { Database } from './database.js'
 import { createDirectConnections } from './direct.js'
 import type { DriverPool } from './driver.js'
-import type { Statement } from './executor.js'
+import type { Executor, Statement } from './executor.js'
 import { checkDatabaseOptions, type DatabaseOptions } from './options.js'
 import { preparedStatements } from './prepared.js'
 import { schemaNaming } from './schema-name.js'
@@ -15,6 +15,8 @@ import { runTransaction } from './transaction.js'
 import { codeOf } from './transient.js'
 
 const OLDEST_VERSION = 140_000
+/** Connections for claims and heartbeats, besides the pool. They are opened when a worker first needs them. */
+const RESERVED = 3
 
 /**
  * Connects to PostgreSQL, checks that it is there and new enough, and gives the one object through which the engine
@@ -35,6 +37,8 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   const prepared = preparedStatements(prepare, logger)
   const session = createSession({ sql, prepared, statementTimeout, faults: options.faults })
   const checkout = createCheckout(pool, target.label, options.pool ? sizeOf(options.pool) : poolSize)
+  const reservedPool = ownPool({ ...connectionConfig(target, applicationName), max: RESERVED })
+  const reserved = createCheckout(reservedPool, target.label, RESERVED)
   const direct = createDirectConnections(directTarget, connectionConfig(directTarget, applicationName), session)
 
   // A connection that breaks while it lies idle in the pool; the pool has replaced it when we hear of it. Its error is
@@ -42,9 +46,11 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   const onIdleError = (error: Error) =>
     logger.debug({ code: codeOf(error), problem: error.message }, 'an idle connection to PostgreSQL was lost')
   pool.on('error', onIdleError)
+  reservedPool.on('error', onIdleError)
   let closing: Promise<void> | undefined
   async function closeAll(): Promise<void> {
-    await Promise.all([checkout.close(), direct.closeAll()])
+    await Promise.all([checkout.close(), reserved.close(), direct.closeAll()])
+    await reservedPool.end()
     // Our own pool keeps its listener: it says that it has ended before its last connection is really closed, and a
     // server that goes down in that moment would end the process.
     if (options.pool) pool.removeListener('error', onIdleError)
@@ -61,12 +67,16 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
     await close()
     throw error
   }
+  const runOn =
+    (lender: Checkout): Executor['run'] =>
+    async <Row extends object>(statement: Statement, params?: readonly unknown[]) =>
+      lender.lend(async (connection) => (await session.run(connection, 'alone', statement, params)) as Row[])
   return {
     schema,
     target: target.label,
     sql,
-    run: async <Row extends object>(statement: Statement, params?: readonly unknown[]) =>
-      checkout.lend(async (connection) => (await session.run(connection, 'alone', statement, params)) as Row[]),
+    run: runOn(checkout),
+    reserved: { run: runOn(reserved) },
     transaction: (work, transactionOptions = {}) => runTransaction(checkout, session, work, transactionOptions),
     inside: (caller) => insideCaller(caller, session),
     connect: () => direct.open(),
