@@ -29,9 +29,10 @@ test('K-23 work keeps its lease while all connections of the user’s pool are t
   const taken = await Promise.all([pool.connect(), pool.connect()])
   const { rows: first } = await observer.query('select max(vt) as lease from pgmq.q_connections__commands')
   await waitFor('its lease was extended several times over', async () => {
-    const { rows } = await observer.query("select vt > $1::timestamptz + interval '2 s' as later from pgmq.q_connections__commands", [
-      first[0].lease,
-    ])
+    const { rows } = await observer.query(
+      "select vt > $1::timestamptz + interval '2 s' as later from pgmq.q_connections__commands",
+      [first[0].lease],
+    )
     return rows[0]?.later === true
   })
   expect(calls).toBe(1)
@@ -60,7 +61,12 @@ test('K-23 as many long transactions as the pool has connections starve no heart
     called(ctx.commandId)
     await end
   })
-  const sent = [...(await hf.sendMany(Long, Array.from({ length: 5 }, () => ({ data: {} }))))]
+  const sent = [
+    ...(await hf.sendMany(
+      Long,
+      Array.from({ length: 5 }, () => ({ data: {} })),
+    )),
+  ]
   sent.push(await hf.send(Plain, {}))
   await hf.run({ lease: '500ms', poll: '50ms', concurrency: 10 })
   await waitFor('all have begun', () => calls.size === 6)

@@ -1,18 +1,20 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { HoldfastError } from '../errors.js'
+import { createBackoff } from '../retry/backoff.js'
 import { insideCaller } from './caller.js'
 import { type Checkout, createCheckout } from './checkout.js'
 import type { Database } from './database.js'
 import { createDirectConnections } from './direct.js'
 import type { DriverPool } from './driver.js'
 import type { Executor, Statement } from './executor.js'
-import { checkDatabaseOptions, type DatabaseOptions } from './options.js'
+import { type CheckedOptions, checkDatabaseOptions, type DatabaseOptions } from './options.js'
 import { preparedStatements } from './prepared.js'
 import { schemaNaming } from './schema-name.js'
 import { createSession, type Session } from './session.js'
 import { connectionConfig, targetOf, targetOfPool } from './target.js'
 import { runTransaction } from './transaction.js'
-import { codeOf } from './transient.js'
+import { codeOf, isTransient } from './transient.js'
 
 const OLDEST_VERSION = 140_000
 /** Connections for claims and heartbeats, besides the pool. They are opened when a worker first needs them. */
@@ -28,7 +30,8 @@ const RESERVED = 3
  * await db.close()
  */
 export async function openDatabase(options: DatabaseOptions = {}): Promise<Database> {
-  const { schema, prepare, poolSize, statementTimeout, applicationName, logger } = checkDatabaseOptions(options)
+  const checked = checkDatabaseOptions(options)
+  const { schema, prepare, poolSize, statementTimeout, applicationName, logger } = checked
   const sql = schemaNaming(schema)
   const target = options.pool ? targetOfPool(options.pool) : targetOf(options.connectionString)
   const { directConnectionString } = options
@@ -62,7 +65,7 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   }
 
   try {
-    await checkVersion(checkout, session)
+    await whenReady(() => checkVersion(checkout, session), checked)
   } catch (error) {
     await close()
     throw error
@@ -81,6 +84,28 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
     inside: (caller) => insideCaller(caller, session),
     connect: () => direct.open(),
     close,
+  }
+}
+
+/** What a server says that is there and will take connections a little later. */
+const NOT_READY = new Set(['57P03', '57P01', '57P02', '53300'])
+
+/** Repeats the first statement while the server starts up or recovers; what is wrong for good is an error at once. */
+async function whenReady(operation: () => Promise<void>, options: CheckedOptions): Promise<void> {
+  const { connectTimeout, waitForServer, logger } = options
+  const backoff = createBackoff({ base: 50, cap: 2_000 })
+  const began = performance.now()
+  for (;;) {
+    try {
+      return await operation()
+    } catch (error) {
+      const cause = error instanceof HoldfastError ? error.cause : error
+      const delay = backoff.next()
+      const mayPass = NOT_READY.has(codeOf(cause)) || (waitForServer && isTransient(error))
+      if (!mayPass || performance.now() - began + delay > connectTimeout) throw error
+      logger.info({ code: codeOf(cause) }, 'PostgreSQL does not take connections yet: waiting for it')
+      await sleep(delay)
+    }
   }
 }
 
