@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
@@ -165,6 +165,7 @@ declare
     'holdfast.', p_name, p_arguments, p_body
   );
 begin
+  -- The search path is fixed here, since no migration comes by (K-27).
   execute v_definition;
 exception when invalid_function_definition then
   -- One of another shape cannot be replaced.
