@@ -198,6 +198,11 @@ create table holdfast.dispatch_item (
   updated_at timestamp with time zone not null
 ) with (fillfactor=85);
 
+create table holdfast.dispatch_pace (
+  item_type text collate "C" not null,
+  until timestamp with time zone not null
+) with (fillfactor=50);
+
 create table holdfast.function_file (
   name text not null,
   revision integer not null,
@@ -238,7 +243,8 @@ create table holdfast.process (
   deadline_at timestamp with time zone,
   mismatch_since timestamp with time zone,
   queued_at timestamp with time zone,
-  dispatch_type text collate "C"
+  dispatch_type text collate "C",
+  unbegun_epoch integer
 ) with (fillfactor=50);
 
 create table holdfast.process_definition (
@@ -599,6 +605,8 @@ alter table holdfast.dispatch_item add constraint dispatch_item_pkey PRIMARY KEY
 
 alter table holdfast.dispatch_item add constraint dispatch_item_status_check CHECK ((status = ANY (ARRAY['READY'::text, 'CLAIMED'::text, 'DISPATCHED'::text, 'COMPLETED'::text, 'FAILED'::text, 'DEAD_LETTER'::text])));
 
+alter table holdfast.dispatch_pace add constraint dispatch_pace_pkey PRIMARY KEY (item_type);
+
 alter table holdfast.function_file add constraint function_file_pkey PRIMARY KEY (name);
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
@@ -797,6 +805,7 @@ CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestam
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_handler text;
@@ -876,9 +885,131 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.admit_dispatched(ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+  v_group uuid[];
+  v_config holdfast.dispatch_config;
+  v_refused uuid[] := '{}';
+begin
+  for v_type, v_group in
+    select dispatch_type, array_agg(id)
+    from holdfast.process
+    where id = any (ids) and dispatch_type is not null and leased_at is null and lease_epoch = unbegun_epoch and cancel is null
+    group by dispatch_type
+    order by dispatch_type
+  loop
+    if not pg_try_advisory_xact_lock_shared(holdfast.dispatch_gate(v_type)) then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    -- Read when the gate is passed: a switch that was turned before is seen.
+    select * into v_config from holdfast.dispatch_config where item_type = v_type;
+    if found and not v_config.enabled then
+      update holdfast.process set due_at = null, queued_at = null where id = any (v_group);
+      v_refused := v_refused || v_group;
+    elsif found then
+      v_refused := v_refused || holdfast.refuse_late_processes(v_config, v_group);
+    end if;
+  end loop;
+  return array(select id from unnest(ids) with ordinality as asked (id, place) where id <> all (v_refused) order by place);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.admit_dispatched_roots(ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+  v_group uuid[];
+  v_config holdfast.dispatch_config;
+  v_tolerance interval;
+  v_late uuid[];
+  v_starts timestamptz[];
+  v_refused uuid[] := '{}';
+begin
+  for v_type, v_group in
+    select dispatch_type, array_agg(id)
+    from holdfast.workflow
+    where id = any (ids) and dispatch_type is not null and status = 'PENDING'
+    group by dispatch_type
+    order by dispatch_type
+  loop
+    if not pg_try_advisory_xact_lock_shared(holdfast.dispatch_gate(v_type)) then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    select * into v_config from holdfast.dispatch_config where item_type = v_type;
+    continue when not found;
+    if not v_config.enabled then
+      update holdfast.workflow_step
+      set handler = null, due_at = null, rank = null, ready = false
+      where workflow_id = any (v_group) and number = -1;
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    v_tolerance := holdfast.dispatch_tolerance(v_config);
+    continue when v_tolerance is null or not exists (
+      select from holdfast.workflow_step
+      where workflow_id = any (v_group) and number = -1 and scheduled_at < v_now - v_tolerance
+    );
+    v_late := array(
+      select root.workflow_id
+      from holdfast.dispatch_cycle as cycle
+      join holdfast.workflow on workflow.status = 'PENDING' and workflow.name = any (cycle.exec_types)
+        and workflow.created_at >= coalesce(cycle.ahead_since, '-infinity') and workflow.dispatch_type = v_type
+      join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+      where cycle.item_type = v_type and root.handler is not null and root.leased_at is null
+        and root.scheduled_at < v_now - v_tolerance
+      order by root.scheduled_at, root.workflow_id
+      limit 2000
+      for no key update of root skip locked
+    );
+    v_starts := holdfast.new_dispatch_starts(v_config, cardinality(v_late));
+    if v_starts is null then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    update holdfast.workflow_step as root
+    set scheduled_at = renewed.start_at,
+        due_at = renewed.start_at,
+        ready = renewed.start_at <= v_now,
+        rank = holdfast.workflow_rank(renewed.start_at, root.priority, root.aging)
+    from unnest(v_late, v_starts) as renewed (id, start_at)
+    where root.workflow_id = renewed.id and root.number = -1;
+    v_refused := v_refused || array(
+      select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (v_group)
+    );
+  end loop;
+  return array(select id from unnest(ids) as id where id <> all (v_refused));
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_limit int := holdfast.payload_bytes();
@@ -963,6 +1094,7 @@ CREATE OR REPLACE FUNCTION holdfast.apply_dispatch_checks(p_type text, findings 
  RETURNS json
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1011,6 +1143,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.apply_late_response(p_id uuid, p_after integer, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb, p_projection_notes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1043,6 +1176,7 @@ CREATE OR REPLACE FUNCTION holdfast.apply_managed(p_queue text, writes jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1166,6 +1300,7 @@ CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucke
  RETURNS double precision
  LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_lead float8 := extract(epoch from bucket.full_at - at) * 1e6;
@@ -1196,6 +1331,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1241,6 +1377,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1283,6 +1420,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.carry_out_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_before jsonb := to_jsonb(old) - 'updated_at';
@@ -1323,6 +1461,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.check_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_column text;
@@ -1385,6 +1524,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1424,6 +1564,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1470,6 +1611,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_items(request jsonb, from_due
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1495,7 +1637,19 @@ begin
   v_until := v_now + case when slots is null then least(
     v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
   ) else interval '0' end;
+  -- Slots that have passed while nobody could use them are nobody's (D-14).
+  if slots is not null then
+    slots := array(
+      select slot
+      from unnest(slots) with ordinality as granted (slot, place)
+      where slot >= extract(epoch from v_now - interval '250 ms') * 1000
+      order by place
+    );
+  end if;
   v_most := least((request ->> 'most')::int, cardinality(slots));
+  if v_most = 0 then
+    return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
+  end if;
   select retry_count
   into v_retries
   from holdfast.dispatch_item
@@ -1580,6 +1734,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_inbox(lane_types text[], lane_froms do
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1651,6 +1806,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_limited_processes(p_type text, p_versi
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1710,6 +1866,15 @@ begin
     v_new := v_new || v_due[1:v_free];
     v_due := v_due[v_free + 1:];
   end if;
+  if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
+    v_new := holdfast.admit_dispatched(v_new);
+    -- Those that have been given a later start are not due any more.
+    v_due := array(
+      select id from unnest(v_due) with ordinality as due (id, place)
+      where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
+      order by place
+    );
+  end if;
   update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
   insert into holdfast.process_slot (process_id, type)
   select id, p_type from unnest(v_new) as id
@@ -1730,6 +1895,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_processes(lane_types text[], lane_vers
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1743,6 +1909,8 @@ declare
   v_marks json[] := '{}';
   v_next timestamptz;
   v_lane_next timestamptz;
+  v_dispatched boolean;
+  v_found int;
 begin
   for v_lane in 1 .. cardinality(lane_types) loop
     exit when v_left <= 0;
@@ -1753,25 +1921,34 @@ begin
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
     else
-      select array_agg(due.id), max(due.due_at)
-      into v_lane_ids, v_last
-      from (
-        select id, due_at
-        from holdfast.process
-        where type = v_type
-          and version = lane_versions[v_lane]
-          and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-          and due_at <= v_now
-          and (leased_at is null or not spare_leased)
-        order by due_at
-        limit v_left
-        for no key update skip locked
-      ) due;
-      v_marks := v_marks || json_build_object(
-        'type', v_type || '@' || lane_versions[v_lane],
-        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
-          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
-      );
+      for v_try in 1 .. 2 loop
+        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*)
+        into v_lane_ids, v_last, v_dispatched, v_found
+        from (
+          select id, due_at, dispatch_type is not null as dispatched
+          from holdfast.process
+          where type = v_type
+            and version = lane_versions[v_lane]
+            and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+            and due_at <= v_now
+            and (leased_at is null or not spare_leased)
+          order by due_at
+          limit v_left
+          for no key update skip locked
+        ) due;
+        exit when v_dispatched is not true;
+        -- What dispatch does not let begin now is due later, and makes room for what is behind it.
+        v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
+        exit when cardinality(v_lane_ids) = v_found;
+      end loop;
+      -- Not marked as looked through where some were refused and are still due.
+      if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
+        v_marks := v_marks || json_build_object(
+          'type', v_type || '@' || lane_versions[v_lane],
+          'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+            else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+        );
+      end if;
     end if;
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
@@ -1807,6 +1984,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_replies(p_queue text, p_domain text, p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1909,6 +2087,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_workflow_steps(handlers text[], worker
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1918,6 +2097,8 @@ declare
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_starts uuid[];
+  v_admitted uuid[];
   v_next timestamptz;
   v_items json;
 begin
@@ -1968,6 +2149,18 @@ begin
     order by found.rank, found.scheduled_at
     limit most
   ) as it;
+  if -1 = any (v_numbers) then
+    -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
+    v_starts := array(select id from unnest(v_ids, v_numbers) as it (id, number) where number = -1);
+    v_admitted := holdfast.admit_dispatched_roots(v_starts);
+    if cardinality(v_admitted) < cardinality(v_starts) then
+      select array_agg(it.id order by place), array_agg(it.number order by place), array_agg(it.fresh order by place),
+        array_agg(it.lease order by place)
+      into v_ids, v_numbers, v_fresh, v_leases
+      from unnest(v_ids, v_numbers, v_fresh, v_leases) with ordinality as it (id, number, fresh, lease, place)
+      where it.number <> -1 or it.id = any (v_admitted);
+    end if;
+  end if;
   if v_ids is not null then
     with claimed as (
       update holdfast.workflow_step as step
@@ -2022,6 +2215,7 @@ CREATE OR REPLACE FUNCTION holdfast.clean_up_workflows(statuses text[], before t
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids uuid[];
@@ -2050,6 +2244,7 @@ CREATE OR REPLACE FUNCTION holdfast.clear_junk(p_queue text, p_domain text, type
  RETURNS integer
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids bigint[];
@@ -2087,6 +2282,7 @@ CREATE OR REPLACE FUNCTION holdfast.clear_typeless(p_queue text, p_now timestamp
  RETURNS integer
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids bigint[];
@@ -2114,6 +2310,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.close_batches(most integer)
  RETURNS TABLE(taken integer, closed json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2213,6 +2410,7 @@ CREATE OR REPLACE FUNCTION holdfast.command_ids_in(p_domain text, messages jsonb
  RETURNS uuid[]
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return array(
@@ -2231,6 +2429,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2279,6 +2478,7 @@ CREATE OR REPLACE FUNCTION holdfast.completed_commands(p_id uuid, p_generation i
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
@@ -2289,6 +2489,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_known boolean;
@@ -2304,6 +2505,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2340,9 +2542,9 @@ CREATE OR REPLACE FUNCTION holdfast.context_hash(context jsonb, notes jsonb)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1)
-$function$
+BEGIN ATOMIC
+ SELECT (jsonb_hash_extended(context, (0)::bigint) # jsonb_hash_extended(COALESCE(notes, 'null'::jsonb), (1)::bigint));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most integer)
@@ -2352,6 +2554,7 @@ CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most i
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2371,7 +2574,7 @@ begin
         and type = exec_type
         and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and dispatch_type = p_type
       order by process.created_at
       limit p_most
@@ -2397,11 +2600,42 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.count_dispatched_beginning(p_type text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+begin
+  return (
+    select count(*)
+    from holdfast.process
+    where type = any (v_types)
+      and due_at is not null
+      and leased_at > v_now - interval '2 seconds'
+      and unbegun_epoch = lease_epoch - 1
+      and dispatch_type = p_type
+  ) + (
+    select count(*)
+    from holdfast.workflow
+    join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+    where workflow.status = 'PENDING' and workflow.name = any (v_types) and workflow.dispatch_type = p_type
+      and root.leased_at > v_now - interval '2 seconds'
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.count_releasable_items(p_type text, p_most integer)
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2429,6 +2663,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.count_slots(p_type text, p_limit integer)
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_taken int := (select count(*) from holdfast.process_slot where type = p_type);
@@ -2453,15 +2688,38 @@ CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+ SELECT "left"(md5(((code || ' '::text) || regexp_replace(regexp_replace(message, '''[^'']*''|"[^"]*"|`[^`]*`'::text, '?'::text, 'g'::text), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*'::text, '#'::text, 'g'::text))), 16) AS "left";
+END
+;
+
+CREATE OR REPLACE FUNCTION holdfast.dispatch_gate(p_type text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select left(md5(code || ' ' || regexp_replace(regexp_replace(
-    message, '''[^'']*''|"[^"]*"|`[^`]*`', '?', 'g'), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*', '#', 'g')), 16)
+  select hashtextextended('holdfast dispatch gate ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.dispatch_tolerance(config holdfast.dispatch_config)
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case
+    when config.rate_limit_key is not null then interval '250 ms'
+    when config.dispatch_interval_secs > 0 then interval '1 second'
+  end
 $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.dispatched_starts(p_type text, names text[])
  RETURNS uuid[]
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select array(
     select workflow.id
@@ -2479,6 +2737,7 @@ CREATE OR REPLACE FUNCTION holdfast.due_dispatch_checks(p_type text)
  LANGUAGE sql
  STABLE
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select item_id, execution_id, item.status
   from holdfast.dispatch_item as item
@@ -2492,9 +2751,9 @@ CREATE OR REPLACE FUNCTION holdfast.effective_burst(tickets_per_second double pr
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select coalesce(burst, greatest(1, floor(tickets_per_second))::int)
-$function$
+BEGIN ATOMIC
+ SELECT COALESCE(burst, (GREATEST((1)::double precision, floor(tickets_per_second)))::integer) AS "coalesce";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[])
@@ -2507,6 +2766,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids t
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2564,6 +2824,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched_processes(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[];
@@ -2602,6 +2863,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched_workflows(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.end_dispatched(
@@ -2622,6 +2884,7 @@ CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  LANGUAGE plpgsql
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_schema text := (select relnamespace::regnamespace from pg_class where oid = (select tableoid from holdfast.clock));
@@ -2664,15 +2927,16 @@ CREATE OR REPLACE FUNCTION holdfast.execution_id(item_type text, item_id text, f
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
-$function$
+BEGIN ATOMIC
+ SELECT ((((('exec:'::text || item_type) || ':'::text) || item_id) || ':'::text) || failed_executions);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer)
  RETURNS TABLE(extended json, lost json)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_free bigint[];
@@ -2713,6 +2977,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_free uuid[];
@@ -2760,6 +3025,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers sm
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -2808,6 +3074,7 @@ CREATE OR REPLACE FUNCTION holdfast.fail_dispatch_items(failures jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2866,6 +3133,7 @@ CREATE OR REPLACE FUNCTION holdfast.fail_first_due(p_type text, p_epoch integer,
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2897,6 +3165,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  RETURNS SETOF jsonb
  LANGUAGE plpgsql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_branches text;
@@ -2960,6 +3229,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_processes(filter jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
@@ -3018,6 +3288,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[])
  RETURNS integer[]
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_there bigint[];
@@ -3054,6 +3325,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_commands(p_queue text, p_domain text,
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3199,6 +3471,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_dispatch_cycle(p_type text, p_epoch i
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3240,6 +3513,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_managed(starts)
 $function$
@@ -3249,6 +3523,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_schedule(request jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.schedule_items(request)
 $function$
@@ -3258,6 +3533,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_sends(request jsonb)
  RETURNS TABLE(in_domain text, id uuid, outcome text)
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select * from holdfast.send_commands(request)
 $function$
@@ -3267,6 +3543,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_processes(starts)
 $function$
@@ -3275,6 +3552,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   update holdfast.process
@@ -3293,6 +3571,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_held boolean;
@@ -3307,6 +3586,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_dispatch_cycle(p_type text, p_epoch integer)
  RETURNS boolean
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.dispatch_cycle where item_type = p_type and lease_epoch = p_epoch for no key update
@@ -3318,11 +3598,13 @@ CREATE OR REPLACE FUNCTION holdfast.hold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     -- A start without a due time is one that nobody takes.
     update holdfast.workflow_step
@@ -3339,7 +3621,8 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
+        and cancel is null
         and dispatch_type = p_type
       order by id
       for no key update
@@ -3354,6 +3637,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_process(p_id uuid, p_epoch integer)
  RETURNS boolean
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.process where id = p_id and lease_epoch = p_epoch for no key update
@@ -3365,6 +3649,7 @@ CREATE OR REPLACE FUNCTION holdfast.is_between_attempts(p_domain text, p_command
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.command
@@ -3379,15 +3664,18 @@ CREATE OR REPLACE FUNCTION holdfast.is_paused(subjects text[])
  RETURNS boolean
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select exists (select from holdfast.pause where subject = any (subjects))
-$function$
+BEGIN ATOMIC
+ SELECT (EXISTS ( SELECT
+            FROM holdfast.pause
+           WHERE (pause.subject = ANY (is_paused.subjects)))) AS "exists";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.item_of_execution(p_type text, p_execution text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
     when starts_with(p_execution, 'exec:' || p_type || ':')
@@ -3399,6 +3687,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   insert into holdfast.batch_open (batch_id, command_id, domain)
@@ -3419,6 +3708,7 @@ CREATE OR REPLACE FUNCTION holdfast.known_replies(asked jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return (
@@ -3458,6 +3748,7 @@ CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lea
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3481,6 +3772,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'unbegun', it.unbegun_epoch = it.lease_epoch - 1,
     'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
@@ -3515,6 +3807,7 @@ CREATE OR REPLACE FUNCTION holdfast.leased_processes(types text[])
  STABLE
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -3548,6 +3841,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with ended as (
@@ -3575,6 +3869,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with ended as (
@@ -3616,6 +3911,7 @@ CREATE OR REPLACE FUNCTION holdfast.load_workflows(ids uuid[])
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -3640,6 +3936,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_bucket(key text)
  RETURNS void
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   insert into holdfast.rate_limit_bucket (resource_key, full_at, written_at, tickets_per_second, burst)
   select resource_key, holdfast.now(), holdfast.now(), tickets_per_second, holdfast.effective_burst(tickets_per_second, burst)
@@ -3652,6 +3949,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.make_queue_functions(new.queue);
@@ -3663,6 +3961,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_definition constant text := format(
@@ -3670,6 +3969,7 @@ declare
     'holdfast.', p_name, p_arguments, p_body
   );
 begin
+  -- The search path is fixed here, since no migration comes by (K-27).
   execute v_definition;
 exception when invalid_function_definition then
   -- One of another shape cannot be replaced.
@@ -3682,6 +3982,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_queue_functions(p_queue text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.make_queue_function(
@@ -3833,6 +4134,7 @@ CREATE OR REPLACE FUNCTION holdfast.managed_processes(asked jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids uuid[] := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(asked) as it);
@@ -3885,6 +4187,7 @@ CREATE OR REPLACE FUNCTION holdfast.may_reply(p_domain text, p_queue text)
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.command_queue
@@ -3899,6 +4202,7 @@ CREATE OR REPLACE FUNCTION holdfast.meet_scheduled(p_type text, it jsonb, p_vers
  RETURNS text
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_time timestamptz := to_timestamp((it -> 1)::float8 / 1000);
@@ -3934,10 +4238,48 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer)
+ RETURNS timestamp with time zone[]
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_slots record;
+  v_step interval := config.dispatch_interval_secs / config.batch_size * interval '1 second';
+  v_from timestamptz;
+begin
+  if config.rate_limit_key is not null then
+    select * into v_slots
+    from holdfast.reserve_slots(array[config.rate_limit_key], array[p_count], array[1e12::float8], false);
+    if v_slots.outcome <> 'reserved' then
+      return null;
+    end if;
+    return array(
+      select to_timestamp((v_slots.at_us + greatest(0, v_slots.first_us + nth * v_slots.step_us)) / 1e6)
+      from generate_series(0, p_count - 1) as nth
+      order by nth
+    );
+  end if;
+  insert into holdfast.dispatch_pace (item_type, until) values (config.item_type, v_now) on conflict do nothing;
+  select greatest(v_now, until) into v_from
+  from holdfast.dispatch_pace
+  where item_type = config.item_type
+  for no key update skip locked;
+  if not found then
+    return null;
+  end if;
+  update holdfast.dispatch_pace set until = v_from + p_count * v_step where item_type = config.item_type;
+  return array(select v_from + nth * v_step from generate_series(0, p_count - 1) as nth order by nth);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  RETURNS integer
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select max(version)
   from holdfast.process_definition
@@ -3951,6 +4293,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3980,6 +4323,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4015,6 +4359,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_exec_type(p_type text, p_exec_type text)
  RETURNS void
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   update holdfast.dispatch_cycle
   set exec_types = exec_types || p_exec_type
@@ -4026,6 +4371,7 @@ CREATE OR REPLACE FUNCTION holdfast.note_missing_handlers()
  RETURNS TABLE(handler text, waiting bigint, oldest_seconds double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4130,6 +4476,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   insert into holdfast.command_trouble (
@@ -4148,14 +4495,16 @@ CREATE OR REPLACE FUNCTION holdfast.now()
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select statement_timestamp() + (select shift from holdfast.clock)
-$function$
+BEGIN ATOMIC
+ SELECT (statement_timestamp() + ( SELECT clock.shift
+            FROM holdfast.clock));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.oldest_command_seconds(p_queue text, types text[])
  RETURNS double precision
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_oldest timestamptz;
@@ -4177,6 +4526,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.oldest_reply_seconds(p_queue text)
  RETURNS double precision
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_oldest timestamptz;
@@ -4197,6 +4547,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, 
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_commands uuid[] := holdfast.command_ids_in(p_domain, messages);
@@ -4260,6 +4611,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_replies(p_domain text, ids bigint[], re
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -4314,6 +4666,7 @@ CREATE OR REPLACE FUNCTION holdfast.operate_commands(p_action text, p_domain tex
  RETURNS TABLE(command_id uuid, outcome text)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4417,6 +4770,7 @@ CREATE OR REPLACE FUNCTION holdfast.operate_processes(p_action text, p_type text
  RETURNS TABLE(ref text, process_id uuid, outcome text, actual text)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   for ref, process_id, actual in
@@ -4443,6 +4797,7 @@ CREATE OR REPLACE FUNCTION holdfast.own_schema()
  RETURNS text
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
 $function$
@@ -4451,6 +4806,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.patch_ended(writes jsonb, v_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   update holdfast.process
@@ -4475,6 +4831,7 @@ CREATE OR REPLACE FUNCTION holdfast.payload_bytes()
  RETURNS integer
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select coalesce((select value::int from holdfast.setting where name = 'payload_bytes'), 1048576)
 $function$
@@ -4483,6 +4840,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.post_responses(responses jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4505,6 +4863,7 @@ CREATE OR REPLACE FUNCTION holdfast.problem_of_message(message jsonb, header jso
  RETURNS text
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if length(message ->> 'command_type') > 200 then
@@ -4539,6 +4898,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_before(p_id uuid)
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select jsonb_strip_nulls(jsonb_build_object(
     'status', process.status, 'waitingFor', detail.waiting_for, 'errorCode', detail.error_code,
@@ -4559,6 +4919,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_candidates(filter jsonb, types text[
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_status text := filter ->> 'status';
@@ -4630,24 +4991,20 @@ CREATE OR REPLACE FUNCTION holdfast.process_fits(filter jsonb, key text, batch_i
  RETURNS boolean
  LANGUAGE sql
  STABLE
-AS $function$
-  select (not filter ? 'key' or key = filter ->> 'key')
-    and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
-    and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
-    and (not filter ? 'attributes' or attributes @> (filter -> 'attributes'))
-    and (not filter ? 'longer_than_ms'
-      or leased_at <= holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms')
-    and case filter ->> 'status'
-      when 'EXECUTING' then leased_at is not null
-      when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
-      else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
-    end
-$function$
+BEGIN ATOMIC
+ SELECT (((NOT (filter ? 'key'::text)) OR (key = (filter ->> 'key'::text))) AND ((NOT (filter ? 'batch_id'::text)) OR (batch_id = ((filter ->> 'batch_id'::text))::uuid)) AND ((NOT (filter ? 'parent_id'::text)) OR (parent_id = ((filter ->> 'parent_id'::text))::uuid)) AND ((NOT (filter ? 'attributes'::text)) OR (attributes @> (filter -> 'attributes'::text))) AND ((NOT (filter ? 'longer_than_ms'::text)) OR (leased_at <= (holdfast.now() - (((filter ->> 'longer_than_ms'::text))::double precision * '00:00:00.001'::interval)))) AND
+         CASE (filter ->> 'status'::text)
+             WHEN 'EXECUTING'::text THEN (leased_at IS NOT NULL)
+             WHEN 'COMPENSATING'::text THEN ((leased_at IS NOT NULL) OR (status = 'COMPENSATING'::text))
+             ELSE ((NOT (filter ? 'status'::text)) OR ((leased_at IS NULL) AND (status = (filter ->> 'status'::text))))
+         END);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.process_goes_on(p_id uuid, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   delete from holdfast.process_trouble where id = p_id;
@@ -4663,6 +5020,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_id_of(p_type text, p_ref text)
  RETURNS uuid
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
     when p_ref ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_ref::uuid
@@ -4675,6 +5033,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_is_unwinding(p_id uuid, p_generation
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.process_history
@@ -4687,6 +5046,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_news(ids uuid[], heard integer[])
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(json_build_object('id', process.id, 'cancel', process.cancel, 'responses', (
     select json_agg(json_build_array(number, name, data, notes) order by number)
@@ -4706,6 +5066,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_types(p_domain text, p_type text)
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if p_domain is not null and p_type is not null then
@@ -4731,6 +5092,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.process_write_answers(writes jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(
     case
@@ -4761,6 +5123,7 @@ CREATE OR REPLACE FUNCTION holdfast.processes_ended(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4816,6 +5179,7 @@ CREATE OR REPLACE FUNCTION holdfast.queue_exists(p_queue text)
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from pg_catalog.pg_class
@@ -4827,6 +5191,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[], p_aging real)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4845,6 +5210,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.read_managed(p_queue text, asked jsonb)
  RETURNS TABLE(managed json, known json, mine json)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_mine json;
@@ -4872,6 +5238,7 @@ CREATE OR REPLACE FUNCTION holdfast.receive_commands(queue text, domain text, la
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4952,6 +5319,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_dispatch_starts(p_type text, p_batch 
  RETURNS json
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5013,6 +5381,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, seen)
   select p_id, p_generation, coalesce(max(seq), 0) + 1, p_epoch, date_trunc('milliseconds', p_now), p_kind, p_kind, 1,
@@ -5027,6 +5396,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_replies(p_queue text, writes jsonb)
  RETURNS json
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_responses jsonb;
@@ -5061,6 +5431,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   raise exception 'the audit trail is append-only' using errcode = 'restrict_violation';
@@ -5068,9 +5439,76 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_tolerance interval := holdfast.dispatch_tolerance(config);
+  v_cycle holdfast.dispatch_cycle;
+  v_late uuid[];
+  v_starts timestamptz[];
+begin
+  if v_tolerance is null then
+    return '{}';
+  end if;
+  v_late := array(
+    select id from holdfast.process_detail where id = any (ids) and start_at < v_now - v_tolerance order by start_at, id
+  );
+  if v_late = '{}' then
+    return v_late;
+  end if;
+  -- All that are late, not these alone: otherwise each claim would find the next late one, and nothing would begin.
+  select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
+  v_late := array(
+    select process.id
+    from holdfast.process
+    join holdfast.process_detail as detail on detail.id = process.id
+    where process.status = 'PENDING'
+      and process.type = any (v_cycle.exec_types)
+      and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+      and process.leased_at is null
+      and process.lease_epoch = process.unbegun_epoch
+      and process.dispatch_type = config.item_type
+      and process.cancel is null
+      and (process.due_at is not null or process.queued_at is not null)
+      and detail.start_at < v_now - v_tolerance
+    order by detail.start_at, process.id
+    limit 2000
+    for no key update of process skip locked
+  ) || v_late;
+  v_late := array(select id from unnest(v_late) with ordinality as late (id, place) group by id order by min(place));
+  v_starts := holdfast.new_dispatch_starts(config, cardinality(v_late));
+  if v_starts is null then
+    return array(select id from unnest(v_late) as id where id = any (ids));
+  end if;
+  update holdfast.process_detail as detail
+  set start_at = renewed.start_at, updated_at = v_now
+  from unnest(v_late, v_starts) as renewed (id, start_at)
+  where detail.id = renewed.id and renewed.id = renewed.id;
+  update holdfast.process
+  set due_at = renewed.start_at, queued_at = null
+  from unnest(v_late, v_starts) as renewed (id, start_at)
+  where process.id = renewed.id and renewed.id = renewed.id;
+  return array(
+    select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (ids)
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5102,6 +5540,7 @@ CREATE OR REPLACE FUNCTION holdfast.release_dispatch_items(request jsonb, from_d
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5130,7 +5569,10 @@ begin
     v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
     v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
   end if;
-  if v_most <= 0 then
+  if v_most <= 0
+    -- Executions that came too late have been given the starts of the next batches.
+    or slots is null and exists (select from holdfast.dispatch_pace where dispatch_pace.item_type = v_type and until > v_now)
+  then
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
@@ -5193,6 +5635,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_type text;
@@ -5211,7 +5654,9 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch,
+          -- Of what was dispatched: it has still not begun.
+          unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)
       returning type
     )
@@ -5228,6 +5673,7 @@ CREATE OR REPLACE FUNCTION holdfast.release_workflow_steps(ids uuid[], numbers s
  RETURNS void
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5280,6 +5726,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.remove_idle_buckets()
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5302,6 +5749,7 @@ CREATE OR REPLACE FUNCTION holdfast.remove_replies(p_queue text, ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5319,6 +5767,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.replies_are_lost(p_queue text, p_messages jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_lost boolean;
@@ -5342,6 +5791,7 @@ CREATE OR REPLACE FUNCTION holdfast.report_dispatch_ends(p_type text, ends jsonb
  RETURNS TABLE("executionId" text, outcome text)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_open jsonb;
@@ -5380,6 +5830,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.report_end(item_type text, execution_id text, status text, error_code text DEFAULT NULL::text, error_message text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if status not in ('COMPLETED', 'FAILED', 'CANCELLED') or status is null then
@@ -5401,6 +5852,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.requeue_dead_letters(p_type text, ids text[], p_fingerprint text, p_most integer, p_exec_time timestamp with time zone, p_actor text, p_reason text)
  RETURNS TABLE(item_id text, outcome text)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5454,6 +5906,7 @@ CREATE OR REPLACE FUNCTION holdfast.reserve_slots(keys text[], counts integer[],
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_key text;
@@ -5550,6 +6003,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
@@ -5577,6 +6031,7 @@ CREATE OR REPLACE FUNCTION holdfast.respond_processes(responses jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5685,6 +6140,7 @@ CREATE OR REPLACE FUNCTION holdfast.rest_processes(writes jsonb, v_now timestamp
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_type text;
@@ -5796,6 +6252,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5832,6 +6289,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5891,6 +6349,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5898,7 +6357,8 @@ declare
 begin
   with due as (
     update holdfast.workflow_step
-    set due_at = v_now, ready = true
+    -- It has waited since now: with the time of its own retry it would stand behind everything that is due.
+    set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
     returning *
   ),
@@ -5921,6 +6381,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5933,6 +6394,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.schedule_item(item_type text, item_id text, exec_time timestamp with time zone, context jsonb, init_workflow_id text DEFAULT NULL::text, context_version integer DEFAULT 1, replace boolean DEFAULT false)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_answer json;
@@ -5966,6 +6428,7 @@ CREATE OR REPLACE FUNCTION holdfast.schedule_items(request jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6021,6 +6484,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
  RETURNS uuid
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_queue text;
@@ -6080,6 +6544,7 @@ CREATE OR REPLACE FUNCTION holdfast.send_commands(request jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6208,6 +6673,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_for_processes(writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_request jsonb;
@@ -6236,6 +6702,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_replies(replies jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_queue text;
@@ -6270,6 +6737,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.set_dispatch_config(p_type text, changes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_row holdfast.dispatch_config;
@@ -6296,15 +6764,16 @@ CREATE OR REPLACE FUNCTION holdfast.shown_priority(priority integer, aging real,
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
-$function$
+BEGIN ATOMIC
+ SELECT (LEAST((100)::bigint, (priority + (floor(((GREATEST((0)::numeric, EXTRACT(epoch FROM (at - scheduled))))::double precision * aging)))::bigint)))::integer AS "least";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
  RETURNS bigint
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
 $function$
@@ -6313,6 +6782,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if config.engine = 'WORKFLOW' then
@@ -6334,6 +6804,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, co
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_exec_type text := request ->> 'execType';
@@ -6389,13 +6860,13 @@ begin
     where context is not null and taken_id is null
   ),
   processes as (
-    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type)
+    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
     select id, v_exec_type, v_version, 'PENDING', start_at, p_now,
       case when batch.details is not null then coalesce(
         to_timestamp((batch.details ->> 'deadline_ms')::float8 / 1000),
         start_at + (batch.details ->> 'deadline_in_ms')::float8 * interval '1 ms'
       ) end,
-      config.item_type
+      config.item_type, 0
     from batch
     where context is not null and taken_id is null
   )
@@ -6426,6 +6897,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_workflows(request jsonb, co
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
@@ -6504,6 +6976,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_managed(starts jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_answers json := holdfast.start_processes(starts);
@@ -6533,6 +7006,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_process(domain text, type text, state jsonb, id uuid DEFAULT gen_random_uuid(), key text DEFAULT NULL::text, start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, attributes jsonb DEFAULT NULL::jsonb, batch_id uuid DEFAULT NULL::uuid)
  RETURNS uuid
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_name text := domain || '/' || type;
@@ -6579,6 +7053,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_processes(starts jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6690,6 +7165,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_workflows(docs jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6749,6 +7225,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision)
  RETURNS TABLE(deadline_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_deadline timestamptz;
@@ -6773,6 +7250,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.sweep_unhandled(p_domain text, p_age interval)
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -6866,6 +7344,7 @@ CREATE OR REPLACE FUNCTION holdfast.taken_executions(config holdfast.dispatch_co
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select jsonb_object_agg(item.item_id, jsonb_build_array(
     coalesce(detail.id, workflow.id),
@@ -6889,6 +7368,7 @@ CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text, p_engine text
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6896,6 +7376,8 @@ declare
   v_type text;
   v_count int;
 begin
+  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
     set handler = '_root_',
@@ -6919,7 +7401,7 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and due_at is null
         and queued_at is null
         and cancel is null
@@ -6940,6 +7422,7 @@ CREATE OR REPLACE FUNCTION holdfast.uuid_or_null(p_text text)
  RETURNS uuid
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return p_text::uuid;
@@ -6952,6 +7435,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.wake(topic text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
@@ -6973,37 +7457,39 @@ CREATE OR REPLACE FUNCTION holdfast.wake_bucket_of(topic text)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select hashtext(topic) & 15
-$function$
+BEGIN ATOMIC
+ SELECT (hashtext(topic) & 15);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.wake_channel()
  RETURNS text
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select 'holdfast_' || 'holdfast.clock'::regclass::oid
-$function$
+BEGIN ATOMIC
+ SELECT ('holdfast_'::text || ('holdfast.clock'::regclass)::oid);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select case
-    when priority >= 100 then scheduled
-    when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
-    else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
-  end
-$function$
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (priority >= 100) THEN scheduled
+             WHEN (aging > (0)::double precision) THEN (scheduled + (LEAST((((100 - priority))::double precision / (aging)::double precision), ('10000000000'::numeric)::double precision) * '00:00:01'::interval))
+             ELSE ('9000-01-01 00:00:00+00'::timestamp with time zone + (((100 - priority))::double precision * '1 day'::interval))
+         END AS "case";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_write_answers(docs jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(
     case
@@ -7036,6 +7522,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_processes(writes jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -7120,6 +7607,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
