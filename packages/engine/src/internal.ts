@@ -1,6 +1,6 @@
 /** What our own packages, examples of the kernel and tests may use besides the public API; no promise to users. */
 
-export { createMarks, runCycle } from './dispatch/index.js'
+export { checksOf, createMarks, runChecks, runCycle } from './dispatch/index.js'
 export { assemble } from './holdfast.js'
 export { appendAudit, readAudit } from './kernel/audit/audit.js'
 export { type Batcher, createBatcher } from './kernel/batching/batcher.js'
@@ -19,6 +19,7 @@ export { migrate } from './kernel/migrations/migrate.js'
 export { type Listener, startListener } from './kernel/notify/listener.js'
 export { wakeTopic } from './kernel/notify/wake.js'
 export { listPauses, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
+export { noReports } from './kernel/reports/reports.js'
 export type { Lease } from './kernel/work/leases.js'
 export { createWorkLoop, type WorkLoop, type WorkLoopOptions } from './kernel/work/loop.js'
 export type { ClaimAnswer, Claimed, ClaimRequest, LeaseRef, WorkSource } from './kernel/work/source.js'

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, workflows-write
 --
 -- Claiming the steps of workflows and keeping them.
@@ -105,7 +105,7 @@ begin
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
-      case when compensates then output end, case when compensates then output_notes end
+      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
     ) order by rank, scheduled_at)
     into v_items
     from claimed;

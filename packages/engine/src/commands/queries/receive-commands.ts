@@ -11,6 +11,8 @@ export interface ReceivedCommand extends Claimed {
   readonly notes: Record<string, string> | null
   /** The version of the definition under which it was parsed; null when a foreign client sent it. */
   readonly version: number | null
+  /** How long ago it could run for the first time. */
+  readonly waitedMs: number
 }
 
 export interface Received {
@@ -38,7 +40,8 @@ export async function receiveCommands(
     spareLeased,
     ceilingMs,
   ])
-  return row ?? { items: [], marks: [], nextDueMs: null, notOurs: 0 }
+  // Without marks: all its types are paused.
+  return row ? { ...row, marks: row.marks ?? [] } : { items: [], marks: [], nextDueMs: null, notOurs: 0 }
 }
 
 const statement = {
