@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).

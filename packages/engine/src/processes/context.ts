@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { CommandDefinition } from '../commands/index.js'
+import type { Inquiry } from '../kernel/calls/inquiry.js'
 import type { CallOutcome, CompensateIf } from '../kernel/calls/outcome.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
@@ -17,8 +18,7 @@ export interface StepCall {
   readonly logger: Logger
 }
 
-/** What `inquire` answers: done with this result, not done and safe to call, or still unknown. */
-export type Inquiry<Result> = { readonly done: Result } | 'notDone' | 'unknown'
+export type { Inquiry }
 
 /** What a compensation gets besides the result. */
 export interface CompensationCall extends Pick<StepCall, 'idempotencyKey' | 'attempt' | 'signal' | 'logger'> {

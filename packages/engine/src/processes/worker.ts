@@ -50,7 +50,8 @@ export async function createProcessLoops(
   const groups = await byPace(definitions(), settings, engine)
   const executions = groups.map(({ leaseMs, pollMs, members }) => {
     const wakes = new Set<() => void>()
-    return loopOf(processSource(db, members), {
+    const source = processSource(db, members)
+    return loopOf(source, {
       leaseMs,
       pollMs,
       concurrency: settings.concurrency,
@@ -65,6 +66,10 @@ export async function createProcessLoops(
         const definition = engine.registry.find(item.type)
         if (!definition) return
         const parts = await engine.partsFor(definition, { inStarter: false, stop: stop.signal })
+        if (item.beginBy !== undefined && performance.now() > item.beginBy) {
+          await source.release([item])
+          return
+        }
         const now = executionClock(item.now)
         const rest = await runProcess(item, lease, parts, engine.live)
         // The last claim may have looked no further than the next poll: what is due before that is remembered here.

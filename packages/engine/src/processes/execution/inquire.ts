@@ -1,3 +1,4 @@
+import { checkInquiry } from '../../kernel/calls/inquiry.js'
 import { callLimited } from '../../kernel/calls/limited.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
@@ -29,11 +30,11 @@ export async function inquire(execution: Execution, call: Call, spec: StepSpec, 
     const idempotencyKey = execution.keyOf(call)
     // Not the signal of a cancellation: what is undone is inquired about, too.
     const around = () => [execution.lease.signal]
-    const answer: unknown = await callLimited({ limitMs: timeoutMs, graceMs: 0, around }, (over) =>
+    const answer = await callLimited({ limitMs: timeoutMs, graceMs: 0, around }, (over) =>
       ask({ idempotencyKey, signal: over.signal }),
     )
-    if (answer === 'notDone') return answer
-    if (typeof answer === 'object' && answer !== null && 'done' in answer) return { done: answer.done }
+    const checked = checkInquiry(answer)
+    if (checked !== 'unknown') return checked
   } catch (error) {
     return new Unanswered(`its \`inquire\` failed: ${describeThrown(error).message}${said}`)
   }
