@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -188,6 +188,9 @@ begin
     if v_items then
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
+  end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
   end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
