@@ -54,7 +54,8 @@ const LONGEST_POLL_LISTENING = 1_000
 const LISTEN_AFTER = 500
 /** The database is told this often that somebody waits; see `result_wait` in sql/functions/kernel.sql. */
 const SAY_SO_EVERY = 10_000
-const LISTEN_FOR = 30_000
+/** Notifications of a busy installation come every few milliseconds, most of them about things that nobody here waits for. */
+const SHORTEST_AFTER_NOTIFICATION = 20
 
 export function createResults(db: Executor, { logger, listen }: Options): Results {
   const loops = new Map<string, ReturnType<typeof createLoop>>()
@@ -93,11 +94,12 @@ function createLoop(
   const waiting = new Map<string, Set<Waiter>>()
   const backoff = createBackoff({ base: SHORTEST_POLL, cap: LONGEST_POLL })
   let timer: NodeJS.Timeout | undefined
+  let soon: NodeJS.Immediate | undefined
   let polling = false
   let again = false
   let listener: Listener | undefined
   let unsubscribe: (() => void) | undefined
-  let listenUntil = 0
+  let polledAt = Number.NEGATIVE_INFINITY
   let saidSo = Number.NEGATIVE_INFINITY
 
   function pollIn(milliseconds: number): void {
@@ -105,14 +107,30 @@ function createLoop(
     if (waiting.size > 0) timer = setTimeout(() => void poll(), milliseconds)
   }
 
+  /** Polls once for all that are waited for from this turn of the event loop on. */
   function wake(): void {
     if (polling) again = true
-    else pollIn(0)
+    else if (!soon) {
+      soon = setImmediate(() => {
+        soon = undefined
+        clearTimeout(timer)
+        if (waiting.size > 0) void poll()
+      })
+    }
+  }
+
+  /** Ends that follow within milliseconds share a notification: the polls after it come quickly for a while. */
+  function notified(): void {
+    backoff.reset()
+    const rest = SHORTEST_AFTER_NOTIFICATION - (performance.now() - polledAt)
+    if (rest <= 0) wake()
+    else if (!polling && !soon) pollIn(rest)
   }
 
   async function poll(): Promise<void> {
     if (polling) return
     polling = true
+    polledAt = performance.now()
     const keys = [...waiting.keys()]
     try {
       await sayThatSomebodyWaits()
@@ -124,21 +142,33 @@ function createLoop(
       else logger.debug({ err: error, model: source.model }, 'could not look for results; looking again')
     } finally {
       polling = false
-      if (again) backoff.reset()
-      pollIn(again ? 0 : nextPoll())
-      again = false
+      if (again) {
+        again = false
+        backoff.reset()
+        wake()
+      } else pollIn(nextPoll())
     }
   }
 
   function nextPoll(): number {
-    return listener?.isListening ? LONGEST_POLL_LISTENING : backoff.next()
+    const next = backoff.next()
+    return listener?.isListening && next > LONGEST_POLL / 2 ? LONGEST_POLL_LISTENING : next
   }
 
   function settle(key: string, found: unknown): void {
     if (found === undefined) end(key, { error: source.unknown(key) })
     else {
-      const settled = source.settle(found)
+      const settled = settledOf(found)
       if (settled) end(key, settled)
+    }
+  }
+
+  /** A result that cannot be decoded is the error of those who wait for it, and of nobody else. */
+  function settledOf(found: unknown): Settled {
+    try {
+      return source.settle(found)
+    } catch (error) {
+      return { error: toError(error) }
     }
   }
 
@@ -157,19 +187,11 @@ function createLoop(
   }
 
   function subscribe(): void {
-    listenUntil = performance.now() + LISTEN_FOR
     if (unsubscribe) return
     listener = listening()
-    unsubscribe = listener.subscribe(`results:${source.model}`, wake)
+    unsubscribe = listener.subscribe(`results:${source.model}`, notified)
     saidSo = Number.NEGATIVE_INFINITY
     wake()
-  }
-
-  function quiet(): void {
-    if (waiting.size > 0 || performance.now() < listenUntil) return
-    unsubscribe?.()
-    unsubscribe = undefined
-    listener = undefined
   }
 
   async function timedOut(key: string, limitMs: number): Promise<Error> {
@@ -209,7 +231,6 @@ function createLoop(
           clearTimeout(listens)
           waiters.delete(waiter)
           if (waiters.size === 0 && waiting.get(key) === waiters) waiting.delete(key)
-          quiet()
         }
         backoff.reset()
         wake()
@@ -218,6 +239,7 @@ function createLoop(
     close(reason: Error): void {
       for (const key of [...waiting.keys()]) end(key, { error: reason })
       clearTimeout(timer)
+      clearImmediate(soon)
       unsubscribe?.()
     },
   }
