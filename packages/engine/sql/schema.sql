@@ -31,7 +31,12 @@ create table holdfast.batch (
   total integer,
   completed integer,
   failed integer,
-  cancelled integer
+  cancelled integer,
+  create_token uuid,
+  tallied_total integer default 0 not null,
+  tallied_completed integer default 0 not null,
+  tallied_failed integer default 0 not null,
+  tallied_cancelled integer default 0 not null
 );
 
 create table holdfast.batch_open (
@@ -89,7 +94,9 @@ create table holdfast.command (
   result_notes jsonb,
   error_kind text,
   error_code text,
-  error_message text
+  error_message text,
+  send_token uuid,
+  inquiry text
 ) with (fillfactor=50);
 
 create table holdfast.command_handler (
@@ -359,6 +366,16 @@ create table holdfast.rate_limit_bucket (
   burst integer not null
 ) with (fillfactor=20);
 
+create table holdfast.reply_queue (
+  domain text not null,
+  queue text not null
+);
+
+create table holdfast.setting (
+  name text not null,
+  value jsonb not null
+);
+
 create table holdfast.wake_bucket (
   bucket integer not null,
   last_wake regclass not null
@@ -520,6 +537,8 @@ alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
 
+alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
+
 alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
 
 alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id, domain);
@@ -643,6 +662,10 @@ alter table holdfast.rate_limit add constraint rate_limit_resource_key_check CHE
 alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_check CHECK (((tickets_per_second >= (0.000001)::double precision) AND (tickets_per_second <= ('1000000000'::numeric)::double precision)));
 
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
+
+alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
@@ -774,6 +797,7 @@ CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestam
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_handler text;
@@ -856,6 +880,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with taken as (
@@ -894,6 +919,7 @@ CREATE OR REPLACE FUNCTION holdfast.apply_dispatch_checks(p_type text, findings 
  RETURNS json
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -942,6 +968,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.apply_late_response(p_id uuid, p_after integer, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb, p_projection_notes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -974,6 +1001,7 @@ CREATE OR REPLACE FUNCTION holdfast.apply_managed(p_queue text, writes jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1097,6 +1125,7 @@ CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucke
  RETURNS double precision
  LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_lead float8 := extract(epoch from bucket.full_at - at) * 1e6;
@@ -1127,6 +1156,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1172,6 +1202,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1214,6 +1245,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.carry_out_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_before jsonb := to_jsonb(old) - 'updated_at';
@@ -1254,6 +1286,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.check_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_column text;
@@ -1316,6 +1349,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1355,6 +1389,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1401,6 +1436,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_items(request jsonb, from_due
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1511,6 +1547,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_inbox(lane_types text[], lane_froms do
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1582,6 +1619,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_limited_processes(p_type text, p_versi
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1661,6 +1699,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_processes(lane_types text[], lane_vers
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1738,6 +1777,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_replies(p_queue text, p_domain text, p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1840,6 +1880,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_workflow_steps(handlers text[], worker
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1953,6 +1994,7 @@ CREATE OR REPLACE FUNCTION holdfast.clean_up_workflows(statuses text[], before t
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids uuid[];
@@ -1980,6 +2022,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.close_batches(most integer)
  RETURNS TABLE(taken integer, closed json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2079,6 +2122,7 @@ CREATE OR REPLACE FUNCTION holdfast.command_ids_of(messages jsonb[])
  RETURNS uuid[]
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return array(select (message ->> 'command_id')::uuid from unnest(messages) as message);
@@ -2091,6 +2135,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2139,6 +2184,7 @@ CREATE OR REPLACE FUNCTION holdfast.completed_commands(p_id uuid, p_generation i
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
@@ -2149,6 +2195,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_known boolean;
@@ -2164,6 +2211,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2200,9 +2248,9 @@ CREATE OR REPLACE FUNCTION holdfast.context_hash(context jsonb, notes jsonb)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1)
-$function$
+BEGIN ATOMIC
+ SELECT (jsonb_hash_extended(context, (0)::bigint) # jsonb_hash_extended(COALESCE(notes, 'null'::jsonb), (1)::bigint));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most integer)
@@ -2212,6 +2260,7 @@ CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most i
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2262,6 +2311,7 @@ CREATE OR REPLACE FUNCTION holdfast.count_releasable_items(p_type text, p_most i
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2289,6 +2339,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.count_slots(p_type text, p_limit integer)
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_taken int := (select count(*) from holdfast.process_slot where type = p_type);
@@ -2313,15 +2364,15 @@ CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select left(md5(code || ' ' || regexp_replace(regexp_replace(
-    message, '''[^'']*''|"[^"]*"|`[^`]*`', '?', 'g'), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*', '#', 'g')), 16)
-$function$
+BEGIN ATOMIC
+ SELECT "left"(md5(((code || ' '::text) || regexp_replace(regexp_replace(message, '''[^'']*''|"[^"]*"|`[^`]*`'::text, '?'::text, 'g'::text), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*'::text, '#'::text, 'g'::text))), 16) AS "left";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.dispatched_starts(p_type text, names text[])
  RETURNS uuid[]
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select array(
     select workflow.id
@@ -2339,6 +2390,7 @@ CREATE OR REPLACE FUNCTION holdfast.due_dispatch_checks(p_type text)
  LANGUAGE sql
  STABLE
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select item_id, execution_id, item.status
   from holdfast.dispatch_item as item
@@ -2352,9 +2404,9 @@ CREATE OR REPLACE FUNCTION holdfast.effective_burst(tickets_per_second double pr
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select coalesce(burst, greatest(1, floor(tickets_per_second))::int)
-$function$
+BEGIN ATOMIC
+ SELECT COALESCE(burst, (GREATEST((1)::double precision, floor(tickets_per_second)))::integer) AS "coalesce";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[])
@@ -2367,6 +2419,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids t
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2424,6 +2477,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched_processes(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[];
@@ -2462,6 +2516,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched_workflows(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.end_dispatched(
@@ -2482,6 +2537,7 @@ CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  LANGUAGE plpgsql
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_schema text := (select relnamespace::regnamespace from pg_class where oid = (select tableoid from holdfast.clock));
@@ -2524,15 +2580,16 @@ CREATE OR REPLACE FUNCTION holdfast.execution_id(item_type text, item_id text, f
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
-$function$
+BEGIN ATOMIC
+ SELECT ((((('exec:'::text || item_type) || ':'::text) || item_id) || ':'::text) || failed_executions);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer)
  RETURNS TABLE(extended json, lost json)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_free bigint[];
@@ -2573,6 +2630,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_free uuid[];
@@ -2620,6 +2678,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers sm
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -2668,6 +2727,7 @@ CREATE OR REPLACE FUNCTION holdfast.fail_dispatch_items(failures jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2726,6 +2786,7 @@ CREATE OR REPLACE FUNCTION holdfast.fail_first_due(p_type text, p_epoch integer,
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2757,6 +2818,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  RETURNS SETOF jsonb
  LANGUAGE plpgsql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_branches text;
@@ -2820,6 +2882,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_processes(filter jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
@@ -2878,6 +2941,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[])
  RETURNS integer[]
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_there bigint[];
@@ -2914,6 +2978,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_commands(p_queue text, p_domain text,
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3059,6 +3124,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_dispatch_cycle(p_type text, p_epoch i
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3100,6 +3166,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_managed(starts)
 $function$
@@ -3109,6 +3176,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_schedule(request jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.schedule_items(request)
 $function$
@@ -3118,6 +3186,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_sends(request jsonb)
  RETURNS TABLE(in_domain text, id uuid, outcome text)
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select * from holdfast.send_commands(request)
 $function$
@@ -3127,6 +3196,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_processes(starts)
 $function$
@@ -3135,6 +3205,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   update holdfast.process
@@ -3153,6 +3224,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_held boolean;
@@ -3167,6 +3239,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_dispatch_cycle(p_type text, p_epoch integer)
  RETURNS boolean
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.dispatch_cycle where item_type = p_type and lease_epoch = p_epoch for no key update
@@ -3178,6 +3251,7 @@ CREATE OR REPLACE FUNCTION holdfast.hold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
@@ -3214,6 +3288,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_process(p_id uuid, p_epoch integer)
  RETURNS boolean
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.process where id = p_id and lease_epoch = p_epoch for no key update
@@ -3225,6 +3300,7 @@ CREATE OR REPLACE FUNCTION holdfast.is_between_attempts(p_domain text, p_command
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.command
@@ -3239,15 +3315,18 @@ CREATE OR REPLACE FUNCTION holdfast.is_paused(subjects text[])
  RETURNS boolean
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select exists (select from holdfast.pause where subject = any (subjects))
-$function$
+BEGIN ATOMIC
+ SELECT (EXISTS ( SELECT
+            FROM holdfast.pause
+           WHERE (pause.subject = ANY (is_paused.subjects)))) AS "exists";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.item_of_execution(p_type text, p_execution text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
     when starts_with(p_execution, 'exec:' || p_type || ':')
@@ -3259,6 +3338,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   insert into holdfast.batch_open (batch_id, command_id, domain)
@@ -3279,6 +3359,7 @@ CREATE OR REPLACE FUNCTION holdfast.known_replies(asked jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return (
@@ -3318,6 +3399,7 @@ CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lea
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3375,6 +3457,7 @@ CREATE OR REPLACE FUNCTION holdfast.leased_processes(types text[])
  STABLE
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -3408,6 +3491,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with ended as (
@@ -3435,6 +3519,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with ended as (
@@ -3476,6 +3561,7 @@ CREATE OR REPLACE FUNCTION holdfast.load_workflows(ids uuid[])
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -3500,6 +3586,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_bucket(key text)
  RETURNS void
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   insert into holdfast.rate_limit_bucket (resource_key, full_at, written_at, tickets_per_second, burst)
   select resource_key, holdfast.now(), holdfast.now(), tickets_per_second, holdfast.effective_burst(tickets_per_second, burst)
@@ -3512,6 +3599,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.make_queue_functions(new.queue);
@@ -3523,9 +3611,14 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  execute format('create or replace function %s%I(%s) language plpgsql as %L', 'holdfast.', p_name, p_arguments, p_body);
+  -- The search path is fixed here, since no migration comes by (K-27).
+  execute format(
+    'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
+    'holdfast.', p_name, p_arguments, p_body
+  );
 end
 $function$
 ;
@@ -3533,6 +3626,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_queue_functions(p_queue text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.make_queue_function(
@@ -3651,6 +3745,7 @@ CREATE OR REPLACE FUNCTION holdfast.managed_processes(asked jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids uuid[] := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(asked) as it);
@@ -3703,6 +3798,7 @@ CREATE OR REPLACE FUNCTION holdfast.meet_scheduled(p_type text, it jsonb, p_vers
  RETURNS text
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_time timestamptz := to_timestamp((it -> 1)::float8 / 1000);
@@ -3742,6 +3838,7 @@ CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  RETURNS integer
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select max(version)
   from holdfast.process_definition
@@ -3755,6 +3852,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3784,6 +3882,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3819,6 +3918,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_exec_type(p_type text, p_exec_type text)
  RETURNS void
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   update holdfast.dispatch_cycle
   set exec_types = exec_types || p_exec_type
@@ -3830,6 +3930,7 @@ CREATE OR REPLACE FUNCTION holdfast.note_missing_handlers()
  RETURNS TABLE(handler text, waiting bigint, oldest_seconds double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3934,6 +4035,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   insert into holdfast.command_trouble (
@@ -3952,14 +4054,16 @@ CREATE OR REPLACE FUNCTION holdfast.now()
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select statement_timestamp() + (select shift from holdfast.clock)
-$function$
+BEGIN ATOMIC
+ SELECT (statement_timestamp() + ( SELECT clock.shift
+            FROM holdfast.clock));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.oldest_command_seconds(p_queue text, types text[])
  RETURNS double precision
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_oldest timestamptz;
@@ -3981,6 +4085,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.oldest_reply_seconds(p_queue text)
  RETURNS double precision
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_oldest timestamptz;
@@ -4001,6 +4106,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, 
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_commands uuid[] := holdfast.command_ids_of(messages);
@@ -4063,6 +4169,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_replies(p_domain text, ids bigint[], re
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -4117,6 +4224,7 @@ CREATE OR REPLACE FUNCTION holdfast.operate_commands(p_action text, p_domain tex
  RETURNS TABLE(command_id uuid, outcome text)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4220,6 +4328,7 @@ CREATE OR REPLACE FUNCTION holdfast.operate_processes(p_action text, p_type text
  RETURNS TABLE(ref text, process_id uuid, outcome text, actual text)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   for ref, process_id, actual in
@@ -4246,6 +4355,7 @@ CREATE OR REPLACE FUNCTION holdfast.own_schema()
  RETURNS text
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
 $function$
@@ -4254,6 +4364,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.patch_ended(writes jsonb, v_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   update holdfast.process
@@ -4277,6 +4388,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.post_responses(responses jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4299,6 +4411,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_before(p_id uuid)
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select jsonb_strip_nulls(jsonb_build_object(
     'status', process.status, 'waitingFor', detail.waiting_for, 'errorCode', detail.error_code,
@@ -4319,6 +4432,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_candidates(filter jsonb, types text[
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_status text := filter ->> 'status';
@@ -4390,24 +4504,20 @@ CREATE OR REPLACE FUNCTION holdfast.process_fits(filter jsonb, key text, batch_i
  RETURNS boolean
  LANGUAGE sql
  STABLE
-AS $function$
-  select (not filter ? 'key' or key = filter ->> 'key')
-    and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
-    and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
-    and (not filter ? 'attributes' or attributes @> (filter -> 'attributes'))
-    and (not filter ? 'longer_than_ms'
-      or leased_at <= holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms')
-    and case filter ->> 'status'
-      when 'EXECUTING' then leased_at is not null
-      when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
-      else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
-    end
-$function$
+BEGIN ATOMIC
+ SELECT (((NOT (filter ? 'key'::text)) OR (key = (filter ->> 'key'::text))) AND ((NOT (filter ? 'batch_id'::text)) OR (batch_id = ((filter ->> 'batch_id'::text))::uuid)) AND ((NOT (filter ? 'parent_id'::text)) OR (parent_id = ((filter ->> 'parent_id'::text))::uuid)) AND ((NOT (filter ? 'attributes'::text)) OR (attributes @> (filter -> 'attributes'::text))) AND ((NOT (filter ? 'longer_than_ms'::text)) OR (leased_at <= (holdfast.now() - (((filter ->> 'longer_than_ms'::text))::double precision * '00:00:00.001'::interval)))) AND
+         CASE (filter ->> 'status'::text)
+             WHEN 'EXECUTING'::text THEN (leased_at IS NOT NULL)
+             WHEN 'COMPENSATING'::text THEN ((leased_at IS NOT NULL) OR (status = 'COMPENSATING'::text))
+             ELSE ((NOT (filter ? 'status'::text)) OR ((leased_at IS NULL) AND (status = (filter ->> 'status'::text))))
+         END);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.process_goes_on(p_id uuid, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   delete from holdfast.process_trouble where id = p_id;
@@ -4423,6 +4533,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_id_of(p_type text, p_ref text)
  RETURNS uuid
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
     when p_ref ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_ref::uuid
@@ -4435,6 +4546,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_is_unwinding(p_id uuid, p_generation
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.process_history
@@ -4447,6 +4559,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_news(ids uuid[], heard integer[])
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(json_build_object('id', process.id, 'cancel', process.cancel, 'responses', (
     select json_agg(json_build_array(number, name, data, notes) order by number)
@@ -4466,6 +4579,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_types(p_domain text, p_type text)
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if p_domain is not null and p_type is not null then
@@ -4491,6 +4605,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.process_write_answers(writes jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(
     case
@@ -4521,6 +4636,7 @@ CREATE OR REPLACE FUNCTION holdfast.processes_ended(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4575,6 +4691,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[], p_aging real)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4593,6 +4710,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.read_managed(p_queue text, asked jsonb)
  RETURNS TABLE(managed json, known json, mine json)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_mine json;
@@ -4620,6 +4738,7 @@ CREATE OR REPLACE FUNCTION holdfast.receive_commands(queue text, domain text, la
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4697,6 +4816,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_dispatch_starts(p_type text, p_batch 
  RETURNS json
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4758,6 +4878,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, seen)
   select p_id, p_generation, coalesce(max(seq), 0) + 1, p_epoch, date_trunc('milliseconds', p_now), p_kind, p_kind, 1,
@@ -4772,6 +4893,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_replies(p_queue text, writes jsonb)
  RETURNS json
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_responses jsonb;
@@ -4806,6 +4928,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   raise exception 'the audit trail is append-only' using errcode = 'restrict_violation';
@@ -4816,6 +4939,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -4847,6 +4971,7 @@ CREATE OR REPLACE FUNCTION holdfast.release_dispatch_items(request jsonb, from_d
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4938,6 +5063,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_type text;
@@ -4973,6 +5099,7 @@ CREATE OR REPLACE FUNCTION holdfast.release_workflow_steps(ids uuid[], numbers s
  RETURNS void
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5025,6 +5152,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.remove_idle_buckets()
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5047,6 +5175,7 @@ CREATE OR REPLACE FUNCTION holdfast.remove_replies(p_queue text, ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5064,6 +5193,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.replies_are_lost(p_queue text, p_messages jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_lost boolean;
@@ -5087,6 +5217,7 @@ CREATE OR REPLACE FUNCTION holdfast.report_dispatch_ends(p_type text, ends jsonb
  RETURNS TABLE("executionId" text, outcome text)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_open jsonb;
@@ -5125,6 +5256,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.report_end(item_type text, execution_id text, status text, error_code text DEFAULT NULL::text, error_message text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if status not in ('COMPLETED', 'FAILED', 'CANCELLED') or status is null then
@@ -5146,6 +5278,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.requeue_dead_letters(p_type text, ids text[], p_fingerprint text, p_most integer, p_exec_time timestamp with time zone, p_actor text, p_reason text)
  RETURNS TABLE(item_id text, outcome text)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5199,6 +5332,7 @@ CREATE OR REPLACE FUNCTION holdfast.reserve_slots(keys text[], counts integer[],
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_key text;
@@ -5295,6 +5429,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
@@ -5322,6 +5457,7 @@ CREATE OR REPLACE FUNCTION holdfast.respond_processes(responses jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5430,6 +5566,7 @@ CREATE OR REPLACE FUNCTION holdfast.rest_processes(writes jsonb, v_now timestamp
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_type text;
@@ -5541,6 +5678,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5577,6 +5715,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5636,6 +5775,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5666,6 +5806,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5678,6 +5819,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.schedule_item(item_type text, item_id text, exec_time timestamp with time zone, context jsonb, init_workflow_id text DEFAULT NULL::text, context_version integer DEFAULT 1, replace boolean DEFAULT false)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_answer json;
@@ -5711,6 +5853,7 @@ CREATE OR REPLACE FUNCTION holdfast.schedule_items(request jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5766,6 +5909,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
  RETURNS uuid
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_queue text;
@@ -5817,6 +5961,7 @@ CREATE OR REPLACE FUNCTION holdfast.send_commands(request jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5871,7 +6016,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, last_write, data, notes
+        created_at, run_at, updated_at, send_token, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -5929,8 +6074,12 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
-      where command.last_write is distinct from (it ->> 'token')::uuid;
+      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
+      -- lost (K-05).
+      where case
+        when it ->> 'token' is null then command.command_id is null
+        else command.send_token is distinct from (it ->> 'token')::uuid
+      end;
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;
@@ -5941,6 +6090,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_for_processes(writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_request jsonb;
@@ -5969,6 +6119,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_replies(replies jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_queue text;
@@ -5999,6 +6150,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.set_dispatch_config(p_type text, changes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_row holdfast.dispatch_config;
@@ -6025,15 +6177,16 @@ CREATE OR REPLACE FUNCTION holdfast.shown_priority(priority integer, aging real,
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
-$function$
+BEGIN ATOMIC
+ SELECT (LEAST((100)::bigint, (priority + (floor(((GREATEST((0)::numeric, EXTRACT(epoch FROM (at - scheduled))))::double precision * aging)))::bigint)))::integer AS "least";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
  RETURNS bigint
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
 $function$
@@ -6042,6 +6195,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if config.engine = 'WORKFLOW' then
@@ -6063,6 +6217,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, co
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_exec_type text := request ->> 'execType';
@@ -6155,6 +6310,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_workflows(request jsonb, co
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
@@ -6233,6 +6389,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_managed(starts jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_answers json := holdfast.start_processes(starts);
@@ -6262,6 +6419,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_process(domain text, type text, state jsonb, id uuid DEFAULT gen_random_uuid(), key text DEFAULT NULL::text, start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, attributes jsonb DEFAULT NULL::jsonb, batch_id uuid DEFAULT NULL::uuid)
  RETURNS uuid
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_name text := domain || '/' || type;
@@ -6308,6 +6466,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_processes(starts jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6419,6 +6578,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_workflows(docs jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6478,6 +6638,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision)
  RETURNS TABLE(deadline_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_deadline timestamptz;
@@ -6502,6 +6663,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.sweep_unhandled(p_domain text, p_age interval)
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -6595,6 +6757,7 @@ CREATE OR REPLACE FUNCTION holdfast.taken_executions(config holdfast.dispatch_co
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select jsonb_object_agg(item.item_id, jsonb_build_array(
     coalesce(detail.id, workflow.id),
@@ -6618,6 +6781,7 @@ CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text, p_engine text
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6669,6 +6833,7 @@ CREATE OR REPLACE FUNCTION holdfast.uuid_or_null(p_text text)
  RETURNS uuid
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return p_text::uuid;
@@ -6681,6 +6846,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.wake(topic text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
@@ -6702,37 +6868,39 @@ CREATE OR REPLACE FUNCTION holdfast.wake_bucket_of(topic text)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select hashtext(topic) & 15
-$function$
+BEGIN ATOMIC
+ SELECT (hashtext(topic) & 15);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.wake_channel()
  RETURNS text
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select 'holdfast_' || 'holdfast.clock'::regclass::oid
-$function$
+BEGIN ATOMIC
+ SELECT ('holdfast_'::text || ('holdfast.clock'::regclass)::oid);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select case
-    when priority >= 100 then scheduled
-    when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
-    else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
-  end
-$function$
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (priority >= 100) THEN scheduled
+             WHEN (aging > (0)::double precision) THEN (scheduled + (LEAST((((100 - priority))::double precision / (aging)::double precision), ('10000000000'::numeric)::double precision) * '00:00:01'::interval))
+             ELSE ('9000-01-01 00:00:00+00'::timestamp with time zone + (((100 - priority))::double precision * '1 day'::interval))
+         END AS "case";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_write_answers(docs jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(
     case
@@ -6765,6 +6933,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_processes(writes jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6849,6 +7018,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
@@ -11,13 +11,13 @@ returns timestamptz
 language sql
 stable
 parallel safe
-as $$
+begin atomic
   select case
     when priority >= 100 then scheduled
     when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
     else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
-  end
-$$;
+  end;
+end;
 
 -- The priority that people see.
 create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
@@ -25,9 +25,9 @@ returns int
 language sql
 immutable
 parallel safe
-as $$
-  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
-$$;
+begin atomic
+  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int;
+end;
 
 -- Each document names an instance, the revision on which it was decided, and of every step that it changes the epoch of its
 -- last claim. Answers, in order: 0 done, 1 decided on something that has changed, 2 held by somebody else, 3 unknown; null

@@ -17,6 +17,8 @@ export interface Transaction extends Executor, Queryable {
 export interface TransactionOptions {
   /** Run the function again when the database gave up on it before the commit. It must be harmless to repeat. */
   readonly retry?: boolean
+  /** The function recognises its own earlier commit: run it again also after a commit whose answer was lost. */
+  readonly idempotent?: boolean
   /** User code runs in it, within these limits. */
   readonly userCode?: UserCodeLimits
   /** A person waits for the answer (operator-call.ts). */
@@ -63,7 +65,7 @@ export async function runTransaction<T>(
   checkout: Checkout,
   session: Session,
   work: (tx: Transaction) => Promise<T>,
-  { retry = false, userCode, answer }: TransactionOptions,
+  { retry = false, idempotent = false, userCode, answer }: TransactionOptions,
 ): Promise<T> {
   const once = () =>
     userCode
@@ -73,7 +75,7 @@ export async function runTransaction<T>(
   return withDatabaseRetry(once, {
     name: 'the transaction',
     // An unknown commit is the caller's to judge: only it knows whether the work may happen twice.
-    idempotent: false,
+    idempotent,
     giveUpAfter: GIVE_UP_AFTER,
     backoff: createBackoff({ base: 10, cap: 1_000 }),
   })
