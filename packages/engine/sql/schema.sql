@@ -371,6 +371,11 @@ create table holdfast.reply_queue (
   queue text not null
 );
 
+create table holdfast.result_wait (
+  model text not null,
+  until timestamp with time zone not null
+) with (fillfactor=10);
+
 create table holdfast.setting (
   name text not null,
   value jsonb not null
@@ -664,6 +669,8 @@ alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_che
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
 
 alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (model);
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
@@ -1118,6 +1125,18 @@ begin
     order by asked.place
   );
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.await_results(p_model text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.result_wait (model, until)
+  values (p_model, holdfast.now() + interval '30 seconds')
+  on conflict (model) do update set until = excluded.until
+  where result_wait.until < excluded.until - interval '5 seconds'
 $function$
 ;
 
@@ -3111,6 +3130,9 @@ begin
     end if;
   end if;
 
+  if v_applied > coalesce(cardinality(v_retried), 0) then
+    perform holdfast.wake_results('commands');
+  end if;
   if v_applied = jsonb_array_length(writes) then
     return array_fill(0, array[v_applied]);
   end if;
@@ -5656,6 +5678,9 @@ begin
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
   end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
+  end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
     using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)
@@ -6883,6 +6908,19 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.wake_results(p_model text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
+    perform holdfast.wake('results:' || p_model);
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -7149,6 +7187,9 @@ begin
   end if;
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
+  end if;
+  if v_docs @> '[{"ended": true}]' or v_docs @> '[{"status": "DLQ"}]' then
+    perform holdfast.wake_results('workflows');
   end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;
