@@ -25,6 +25,7 @@ import {
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
 import { storePayloadLimit } from './kernel/codec/payload-limit.js'
+import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
@@ -154,6 +155,7 @@ const KNOWN_OPTIONS = [
   'prepare',
   'poolSize',
   'statementTimeout',
+  'connectTimeout',
   'applicationName',
   'logger',
   'migrate',
@@ -178,6 +180,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   checkWorkflows(options.workflows)
   checkAbortGrace(options.abortGrace)
   const logger = checkLogger(options.logger)
+  const began = performance.now()
   const db = await openDatabase({ ...options, logger })
   try {
     if (mayMigrate) {
@@ -190,7 +193,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     if (options.codec?.maxBytes !== undefined) await storePayloadLimit(db, options.codec.maxBytes)
   } catch (error) {
     await db.close()
-    throw error
+    throw codedError(error, db.schema, 'holdfast', performance.now() - began)
   }
   return assemble(db, { ...options, logger })
 }
@@ -263,7 +266,7 @@ export function assemble(
     workers.add(worker)
     return worker
   }
-  return {
+  const api: Holdfast = {
     schema: db.schema,
     handle: (command, handler) => registry.add(command, handler),
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -320,16 +323,14 @@ export function assemble(
       missing.close()
       await results.close()
       immediate.close()
-      await processClient.close()
-      await managerClient.close()
-      await scheduling.close()
-      await engine.close()
-      await workflowClient.close()
-      await workflowEngine.close()
-      await Promise.all([client.close(), closeLimits()])
+      // Side by side: each waits for its own writes, for a bounded time.
+      const clients = [processClient, managerClient, scheduling, workflowClient, client]
+      await Promise.all([...clients.map((each) => each.close()), closeLimits()])
+      await Promise.all([engine.close(), workflowEngine.close()])
       await db.close()
     },
   }
+  return coded(api, db.schema)
 }
 
 function checkLogger(given: HoldfastOptions['logger']): Logger {

@@ -118,6 +118,16 @@ export const errorRegistry = {
     (d) => `schema "${d.schema}" lacks ${d.missing}`,
     'Run the migrations with a role that may (open holdfast once with `migrate: true`).',
   ),
+  HF_SCHEMA_DAMAGED: entry<{ schema: string; problem: string }>(
+    500,
+    (d) => `schema "${d.schema}" lacks something that this version of holdfast made: ${d.problem}`,
+    'The schema was renamed, dropped, or restored in part. Restore it under its old name, or open holdfast again to migrate it.',
+  ),
+  HF_DATABASE_ERROR: entry<{ operation: string; state: string; problem: string }>(
+    500,
+    (d) => `PostgreSQL refused ${d.operation} (SQLSTATE ${d.state}): ${d.problem}`,
+    'Nothing was changed by this call. The SQLSTATE says what PostgreSQL objects to; `cause` is its own error.',
+  ),
   HF_MIGRATION_CHANGED: entry<{ file: string; problem: string }>(
     500,
     (d) => `${d.file} ${d.problem}`,
