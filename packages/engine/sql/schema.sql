@@ -377,6 +377,11 @@ create table holdfast.reply_queue (
   queue text not null
 );
 
+create table holdfast.result_wait (
+  model text not null,
+  until timestamp with time zone not null
+) with (fillfactor=10);
+
 create table holdfast.setting (
   name text not null,
   value jsonb not null
@@ -672,6 +677,8 @@ alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_che
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
 
 alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (model);
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
@@ -1293,6 +1300,18 @@ begin
     order by asked.place
   );
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.await_results(p_model text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.result_wait (model, until)
+  values (p_model, holdfast.now() + interval '30 seconds')
+  on conflict (model) do update set until = excluded.until
+  where result_wait.until < excluded.until - interval '5 seconds'
 $function$
 ;
 
@@ -2882,6 +2901,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  RETURNS SETOF text
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2915,6 +2935,7 @@ begin
       'alter table %1$s.audit attach partition %1$s.%2$I for values from (%3$L) to (%4$L)',
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
+    perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
     -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
@@ -3458,6 +3479,9 @@ begin
     end if;
   end if;
 
+  if v_applied > coalesce(cardinality(v_retried), 0) then
+    perform holdfast.wake_results('commands');
+  end if;
   if v_applied = jsonb_array_length(writes) then
     return array_fill(0, array[v_applied]);
   end if;
@@ -3564,6 +3588,47 @@ begin
     for no key update skip locked
   ));
   perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.grant_runtime(role_name text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_schema text := holdfast.own_schema();
+  v_table record;
+begin
+  execute format('grant usage on schema %s to %I', v_schema, role_name);
+  execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
+  -- The wake-ups' sequences are set, not only read.
+  execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
+  for v_table in
+    select relname, oid::regclass as name
+    from pg_class
+    where relnamespace = v_schema::regnamespace
+      and relkind in ('r', 'p')
+      -- Audit rows are written and read through the parent.
+      and not relispartition
+  loop
+    execute format('revoke all on table %s from %I', v_table.name, role_name);
+    execute format(
+      'grant %s on table %s to %I',
+      case
+        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname = 'audit' then 'select, insert'
+        else 'select, insert, update, delete'
+      end,
+      v_table.name, role_name
+    );
+  end loop;
+  -- Queues are made on first use, each with a table of its own.
+  execute format('grant usage, create on schema pgmq to %I', role_name);
+  execute format('grant execute on all functions in schema pgmq to %I', role_name);
+  execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
+  execute format('grant usage, select, update on all sequences in schema pgmq to %I', role_name);
 end
 $function$
 ;
@@ -3949,6 +4014,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
@@ -5175,6 +5241,20 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.protect_audit_partition(partition regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  execute format(
+    'create or replace trigger audit_is_append_only before truncate on %s for each statement execute function %srefuse_audit_change()',
+    partition, 'holdfast.'
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.queue_exists(p_queue text)
  RETURNS boolean
  LANGUAGE sql
@@ -6229,6 +6309,9 @@ begin
     if v_items then
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
+  end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
   end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
@@ -7471,6 +7554,19 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.wake_results(p_model text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
+    perform holdfast.wake('results:' || p_model);
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -7738,6 +7834,9 @@ begin
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
   end if;
+  if v_docs @> '[{"ended": true}]' or v_docs @> '[{"status": "DLQ"}]' then
+    perform holdfast.wake_results('workflows');
+  end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;
   end if;
@@ -7747,6 +7846,10 @@ $function$
 ;
 
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON holdfast.audit FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_rows_stay BEFORE DELETE OR UPDATE ON holdfast.audit FOR EACH ROW EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_is_append_only BEFORE TRUNCATE ON holdfast.audit_default FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
 
 CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queue FOR EACH ROW EXECUTE FUNCTION holdfast.make_functions_of_new_queue();
 

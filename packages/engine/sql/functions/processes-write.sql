@@ -192,6 +192,9 @@ begin
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
   end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
+  end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
     using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)

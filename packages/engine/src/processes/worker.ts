@@ -50,7 +50,7 @@ export async function createProcessLoops(
   const groups = await byPace(definitions(), settings, engine)
   const executions = groups.map(({ leaseMs, pollMs, members }) => {
     const wakes = new Set<() => void>()
-    const source = processSource(db, members)
+    const source = processSource(db.reserved, members)
     return loopOf(source, {
       leaseMs,
       pollMs,
@@ -79,7 +79,7 @@ export async function createProcessLoops(
       },
     })
   })
-  const inbox = loopOf(inboxSource(db, definitions), {
+  const inbox = loopOf(inboxSource(db.reserved, definitions), {
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     concurrency: 100,
