@@ -36,8 +36,11 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
+import { startListener } from './kernel/notify/listener.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
+import { createMissingWorkers } from './kernel/results/presence.js'
+import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, numberOption } from './kernel/validation/options.js'
@@ -203,9 +206,11 @@ export function assemble(
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
+  const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
+  const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
-  const client = createCommandClient(db, queues, { codec, logger, metrics })
+  const client = createCommandClient(db, queues, { codec, logger, metrics, missing })
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
@@ -230,7 +235,7 @@ export function assemble(
     logger,
     metrics,
   })
-  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
+  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond, missing })
   const workflowEngine = createWorkflowEngine(db, {
     codec,
     aging: checkWorkflows(options.workflows),
@@ -239,7 +244,7 @@ export function assemble(
     metrics,
     reports,
   })
-  const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics })
+  const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
   const workers = new Set<Worker>()
@@ -292,9 +297,9 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec, queues),
+    commands: createCommands(db, codec, queues, results),
     batches: createBatches(db, client, queues, codec),
-    processes: createProcesses(db, engine, { logger }),
+    processes: createProcesses(db, engine, { logger, results }),
     workflows: createWorkflows(db, workflowEngine, workflowClient),
     troubleshooting: createTroubleshooting(db, codec),
     dispatch: createDispatch(db, codec, scheduling),
@@ -315,6 +320,8 @@ export function assemble(
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
       await Promise.all([...workers].map((worker) => worker.stop()))
+      missing.close()
+      await results.close()
       immediate.close()
       // Side by side: each waits for its own writes, for a bounded time.
       const clients = [processClient, managerClient, scheduling, workflowClient, client]

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 --
 -- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
 -- (an older release may still call it): a new one gets a new name.
@@ -63,6 +63,29 @@ begin
   if v_last is null or abs(v_now - v_last) >= 5 then
     v_last := setval(v_sequence, v_now);
     perform pg_notify(holdfast.wake_channel(), v_bucket::text);
+  end if;
+end
+$$;
+
+-- Somebody waits for the end of something of this model, for the next half a minute (K-22).
+create or replace function holdfast.await_results(p_model text)
+returns void
+language sql
+as $$
+  insert into holdfast.result_wait (model, until)
+  values (p_model, holdfast.now() + interval '30 seconds')
+  on conflict (model) do update set until = excluded.until
+  where result_wait.until < excluded.until - interval '5 seconds'
+$$;
+
+-- Something of this model has ended or needs a person: notifies those who wait, if anybody does.
+create or replace function holdfast.wake_results(p_model text)
+returns void
+language plpgsql
+as $$
+begin
+  if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
+    perform holdfast.wake('results:' || p_model);
   end if;
 end
 $$;
