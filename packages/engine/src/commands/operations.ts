@@ -1,7 +1,7 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
+import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { booleanOption, checkOptions, integerOption } from '../kernel/validation/options.js'
@@ -20,8 +20,11 @@ import type { HandlerRegistry } from './registry.js'
 /** What became of one of many: done, or why not. */
 export interface BulkAnswer {
   readonly commandId: string
-  /** `outcome unknown`: it can be retried only by somebody who says that its last call was not done (K-20). */
-  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'outcome unknown'
+  /**
+   * `busy`: another transaction has locked it, and nothing was changed. `outcome unknown`: it can be retried only by somebody
+   * who says that its last call was not done (K-20).
+   */
+  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'busy' | 'outcome unknown'
 }
 
 /**
@@ -91,17 +94,14 @@ export function createTroubleshooting(db: Database, codec: Codec, registry: Hand
     const { actor, reason } = checkActor(operation, by)
     const ids = commandIds.map((id) => parseId(`${operation}: commandId`, id))
     const encoded = value && codec.encode(value.given)
-    const params = [
-      action,
-      domain,
-      ids,
-      actor,
-      reason,
-      encoded?.json ?? null,
-      encoded?.notes ? JSON.stringify(encoded.notes) : null,
-      value?.version ?? null,
-    ]
-    return operatorCall(db, `${operation} of commands`, (tx) => tx.run<BulkAnswer>(operateStatement, params))
+    const { json = null, notes } = encoded ?? {}
+    const rest = [actor, reason, json, notes ? JSON.stringify(notes) : null, value?.version ?? null]
+    const { answers, busy } = await operatorCallForMany(db, `${operation} in ${domain}`, ids, (tx, some) =>
+      tx.run<BulkAnswer>(operateStatement, [action, domain, some, ...rest]),
+    )
+    const known = new Map(answers.map((answer) => [answer.commandId, answer]))
+    for (const commandId of busy) known.set(commandId, { commandId, outcome: 'busy' })
+    return ids.map((commandId) => known.get(commandId) ?? { commandId, outcome: 'unknown' })
   }
 
   async function operateOne(
@@ -113,6 +113,7 @@ export function createTroubleshooting(db: Database, codec: Codec, registry: Hand
   ): Promise<void> {
     const [answer] = await operate(action, domain, [commandId], by, value)
     if (answer?.outcome === 'done') return
+    if (answer?.outcome === 'busy') throw lockedByOther(`${VERBS[action]} ${commandId}`)
     if (answer?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId, domain })
     if (answer?.outcome === 'outcome unknown') {
       throw new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { what: 'command', id: commandId })
