@@ -1358,6 +1358,29 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_answer text := holdfast.cancel_command(p_domain, p_command_id, p_actor, p_reason);
+begin
+  if v_answer = 'ended' and exists (
+    select from holdfast.command_trouble as trouble
+    join holdfast.command using (domain, command_id)
+    where trouble.domain = p_domain
+      and trouble.command_id = p_command_id
+      and not holdfast.command_was_called(p_command_id, command.attempts)
+  ) then
+    perform holdfast.operate_commands('CANCEL', p_domain, array[p_command_id], p_actor, p_reason, null, null, null);
+    return 'done';
+  end if;
+  return v_answer;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
@@ -1395,7 +1418,8 @@ begin
     perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
       'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
-        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true
+        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
+        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
       ))
     )));
   end if;
@@ -2453,6 +2477,19 @@ exception when invalid_text_representation then
     from unnest(messages) as message
   );
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.command_was_called(p_command_id uuid, p_attempts integer)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select p_attempts > 0 or exists (
+    select from holdfast.audit
+    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
+  )
 $function$
 ;
 
@@ -4831,7 +4868,7 @@ begin
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
           -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
+          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
