@@ -34,7 +34,7 @@ export interface Rest {
   /** The last response in the state, and the state; not there where it could not be encoded. */
   readonly seen: number
   readonly state: Sealed | undefined
-  readonly continues?: { readonly unmet: readonly number[] }
+  readonly continues?: { readonly unmet: readonly number[]; readonly events: readonly string[] }
   readonly result?: Sealed | undefined
   readonly error?: RecordedFailure | undefined
   readonly waitingFor?: string | undefined
@@ -122,6 +122,7 @@ function restToJson(rest: Rest): string {
     projection_notes: rest.state?.notes,
     continues: rest.continues !== undefined,
     unmet: rest.continues?.unmet,
+    asked_events: rest.continues?.events,
     result_notes: rest.result?.notes,
     error: rest.error,
     waiting_for: rest.waitingFor,
