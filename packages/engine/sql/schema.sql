@@ -283,7 +283,8 @@ create table holdfast.process_detail (
   error_kind text,
   error_code text,
   error_message text,
-  dispatch_item text collate "C"
+  dispatch_item text collate "C",
+  undone boolean
 ) with (fillfactor=60);
 
 create table holdfast.process_history (
@@ -636,7 +637,7 @@ alter table holdfast.process_detail add constraint process_detail_model_check CH
 
 alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
 
-alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text])));
+alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text]))) NOT VALID;
 
 alter table holdfast.process_history add constraint process_history_pkey PRIMARY KEY (process_id, generation, seq);
 
@@ -1344,6 +1345,16 @@ begin
   end if;
   return greatest(burst - (bucket.burst - v_lead / v_old_step), 0) * v_step;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.call_id(p_name text, p_occurrence integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select p_name || case when p_occurrence > 1 then '#' || p_occurrence else '' end
 $function$
 ;
 
@@ -4808,7 +4819,9 @@ begin
       jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
-          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end
+          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
+          -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
+          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -4852,6 +4865,7 @@ begin
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
+      when p_action = 'RESOLVE' then holdfast.resolve_process(process_id, p_actor, p_reason, options)
     end;
     return next;
   end loop;
@@ -5199,7 +5213,7 @@ begin
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
     jsonb_build_object(
-      'call', detail.parent_call, 'id', detail.id, 'status', process.status,
+      'call', detail.parent_call, 'id', detail.id, 'status', process.status, 'undone', detail.undone,
       'result', detail.result, 'resultNotes', detail.result_notes,
       'error', case when detail.error_code is not null then
         jsonb_build_object('code', detail.error_code, 'message', detail.error_message) end
@@ -5734,7 +5748,7 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch,
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
           -- Of what was dispatched: it has still not begun.
           unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)
@@ -6080,6 +6094,61 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_name text;
+  v_occurrence int;
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status <> 'WAITING_FOR_TSQ' then
+    return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  select name, occurrence into v_name, v_occurrence
+  from holdfast.unresolved_calls(p_id, v_row.generation)
+  where holdfast.call_id(name, occurrence) = options ->> 'step';
+  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+    return 'nothing';
+  end if;
+  if v_row.deadline_at <= v_now then
+    return 'deadline';
+  end if;
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
+    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = v_row.generation
+  returning seq into v_seq;
+  update holdfast.process
+  set status = 'PENDING',
+      due_at = v_now,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
+      mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
+    jsonb_strip_nulls(jsonb_build_object(
+      'status', 'PENDING', 'step', options ->> 'step', 'outcome', options ->> 'outcome', 'result', options -> 'result'
+    )),
+    jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
  RETURNS void
  LANGUAGE plpgsql
@@ -6233,7 +6302,8 @@ begin
   set status = asked.to_status,
       due_at = to_timestamp(asked.due_ms / 1000),
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      -- Given where the record was not followed: what is known of an earlier interruption is kept (K-19).
+      rested_epoch = coalesce(asked.rested, lease_epoch + 1),
       leased_by = null,
       leased_at = null,
       last_write = asked.token,
@@ -6241,7 +6311,8 @@ begin
       cancel = case when asked.ended then null else cancel end,
       mismatch_since = case when asked.mismatch then coalesce(mismatch_since, v_now) end
   from jsonb_to_recordset(writes) as asked (
-    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean
+    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean,
+    rested int
   )
   where process.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0;
 
@@ -6249,6 +6320,7 @@ begin
     update holdfast.process_detail
     set updated_at = v_now,
         ended_at = case when asked.ended then v_now end,
+        undone = asked.undone,
         start_at = case when asked.continues then v_now else start_at end,
         state = case when asked.continues then asked.projection else state end,
         state_notes = case when asked.continues then asked.projection_notes else state_notes end,
@@ -6267,7 +6339,7 @@ begin
         error_message = asked.error ->> 'message'
     from jsonb_to_recordset(writes) as asked (
       id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
-      projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      undone boolean, projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
@@ -6356,7 +6428,7 @@ begin
   update holdfast.process
   set due_at = case when queued_at is null then v_now end,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1
+      rested_epoch = rested_epoch + 1
   where id = p_id;
   -- One that was to start later starts now, and its own clock with it.
   update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
@@ -6384,12 +6456,23 @@ declare
   v_number int;
   v_seq int;
   v_status text;
+  v_unresolved text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
+  if not v_unwinding then
+    select holdfast.call_id(name, occurrence) into v_unresolved
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where no_inquire
+    order by 1
+    limit 1;
+    if v_unresolved is not null then
+      return 'unresolved ' || v_unresolved;
+    end if;
+  end if;
   v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
   v_deadline := coalesce(
     to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
@@ -6410,7 +6493,7 @@ begin
   set status = v_status,
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
       responses = coalesce(v_number, responses),
       deadline_at = v_deadline,
       mismatch_since = null
@@ -7498,6 +7581,28 @@ begin
   end loop;
   return v_count;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.unresolved_calls(p_id uuid, p_generation integer)
+ RETURNS TABLE(name text, occurrence integer, no_inquire boolean)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.name, last.occurrence, coalesce((last.detail ->> 'noInquire')::boolean, false)
+  from (
+    select distinct on (history.name, history.occurrence) history.name, history.occurrence, history.kind, status, detail
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and kind in ('STEP', 'SIDE_EFFECT', 'RESOLVE')
+    order by history.name, history.occurrence, seq desc
+  ) as last
+  where last.status = 'FAILED'
+    and last.detail ->> 'outcome' = 'unknown'
+    and not coalesce((last.detail ->> 'thrown')::boolean, false)
+    and not coalesce((last.detail ->> 'afterEnd')::boolean, false)
 $function$
 ;
 

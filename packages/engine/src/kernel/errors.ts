@@ -275,6 +275,21 @@ export const errorRegistry = {
       `the state (\`${d.property}\`) was written inside a step, or after awaiting something that is no call of ctx`,
     'Return the value from the step and write it to the state in `execute`: a replay repeats only that.',
   ),
+  HF_MUST_NOT_BE_ASYNC: entry<{ what: string }>(
+    500,
+    (d) => `${d.what} returned a promise`,
+    'Make it synchronous and retry the process. Call the outside world in a step: what a promise decides later is not on record.',
+  ),
+  HF_OUTCOME_UNRESOLVED: entry<{ id: string; step: string }>(
+    409,
+    (d) => `process ${d.id} cannot be retried: nobody knows whether its step \`${d.step}\` has had its effect`,
+    'Find out on the other side and say it with `hf.processes.resolve` (`done` with a result, or `notDone`), give the step an `inquire` function, or cancel the process.',
+  ),
+  HF_NOTHING_TO_RESOLVE: entry<{ id: string; step: string }>(
+    409,
+    (d) => `process ${d.id} has no failed step \`${d.step}\` of unknown outcome`,
+    'Look at its timeline: the step may have another name (`pay`, `pay#2`), or another operator has resolved it.',
+  ),
   HF_REDUCER_THREW: entry<{ response: string; problem: string }>(
     500,
     (d) => `the reducer of the response \`${d.response}\` threw: ${d.problem}`,
