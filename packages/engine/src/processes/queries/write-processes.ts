@@ -8,8 +8,8 @@ import {
   type ResponseRow,
   toResponse,
 } from '../history.js'
-import type { WrittenBy } from '../report.js'
 import type { ProcessStatus } from '../states.js'
+import type { ClaimedProcess } from './claim-processes.js'
 
 /** A record on its way into the history. */
 export interface JournalEvent
@@ -51,6 +51,13 @@ export interface Rest {
   readonly limited?: boolean
   /** Tell workers that it is due at another time than they know of. */
   readonly wakes?: boolean
+}
+
+/** The execution that a write belongs to, as far as reports name it. */
+export interface WrittenBy {
+  readonly item: Pick<ClaimedProcess, 'id' | 'type' | 'key' | 'epoch' | 'now' | 'startAt' | 'createdAt'>
+  /** Milliseconds of the database's clock. */
+  readonly now: () => number
 }
 
 /** What one execution writes at one moment, behind its fence. */
