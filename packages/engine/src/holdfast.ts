@@ -24,6 +24,7 @@ import {
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
+import { storePayloadLimit } from './kernel/codec/payload-limit.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
@@ -183,6 +184,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
       await verifySchema(db)
       await queueInfo(db)
     }
+    if (options.codec?.maxBytes !== undefined) await storePayloadLimit(db, options.codec.maxBytes)
   } catch (error) {
     await db.close()
     throw error
@@ -287,7 +289,7 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec),
+    commands: createCommands(db, codec, queues),
     batches: createBatches(db, client, queues, codec),
     processes: createProcesses(db, engine, { logger }),
     workflows: createWorkflows(db, workflowEngine, workflowClient),

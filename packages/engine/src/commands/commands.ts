@@ -6,7 +6,9 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { CommandDefinition } from './define.js'
+import type { Domains } from './domains.js'
 import { type CommandFilter, type CommandRecord, findCommands } from './queries/find-commands.js'
+import { createReplyQueues, type ReplyQueues } from './reply-queues.js'
 import { awaitResult } from './results.js'
 import { commandStatuses } from './states.js'
 
@@ -15,7 +17,7 @@ interface Of {
 }
 
 /** Looking at commands, waiting for them, and calling off those that have not begun (C-14). */
-export interface Commands {
+export interface Commands extends ReplyQueues {
   /** One command with everything that happened to it. */
   get(command: Of, commandId: string): Promise<CommandRecord & { readonly audit: readonly RecordedAuditEntry[] }>
   /** Those that fit, newest first; 100 unless `limit` says otherwise. */
@@ -30,8 +32,9 @@ export interface Commands {
   cancel(command: Of, commandId: string, by: Actor): Promise<void>
 }
 
-export function createCommands(db: Database, codec: Codec): Commands {
+export function createCommands(db: Database, codec: Codec, domains: Domains): Commands {
   return {
+    ...createReplyQueues(db, domains),
     async get({ domain }, commandId) {
       const id = parseId('get: commandId', commandId)
       const [command] = await findCommands(db, codec, { domain, commandId: id, limit: 1 })

@@ -47,7 +47,8 @@ export async function createProcessLoops(
   const groups = await byPace(definitions(), settings, engine)
   const executions = groups.map(({ leaseMs, pollMs, members }) => {
     const wakes = new Set<() => void>()
-    return loopOf(processSource(db, members), {
+    const source = processSource(db, members)
+    return loopOf(source, {
       leaseMs,
       pollMs,
       concurrency: settings.concurrency,
@@ -62,6 +63,10 @@ export async function createProcessLoops(
         const definition = engine.registry.find(item.type)
         if (!definition) return
         const parts = await engine.partsFor(definition, { inStarter: false, stopping: () => stopping })
+        if (item.beginBy !== undefined && performance.now() > item.beginBy) {
+          await source.release([item])
+          return
+        }
         const now = executionClock(item.now)
         const rest = await runProcess(item, lease, parts, engine.live)
         // The last claim may have looked no further than the next poll: what is due before that is remembered here.
