@@ -46,8 +46,16 @@ process.exit(results.some(({ outcome }) => outcome === 'passed') ? 1 : 0)
 /** A hand-written mutation as the whole text of its file; its search text must stand there exactly once. */
 function applied({ name, file, find, replace, tests }) {
   const text = readFileSync(join(root, file), 'utf8')
-  const places = text.split(find).length - 1
-  const mutated = text.replace(find, () => replace)
+  // However it is indented.
+  const shape = new RegExp(
+    find
+      .trim()
+      .replaceAll(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`)
+      .replaceAll(/\s+/g, String.raw`\s+`),
+    'g',
+  )
+  const places = [...text.matchAll(shape)].length
+  const mutated = text.replace(shape, () => replace.trim())
   const problem = places === 1 ? undefined : `its search text stands there ${places} times, not once`
   return { name, file, mutated, tests, problem, config: 'vitest.config.ts', timeoutMs: 600_000 }
 }

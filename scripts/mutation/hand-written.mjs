@@ -45,7 +45,7 @@ export const handWritten = [
     file: sql('processes-claim'),
     find: "    continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);",
     replace: '',
-    tests: [src('kernel/pausing')],
+    tests: [src('processes/processes.test.ts')],
   },
   // Fencing
   {
@@ -160,9 +160,11 @@ export const handWritten = [
   {
     name: 'the kill switch also takes executions that have begun',
     file: sql('dispatch-config'),
-    find: "      where status = 'PENDING'\n        and type = any (v_types)\n        and leased_at is null\n        and lease_epoch = 0\n        and dispatch_type = p_type\n      order by id",
-    replace: '      where type = any (v_types)\n        and dispatch_type = p_type\n      order by id',
-    tests: [src('dispatch/settings.test.ts'), src('dispatch/kill-switch.test.ts')],
+    find: `set due_at = null, queued_at = null where id = any (array( select id from holdfast.process
+      where status = 'PENDING' and type = any (v_types) and leased_at is null and lease_epoch = unbegun_epoch`,
+    replace: `set due_at = null, queued_at = null where id = any (array( select id from holdfast.process
+      where type = any (v_types)`,
+    tests: [src('dispatch/kill-switch.test.ts')],
   },
   {
     name: 'a release goes on although the kill switch is off',
