@@ -283,7 +283,8 @@ create table holdfast.process_detail (
   error_kind text,
   error_code text,
   error_message text,
-  dispatch_item text collate "C"
+  dispatch_item text collate "C",
+  undone boolean
 ) with (fillfactor=60);
 
 create table holdfast.process_history (
@@ -376,6 +377,11 @@ create table holdfast.reply_queue (
   domain text not null,
   queue text not null
 );
+
+create table holdfast.result_wait (
+  model text not null,
+  until timestamp with time zone not null
+) with (fillfactor=10);
 
 create table holdfast.setting (
   name text not null,
@@ -631,7 +637,7 @@ alter table holdfast.process_detail add constraint process_detail_model_check CH
 
 alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
 
-alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text])));
+alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text]))) NOT VALID;
 
 alter table holdfast.process_history add constraint process_history_pkey PRIMARY KEY (process_id, generation, seq);
 
@@ -672,6 +678,8 @@ alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_che
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
 
 alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (model);
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
@@ -1296,6 +1304,18 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.await_results(p_model text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.result_wait (model, until)
+  values (p_model, holdfast.now() + interval '30 seconds')
+  on conflict (model) do update set until = excluded.until
+  where result_wait.until < excluded.until - interval '5 seconds'
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate double precision, burst integer, at timestamp with time zone)
  RETURNS double precision
  LANGUAGE plpgsql
@@ -1325,6 +1345,16 @@ begin
   end if;
   return greatest(burst - (bucket.burst - v_lead / v_old_step), 0) * v_step;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.call_id(p_name text, p_occurrence integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select p_name || case when p_occurrence > 1 then '#' || p_occurrence else '' end
 $function$
 ;
 
@@ -2882,6 +2912,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  RETURNS SETOF text
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2915,6 +2946,7 @@ begin
       'alter table %1$s.audit attach partition %1$s.%2$I for values from (%3$L) to (%4$L)',
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
+    perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
     -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
@@ -3458,6 +3490,9 @@ begin
     end if;
   end if;
 
+  if v_applied > coalesce(cardinality(v_retried), 0) then
+    perform holdfast.wake_results('commands');
+  end if;
   if v_applied = jsonb_array_length(writes) then
     return array_fill(0, array[v_applied]);
   end if;
@@ -3564,6 +3599,47 @@ begin
     for no key update skip locked
   ));
   perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.grant_runtime(role_name text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_schema text := holdfast.own_schema();
+  v_table record;
+begin
+  execute format('grant usage on schema %s to %I', v_schema, role_name);
+  execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
+  -- The wake-ups' sequences are set, not only read.
+  execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
+  for v_table in
+    select relname, oid::regclass as name
+    from pg_class
+    where relnamespace = v_schema::regnamespace
+      and relkind in ('r', 'p')
+      -- Audit rows are written and read through the parent.
+      and not relispartition
+  loop
+    execute format('revoke all on table %s from %I', v_table.name, role_name);
+    execute format(
+      'grant %s on table %s to %I',
+      case
+        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname = 'audit' then 'select, insert'
+        else 'select, insert, update, delete'
+      end,
+      v_table.name, role_name
+    );
+  end loop;
+  -- Queues are made on first use, each with a table of its own.
+  execute format('grant usage, create on schema pgmq to %I', role_name);
+  execute format('grant execute on all functions in schema pgmq to %I', role_name);
+  execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
+  execute format('grant usage, select, update on all sequences in schema pgmq to %I', role_name);
 end
 $function$
 ;
@@ -3949,6 +4025,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
@@ -4742,7 +4819,9 @@ begin
       jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
-          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end
+          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
+          -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
+          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -4786,6 +4865,7 @@ begin
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
+      when p_action = 'RESOLVE' then holdfast.resolve_process(process_id, p_actor, p_reason, options)
     end;
     return next;
   end loop;
@@ -5133,7 +5213,7 @@ begin
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
     jsonb_build_object(
-      'call', detail.parent_call, 'id', detail.id, 'status', process.status,
+      'call', detail.parent_call, 'id', detail.id, 'status', process.status, 'undone', detail.undone,
       'result', detail.result, 'resultNotes', detail.result_notes,
       'error', case when detail.error_code is not null then
         jsonb_build_object('code', detail.error_code, 'message', detail.error_message) end
@@ -5171,6 +5251,20 @@ begin
     group by batch_id;
     perform holdfast.wake('batches');
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.protect_audit_partition(partition regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  execute format(
+    'create or replace trigger audit_is_append_only before truncate on %s for each statement execute function %srefuse_audit_change()',
+    partition, 'holdfast.'
+  );
 end
 $function$
 ;
@@ -5654,7 +5748,7 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch,
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
           -- Of what was dispatched: it has still not begun.
           unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)
@@ -6000,6 +6094,61 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_name text;
+  v_occurrence int;
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status <> 'WAITING_FOR_TSQ' then
+    return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  select name, occurrence into v_name, v_occurrence
+  from holdfast.unresolved_calls(p_id, v_row.generation)
+  where holdfast.call_id(name, occurrence) = options ->> 'step';
+  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+    return 'nothing';
+  end if;
+  if v_row.deadline_at <= v_now then
+    return 'deadline';
+  end if;
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
+    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = v_row.generation
+  returning seq into v_seq;
+  update holdfast.process
+  set status = 'PENDING',
+      due_at = v_now,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
+      mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
+    jsonb_strip_nulls(jsonb_build_object(
+      'status', 'PENDING', 'step', options ->> 'step', 'outcome', options ->> 'outcome', 'result', options -> 'result'
+    )),
+    jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
  RETURNS void
  LANGUAGE plpgsql
@@ -6153,7 +6302,8 @@ begin
   set status = asked.to_status,
       due_at = to_timestamp(asked.due_ms / 1000),
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      -- Given where the record was not followed: what is known of an earlier interruption is kept (K-19).
+      rested_epoch = coalesce(asked.rested, lease_epoch + 1),
       leased_by = null,
       leased_at = null,
       last_write = asked.token,
@@ -6161,7 +6311,8 @@ begin
       cancel = case when asked.ended then null else cancel end,
       mismatch_since = case when asked.mismatch then coalesce(mismatch_since, v_now) end
   from jsonb_to_recordset(writes) as asked (
-    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean
+    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean,
+    rested int
   )
   where process.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0;
 
@@ -6169,6 +6320,7 @@ begin
     update holdfast.process_detail
     set updated_at = v_now,
         ended_at = case when asked.ended then v_now end,
+        undone = asked.undone,
         start_at = case when asked.continues then v_now else start_at end,
         state = case when asked.continues then asked.projection else state end,
         state_notes = case when asked.continues then asked.projection_notes else state_notes end,
@@ -6187,7 +6339,7 @@ begin
         error_message = asked.error ->> 'message'
     from jsonb_to_recordset(writes) as asked (
       id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
-      projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      undone boolean, projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
@@ -6229,6 +6381,9 @@ begin
     if v_items then
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
+  end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
   end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
@@ -6273,7 +6428,7 @@ begin
   update holdfast.process
   set due_at = case when queued_at is null then v_now end,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1
+      rested_epoch = rested_epoch + 1
   where id = p_id;
   -- One that was to start later starts now, and its own clock with it.
   update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
@@ -6301,12 +6456,23 @@ declare
   v_number int;
   v_seq int;
   v_status text;
+  v_unresolved text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
+  if not v_unwinding then
+    select holdfast.call_id(name, occurrence) into v_unresolved
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where no_inquire
+    order by 1
+    limit 1;
+    if v_unresolved is not null then
+      return 'unresolved ' || v_unresolved;
+    end if;
+  end if;
   v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
   v_deadline := coalesce(
     to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
@@ -6327,7 +6493,7 @@ begin
   set status = v_status,
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
       responses = coalesce(v_number, responses),
       deadline_at = v_deadline,
       mismatch_since = null
@@ -7418,6 +7584,28 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.unresolved_calls(p_id uuid, p_generation integer)
+ RETURNS TABLE(name text, occurrence integer, no_inquire boolean)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.name, last.occurrence, coalesce((last.detail ->> 'noInquire')::boolean, false)
+  from (
+    select distinct on (history.name, history.occurrence) history.name, history.occurrence, history.kind, status, detail
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and kind in ('STEP', 'SIDE_EFFECT', 'RESOLVE')
+    order by history.name, history.occurrence, seq desc
+  ) as last
+  where last.status = 'FAILED'
+    and last.detail ->> 'outcome' = 'unknown'
+    and not coalesce((last.detail ->> 'thrown')::boolean, false)
+    and not coalesce((last.detail ->> 'afterEnd')::boolean, false)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.uuid_or_null(p_text text)
  RETURNS uuid
  LANGUAGE plpgsql
@@ -7469,6 +7657,19 @@ CREATE OR REPLACE FUNCTION holdfast.wake_channel()
 BEGIN ATOMIC
  SELECT ('holdfast_'::text || ('holdfast.clock'::regclass)::oid);
 END
+;
+
+CREATE OR REPLACE FUNCTION holdfast.wake_results(p_model text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
+    perform holdfast.wake('results:' || p_model);
+  end if;
+end
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
@@ -7738,6 +7939,9 @@ begin
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
   end if;
+  if v_docs @> '[{"ended": true}]' or v_docs @> '[{"status": "DLQ"}]' then
+    perform holdfast.wake_results('workflows');
+  end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;
   end if;
@@ -7747,6 +7951,10 @@ $function$
 ;
 
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON holdfast.audit FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_rows_stay BEFORE DELETE OR UPDATE ON holdfast.audit FOR EACH ROW EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_is_append_only BEFORE TRUNCATE ON holdfast.audit_default FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
 
 CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queue FOR EACH ROW EXECUTE FUNCTION holdfast.make_functions_of_new_queue();
 

@@ -147,7 +147,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     }
     dispatching = await createDispatchLoop(settings, cycleParts)
     loops = [
-      kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
+      kernelLoop('chores', choreSource(db.reserved, chores), runChore(db, chores, logger)),
       kernelLoop('batches', batchSource(db), async () => undefined),
       ...commandLoops,
       ...processes.flatMap((domain) => domain.loops),

@@ -174,9 +174,11 @@ exception when invalid_function_definition then
 end
 $$;
 
+-- With the rights of its owner: a role that only runs workers makes no functions (docs/operations/rights.md).
 create or replace function holdfast.make_functions_of_new_queue()
 returns trigger
 language plpgsql
+security definer
 as $$
 begin
   perform holdfast.make_queue_functions(new.queue);

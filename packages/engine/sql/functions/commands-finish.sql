@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
@@ -148,6 +148,9 @@ begin
     end if;
   end if;
 
+  if v_applied > coalesce(cardinality(v_retried), 0) then
+    perform holdfast.wake_results('commands');
+  end if;
   if v_applied = jsonb_array_length(writes) then
     return array_fill(0, array[v_applied]);
   end if;

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, dispatch-begin
 --
 -- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
@@ -324,7 +324,7 @@ begin
 end
 $$;
 
--- Gives back what was claimed and never begun; it does not count as a crash.
+-- Gives back what was claimed and never begun; it does not count as a crash, and a crash before it is not forgotten.
 create or replace function holdfast.release_processes(ids uuid[], epochs int[])
 returns void
 language plpgsql
@@ -346,7 +346,7 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch,
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
           -- Of what was dispatched: it has still not begun.
           unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)

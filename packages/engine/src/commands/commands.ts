@@ -1,15 +1,17 @@
 import { type Actor, checkActor, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import type { Results } from '../kernel/results/results.js'
 import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
 import { type CommandFilter, type CommandRecord, findCommands } from './queries/find-commands.js'
 import { createReplyQueues, type ReplyQueues } from './reply-queues.js'
-import { awaitResult } from './results.js'
+import { commandResults, resultKey } from './results.js'
 import { commandStatuses } from './states.js'
 
 interface Of {
@@ -32,7 +34,8 @@ export interface Commands extends ReplyQueues {
   cancel(command: Of, commandId: string, by: Actor): Promise<void>
 }
 
-export function createCommands(db: Database, codec: Codec, domains: Domains): Commands {
+export function createCommands(db: Database, codec: Codec, domains: Domains, results: Results): Commands {
+  const ends = commandResults(db, codec)
   return {
     ...createReplyQueues(db, domains),
     async get({ domain }, commandId) {
@@ -53,12 +56,14 @@ export function createCommands(db: Database, codec: Codec, domains: Domains): Co
       const limit = durationOption('result', 'timeout', timeout, { default: '30s' })
       const id = parseId('result: commandId', commandId)
       // The worker encoded what the typed handler returned.
-      return (await awaitResult(db, codec, { domain, commandId: id, limit })) as Result
+      return (await results.wait(ends, resultKey(domain, id), limit)) as Result
     },
     async cancel({ domain }, commandId, by) {
       const { actor, reason } = checkActor('cancel', by)
       const id = parseId('cancel: commandId', commandId)
-      const [row] = await db.run<{ outcome: string }>(cancelStatement, [domain, id, actor, reason])
+      const [row] = await operatorCall(db, `cancel ${id}`, (tx) =>
+        tx.run<{ outcome: string }>(cancelStatement, [domain, id, actor, reason]),
+      )
       if (row?.outcome === 'done') return
       if (row?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
       const status = row?.outcome === 'started' ? 'already received by a worker' : 'already ended or in troubleshooting'

@@ -1,6 +1,7 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { checkOptions, integerOption } from '../kernel/validation/options.js'
@@ -18,7 +19,8 @@ import {
 /** What became of one of many: done, or why not. */
 export interface BulkAnswer {
   readonly commandId: string
-  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown'
+  /** `busy`: another transaction has locked it, and nothing was changed. */
+  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'busy'
 }
 
 /**
@@ -73,16 +75,14 @@ export function createTroubleshooting(db: Database, codec: Codec): Troubleshooti
     const { actor, reason } = checkActor(operation, by)
     const ids = commandIds.map((id) => parseId(`${operation}: commandId`, id))
     const encoded = value && codec.encode(value.given)
-    return db.run<BulkAnswer>(operateStatement, [
-      action,
-      domain,
-      ids,
-      actor,
-      reason,
-      encoded?.json ?? null,
-      encoded?.notes ? JSON.stringify(encoded.notes) : null,
-      value?.version ?? null,
-    ])
+    const { json = null, notes } = encoded ?? {}
+    const rest = [actor, reason, json, notes ? JSON.stringify(notes) : null, value?.version ?? null]
+    const { answers, busy } = await operatorCallForMany(db, `${operation} in ${domain}`, ids, (tx, some) =>
+      tx.run<BulkAnswer>(operateStatement, [action, domain, some, ...rest]),
+    )
+    const known = new Map(answers.map((answer) => [answer.commandId, answer]))
+    for (const commandId of busy) known.set(commandId, { commandId, outcome: 'busy' })
+    return ids.map((commandId) => known.get(commandId) ?? { commandId, outcome: 'unknown' })
   }
 
   async function operateOne(
@@ -94,6 +94,7 @@ export function createTroubleshooting(db: Database, codec: Codec): Troubleshooti
   ): Promise<void> {
     const [answer] = await operate(action, domain, [commandId], by, value)
     if (answer?.outcome === 'done') return
+    if (answer?.outcome === 'busy') throw lockedByOther(`${action.toLowerCase()} ${commandId}`)
     if (answer?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId, domain })
     const operation = { RETRY: 'retried', CANCEL: 'cancelled', COMPLETE: 'completed' }[action]
     throw new HoldfastError('HF_WRONG_STATUS', {

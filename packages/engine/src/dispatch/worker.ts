@@ -41,7 +41,7 @@ export async function createDispatchLoop(
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
   const loop = createWorkLoop({
-    source: cycleSource(db, () => cyclesOf(definitions)),
+    source: cycleSource(db.reserved, () => cyclesOf(definitions)),
     async run({ type, epoch }, lease) {
       const checked = typeOfChecks(type)
       const definition = registry.find(checked ?? type)

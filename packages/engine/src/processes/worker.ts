@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Outgoing } from '../commands/index.js'
 import { databaseUptimeMs } from '../kernel/clock/clock.js'
 import type { Database } from '../kernel/database/database.js'
@@ -42,12 +43,14 @@ export async function createProcessLoops(
   settings: WorkerSettings,
   { db, engine, managers, outgoing, listener, logger, metrics, reports }: Parts,
 ): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void; close(): Promise<void> }> {
-  let stopping = false
+  const stop = new AbortController()
+  // As many listen as steps wait for a slot.
+  setMaxListeners(0, stop.signal)
   const definitions = () => engine.registry.inDomain(domain)
   const groups = await byPace(definitions(), settings, engine)
   const executions = groups.map(({ leaseMs, pollMs, members }) => {
     const wakes = new Set<() => void>()
-    const source = processSource(db, members)
+    const source = processSource(db.reserved, members)
     return loopOf(source, {
       leaseMs,
       pollMs,
@@ -62,7 +65,7 @@ export async function createProcessLoops(
       async run(item, lease) {
         const definition = engine.registry.find(item.type)
         if (!definition) return
-        const parts = await engine.partsFor(definition, { inStarter: false, stopping: () => stopping })
+        const parts = await engine.partsFor(definition, { inStarter: false, stop: stop.signal })
         if (item.beginBy !== undefined && performance.now() > item.beginBy) {
           await source.release([item])
           return
@@ -71,11 +74,12 @@ export async function createProcessLoops(
         const rest = await runProcess(item, lease, parts, engine.live)
         // The last claim may have looked no further than the next poll: what is due before that is remembered here.
         const inMs = rest?.dueAt == null ? Number.POSITIVE_INFINITY : rest.dueAt - now()
-        if (inMs < pollMs && !stopping) setTimeout(() => wakeAll(wakes), Math.max(0, Math.ceil(inMs)) + 1).unref()
+        if (inMs < pollMs && !stop.signal.aborted)
+          setTimeout(() => wakeAll(wakes), Math.max(0, Math.ceil(inMs)) + 1).unref()
       },
     })
   })
-  const inbox = loopOf(inboxSource(db, definitions), {
+  const inbox = loopOf(inboxSource(db.reserved, definitions), {
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     concurrency: 100,
@@ -148,7 +152,7 @@ export async function createProcessLoops(
   return {
     loops: [...executions, noting(inbox, () => noteDefinitions(db, noted()), logger), ...replyLoops()],
     stopping() {
-      stopping = true
+      stop.abort()
     },
     async close() {
       await replies?.close()
