@@ -111,7 +111,7 @@ test('X-02 a process that books outside of its steps is found out, and its seed 
     (error: Error) => error,
   )
   expect(message).toContain('the risk is booked once')
-  const [, seed = '', point = '', time = ''] = /seed: '(\d+:((?:before|after) [\w.-]+)#(\d+))'/.exec(message) ?? []
+  const [, seed = '', point = '', time = ''] = /seed: '(\d+:((?:before|after) [\w. -]+)#(\d+))'/.exec(message) ?? []
   expect(message).toContain(`when its worker is killed ${point}`)
 
   await expect(crashTest({ ...careless, seed })).rejects.toThrow(`seed: '${seed}'`)
