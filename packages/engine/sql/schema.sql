@@ -457,6 +457,11 @@ create table holdfast.workflow_handler (
   missed_at timestamp with time zone
 );
 
+create table holdfast.workflow_setting (
+  is_single boolean default true not null,
+  aging real not null
+);
+
 create table holdfast.workflow_step (
   workflow_id uuid not null,
   number smallint not null,
@@ -707,6 +712,12 @@ alter table holdfast.workflow_definition add constraint workflow_definition_vers
 
 alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
+alter table holdfast.workflow_setting add constraint workflow_setting_aging_check CHECK (((aging >= (0)::double precision) AND (aging <= (1000)::double precision)));
+
+alter table holdfast.workflow_setting add constraint workflow_setting_is_single_check CHECK (is_single);
+
+alter table holdfast.workflow_setting add constraint workflow_setting_pkey PRIMARY KEY (is_single);
+
 alter table holdfast.workflow_step add constraint workflow_step_compensation_outcome CHECK ((compensation_outcome = ANY (ARRAY['refused'::text, 'unknown'::text])));
 
 alter table holdfast.workflow_step add constraint workflow_step_is_queued_whole CHECK ((((handler IS NULL) = (due_at IS NULL)) AND ((handler IS NULL) = (rank IS NULL)) AND ((due_at IS NOT NULL) OR (NOT ready))));
@@ -797,6 +808,8 @@ CREATE INDEX workflow_dead_letter_by_time ON holdfast.workflow_dead_letter USING
 
 CREATE INDEX workflow_decision_by_workflow ON holdfast.workflow_decision USING btree (workflow_id, at);
 
+CREATE INDEX workflow_step_called_off ON holdfast.workflow_step USING btree (due_at) WHERE abort;
+
 CREATE INDEX workflow_step_due ON holdfast.workflow_step USING btree (handler, due_at) WHERE ((NOT ready) AND (due_at IS NOT NULL));
 
 CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler, rank, scheduled_at) WHERE ready;
@@ -816,6 +829,7 @@ CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestam
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
+  v_aging float4 := holdfast.workflow_aging();
   v_handler text;
 begin
   insert into holdfast.workflow_step (
@@ -825,13 +839,13 @@ begin
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
-    coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
-    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
+    coalesce(at.due <= v_now, false), at.due, step.prio, case when at.due is not null then v_aging end,
+    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, v_aging) end,
     step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
-    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
+    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint,
     fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
     input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )
@@ -1358,6 +1372,29 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_answer text := holdfast.cancel_command(p_domain, p_command_id, p_actor, p_reason);
+begin
+  if v_answer = 'ended' and exists (
+    select from holdfast.command_trouble as trouble
+    join holdfast.command using (domain, command_id)
+    where trouble.domain = p_domain
+      and trouble.command_id = p_command_id
+      and not holdfast.command_was_called(p_command_id, command.attempts)
+  ) then
+    perform holdfast.operate_commands('CANCEL', p_domain, array[p_command_id], p_actor, p_reason, null, null, null);
+    return 'done';
+  end if;
+  return v_answer;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
@@ -1395,7 +1432,8 @@ begin
     perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
       'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
-        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true
+        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
+        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
       ))
     )));
   end if;
@@ -2127,6 +2165,7 @@ declare
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_room int;
   v_starts uuid[];
   v_admitted uuid[];
   v_next timestamptz;
@@ -2161,6 +2200,19 @@ begin
   select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
   into v_ids, v_numbers, v_fresh, v_leases
   from (
+    select workflow_id, number, false as fresh, greatest(p_lease_ms, p_beat_ms) as lease_ms
+    from holdfast.workflow_step
+    where abort and due_at <= v_now and (leased_at is null or not spare_leased)
+    order by due_at
+    limit most
+    for no key update skip locked
+  ) as it;
+  v_room := most - coalesce(cardinality(v_ids), 0);
+
+  select v_ids || array_agg(it.workflow_id), v_numbers || array_agg(it.number), v_fresh || array_agg(it.fresh),
+    v_leases || array_agg(it.lease_ms)
+  into v_ids, v_numbers, v_fresh, v_leases
+  from (
     select found.workflow_id, found.number, found.fresh,
       -- Never shorter than what the worker's heartbeat is made for.
       greatest(
@@ -2171,13 +2223,13 @@ begin
       select workflow_id, number, definition_id, rank, scheduled_at,
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
-      where handler = wanted and ready and (v_paused is null or definition_id <> all (v_paused))
+      where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
       order by rank, scheduled_at
-      limit most
+      limit v_room
       for no key update skip locked
     ) as found
     order by found.rank, found.scheduled_at
-    limit most
+    limit v_room
   ) as it;
   if -1 = any (v_numbers) then
     -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
@@ -2235,6 +2287,13 @@ begin
       order by due_at
       limit 1
     ) as it;
+    v_next := least(v_next, (
+      select due_at
+      from holdfast.workflow_step
+      where abort and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1
+    ));
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
 end
@@ -2453,6 +2512,19 @@ exception when invalid_text_representation then
     from unnest(messages) as message
   );
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.command_was_called(p_command_id uuid, p_attempts integer)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select p_attempts > 0 or exists (
+    select from holdfast.audit
+    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
+  )
 $function$
 ;
 
@@ -3410,7 +3482,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -3431,7 +3503,8 @@ begin
           result_notes = nullif(written.result_notes, 'null'),
           error_kind = written.error_kind,
           error_code = written.error_code,
-          error_message = written.error_message
+          error_message = written.error_message,
+          inquiry = written.inquiry
       from written
       where command.command_id = written.command_id
         and command.domain || '' = p_domain
@@ -3599,6 +3672,68 @@ begin
     for no key update skip locked
   ));
   perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[])
+ RETURNS TABLE(workflow_id uuid, number smallint, epoch integer, definition_id integer, compensates boolean, attempts integer)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz := holdfast.now();
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number, asked.fresh
+      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    released as (
+      update holdfast.workflow_step as step
+      set ready = true,
+          due_at = v_now,
+          leased_by = null,
+          leased_at = null,
+          -- Somebody may have seen it in this hand, and would decide on that.
+          lease_epoch = step.lease_epoch + 1,
+          in_flight = step.in_flight and not free.fresh,
+          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
+          attempts = attempts - (free.fresh and not compensates)::int,
+          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
+          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+        and (not free.fresh or not step.abort and step.status in ('RUNNING', 'COMPENSATING'))
+      returning step.*, free.fresh
+    ),
+    noted as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
+      from released
+      where fresh and not compensates and number >= 0
+    )
+    select distinct handler from released
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+  return query
+    select step.workflow_id, step.number, step.lease_epoch, step.definition_id, step.compensates,
+      case when step.compensates then step.compensation_attempts else step.attempts end
+    from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+    join holdfast.workflow_step as step
+      on step.workflow_id = asked.id and step.number = asked.number and step.lease_epoch = asked.epoch
+    where asked.fresh and step.in_flight and step.leased_at is not null
+      and (step.abort or step.status not in ('RUNNING', 'COMPENSATING'));
 end
 $function$
 ;
@@ -4645,6 +4780,7 @@ begin
         command.batch_id,
         command.max_attempts,
         command.version,
+        command.inquiry,
         extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
@@ -4663,7 +4799,7 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version,
+        message -> 'data' as data, header -> 'notes' as notes, version, inquiry,
         waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
@@ -4748,22 +4884,29 @@ AS $function$
 declare
   v_now timestamptz := holdfast.now();
   v_queue text := (select queue from holdfast.command_queue where domain = p_domain);
+  v_action text := case p_action when 'NOT_DONE' then 'RETRY' else p_action end;
   v_taken uuid[];
   v_replies jsonb;
 begin
   v_taken := array(
     select trouble.command_id from holdfast.command_trouble as trouble
-    where trouble.domain = p_domain and trouble.command_id = any (ids)
+    where trouble.domain = p_domain
+      and trouble.command_id = any (ids)
+      and not (p_action = 'RETRY' and exists (
+        select from holdfast.command
+        where command.command_id = trouble.command_id and command.domain = p_domain and inquiry = 'impossible'
+      ))
     order by trouble.command_id
     for update
   );
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
   select
-    v_now, 'commands', 'OPERATOR_' || p_action, command.command_id, p_actor, p_reason,
+    v_now, 'commands', 'OPERATOR_' || v_action, command.command_id, p_actor, p_reason,
     jsonb_build_object('status', status, 'attempts', attempts, 'error_code', error_code)
-      || case when p_data is not null and p_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
-    case p_action
+      || case when p_data is not null and v_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
+    case v_action
       when 'RETRY' then jsonb_build_object('status', 'PENDING')
+        || case p_action when 'NOT_DONE' then '{"notDone": true}' else '{}' end::jsonb
         || case when p_data is not null then jsonb_build_object('data', p_data) else '{}' end
       when 'CANCEL' then jsonb_build_object('status', 'CANCELLED')
       else jsonb_build_object('status', 'COMPLETED', 'result', p_data)
@@ -4775,7 +4918,7 @@ begin
 
   if cardinality(v_taken) = 0 then
     null;
-  elsif p_action = 'RETRY' then
+  elsif v_action = 'RETRY' then
     execute format(
       $query$
       with again as (
@@ -4784,7 +4927,7 @@ begin
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,
-            error_kind = null, error_code = null, error_message = null
+            error_kind = null, error_code = null, error_message = null, inquiry = case when $7 then null else inquiry end
         where domain = $1 and command_id = any ($2)
         returning *
       )
@@ -4799,7 +4942,7 @@ begin
         case when notes is not null then jsonb_build_object('notes', notes) end
       from again
       $query$, 'q_' || v_queue, holdfast.own_schema()
-    ) using p_domain, v_taken, v_now, p_data, p_notes, p_version;
+    ) using p_domain, v_taken, v_now, p_data, p_notes, p_version, p_action = 'NOT_DONE';
     perform holdfast.wake('commands:' || p_domain);
   else
     with ended as (
@@ -4807,6 +4950,7 @@ begin
       set status = case p_action when 'CANCEL' then 'CANCELLED' else 'COMPLETED' end,
           updated_at = v_now,
           last_write = null,
+          inquiry = null,
           result = case p_action when 'CANCEL' then null else p_data end,
           result_notes = case p_action when 'CANCEL' then null else nullif(p_notes, 'null') end,
           error_kind = case p_action when 'CANCEL' then error_kind end,
@@ -4821,7 +4965,7 @@ begin
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
           -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
+          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -4835,6 +4979,10 @@ begin
   return query
   select asked.id, case
       when asked.id = any (v_taken) then 'done'
+      when exists (
+        select from holdfast.command
+        where command.command_id = asked.id and command.domain = p_domain and command.status = 'IN_TROUBLESHOOTING_QUEUE'
+      ) then 'outcome unknown'
       when exists (select from holdfast.command where command.command_id = asked.id and command.domain = p_domain)
         then 'not in troubleshooting'
       else 'unknown'
@@ -5282,19 +5430,20 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[], p_aging real)
+CREATE OR REPLACE FUNCTION holdfast.queue_workflow_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
   )
-  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, p_aging,
-    holdfast.workflow_rank(start_at, 50, p_aging), v_now
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, v_aging,
+    holdfast.workflow_rank(start_at, 50, v_aging), v_now
   from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
   perform holdfast.wake('workflows:_root_');
 end
@@ -5758,60 +5907,6 @@ begin
   loop
     -- Due before anybody would look again, and its slot may be what others wait for.
     perform holdfast.wake('processes:' || v_type);
-  end loop;
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.release_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[])
- RETURNS void
- LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_handler text;
-begin
-  for v_handler in
-    with free as (
-      select step.workflow_id, step.number, asked.fresh
-      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
-        for no key update skip locked
-      ) as step
-    ),
-    released as (
-      update holdfast.workflow_step as step
-      set ready = true,
-          due_at = v_now,
-          leased_by = null,
-          leased_at = null,
-          -- Somebody may have seen it in this hand, and would decide on that.
-          lease_epoch = step.lease_epoch + 1,
-          in_flight = step.in_flight and not free.fresh,
-          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
-          attempts = attempts - (free.fresh and not compensates)::int,
-          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
-          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
-      from free
-      where step.workflow_id = free.workflow_id and step.number = free.number
-      -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.
-        and (not free.fresh or step.status in ('RUNNING', 'COMPENSATING'))
-      returning step.*, free.fresh
-    ),
-    noted as (
-      insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
-      from released
-      where fresh and not compensates and number >= 0
-    )
-    select distinct handler from released
-  loop
-    perform holdfast.wake('workflows:' || v_handler);
   end loop;
 end
 $function$
@@ -6926,6 +7021,24 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.set_workflow_aging(p_aging real, p_actor text, p_reason text)
+ RETURNS real
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_before float4;
+begin
+  select aging into v_before from holdfast.workflow_setting for update;
+  update holdfast.workflow_setting set aging = p_aging;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  values (holdfast.now(), 'workflows', 'CONFIGURED', 'aging', p_actor, p_reason,
+    jsonb_build_object('aging', v_before), jsonb_build_object('aging', p_aging));
+  return v_before;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.shown_priority(priority integer, aging real, scheduled timestamp with time zone, at timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
@@ -7125,9 +7238,7 @@ begin
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_roots(
-      v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, (request ->> 'aging')::float4
-    );
+    perform holdfast.queue_workflow_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
   end if;
   return next;
 end
@@ -7362,12 +7473,11 @@ begin
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
     if v_docs @? '$[*].start_ms' then
-      perform holdfast.queue_workflow_roots(
-        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)), min(aging)
+      perform holdfast.queue_workflow_starts(
+        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000))
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, aging float4)
-      where start_ms is not null
-      group by aging;
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
+      where start_ms is not null;
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
@@ -7423,6 +7533,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_queue text := (select queue from holdfast.command_queue where domain = p_domain);
   v_ids bigint[];
+  v_reads int[];
   v_messages jsonb[];
   v_headers jsonb[];
   v_swept int;
@@ -7444,10 +7555,10 @@ begin
       from types
       where types.type is not null
     )
-    select array_agg(stale.msg_id), array_agg(stale.message), array_agg(stale.headers)
+    select array_agg(stale.msg_id), array_agg(stale.read_ct), array_agg(stale.message), array_agg(stale.headers)
     from types,
     lateral (
-      select msg_id, message, headers from pgmq.%1$I
+      select msg_id, read_ct, message, headers from pgmq.%1$I
       where message ->> 'command_type' = types.type and vt <= $2 - $3
       order by vt
       limit 500
@@ -7458,7 +7569,7 @@ begin
       where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
     )
     $query$, 'q_' || v_queue, holdfast.own_schema()
-  ) into v_ids, v_messages, v_headers using p_domain, v_now, p_age;
+  ) into v_ids, v_reads, v_messages, v_headers using p_domain, v_now, p_age;
   if v_ids is null then
     return 0;
   end if;
@@ -7467,13 +7578,16 @@ begin
   with stale as (
     select
       msg_id,
+      read_ct,
       case when message ->> 'command_id' ~ v_uuid then (message ->> 'command_id')::uuid end as command_id
-    from unnest(v_ids, v_messages) as stale (msg_id, message)
+    from unnest(v_ids, v_reads, v_messages) as stale (msg_id, read_ct, message)
   ),
   changed as (
     update holdfast.command
     set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
-        error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type
+        error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type,
+        -- A worker had it once. Whether its handler must not be called twice is not known here.
+        inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end
     from stale
     where command.command_id = stale.command_id and command.domain = p_domain
       and command.msg_id = stale.msg_id and command.status = 'PENDING'
@@ -7672,6 +7786,16 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.workflow_aging()
+ RETURNS real
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select aging from holdfast.workflow_setting
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -7812,6 +7936,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
   v_docs jsonb := docs;
   v_mine uuid[];
   v_dispatched uuid[];
@@ -7896,9 +8021,9 @@ begin
       ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
       scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
       priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
-      aging = case asked.q when 0 then workflow_step.aging when 1 then asked.aging end,
+      aging = case asked.q when 0 then workflow_step.aging when 1 then v_aging end,
       rank = case asked.q when 0 then workflow_step.rank
-        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, asked.aging) end,
+        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, v_aging) end,
       leased_by = case asked.q when 0 then leased_by end,
       leased_at = case asked.q when 0 then leased_at end,
       in_flight = asked.fl,
@@ -7921,7 +8046,7 @@ begin
     select doc.id, step.*
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
-      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
+      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, fl boolean,
       abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
       hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )

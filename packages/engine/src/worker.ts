@@ -84,6 +84,7 @@ interface Parts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
+  readonly abortGraceMs: number
 }
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
@@ -122,7 +123,9 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     listener = settings.notify ? startListener(db, { logger }) : undefined
     commandLoops = commandDomains.map((domain) => {
       const queue = queues.queueOf(domain)
-      return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics, reports })
+      const { abortGraceMs } = parts
+      const shared = { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }
+      return createCommandWorker(domain, settings, shared)
     })
     processes = await Promise.all(
       settings.domains

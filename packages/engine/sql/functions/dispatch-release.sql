@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: dispatch-cycle, dispatch-end
 --
 -- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
@@ -335,9 +335,7 @@ begin
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_roots(
-      v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, (request ->> 'aging')::float4
-    );
+    perform holdfast.queue_workflow_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
   end if;
   return next;
 end

@@ -16,7 +16,7 @@ export interface CycleParts {
   readonly codec: Codec
   readonly marks: Marks
   /** For targets that are workflows. */
-  readonly workflows: Pick<WorkflowEngine, 'definitions' | 'aging'>
+  readonly workflows: Pick<WorkflowEngine, 'definitions'>
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports

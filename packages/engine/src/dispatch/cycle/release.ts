@@ -37,13 +37,13 @@ async function executionOf(
   { db, workflows }: CycleParts,
   target: OwnTarget,
   { execWorkflowType: configured }: DispatchConfig,
-): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId' | 'aging'>> {
+): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId'>> {
   if ('workflow' in target) {
-    const { definitions, aging } = workflows
+    const { definitions } = workflows
     const { id, definition } = await (configured === null
       ? definitions.store(target.workflow)
       : definitions.find(configured))
-    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id, aging }
+    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
   }
   const { name, version } = target.process
   if (configured === null || configured === name) return { execType: name, version, redirected: false }

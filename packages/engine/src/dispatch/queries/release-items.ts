@@ -16,9 +16,8 @@ export interface ReleaseRequest {
   readonly contextVersion: number
   /** Another process than the definition's own is started, whose state nobody has checked. */
   readonly redirected: boolean
-  /** Of a workflow: the stored definition, and how fast what waits gains priority. */
+  /** Of a workflow: the stored definition. */
   readonly definitionId?: number
-  readonly aging?: number
 }
 
 export interface Released {
