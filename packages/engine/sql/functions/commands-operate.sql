@@ -3,6 +3,19 @@
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
 
+-- Whether a command may have had its effect although it has not completed (K-19). An operator's retry begins a new count of
+-- attempts; what was called before it is on record.
+create or replace function holdfast.command_was_called(p_command_id uuid, p_attempts int)
+returns boolean
+language sql
+stable
+as $$
+  select p_attempts > 0 or exists (
+    select from holdfast.audit
+    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
+  )
+$$;
+
 -- What operators do with commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel,
 -- or complete with a result. Each changes the command, its message, its batch, sends the final reply and is audited with
 -- who and why. Answers one row per id, in their order: 'done', 'not in troubleshooting', 'unknown', or 'outcome unknown'.
@@ -101,7 +114,7 @@ begin
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
           -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
+          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -192,7 +205,8 @@ begin
     perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
       'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
-        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true
+        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
+        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
       ))
     )));
   end if;
