@@ -242,6 +242,8 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
+  const processes = createProcesses(db, engine, { logger, results })
+  const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     const worker = createWorker(db, workerOptions, {
@@ -295,10 +297,18 @@ export function assemble(
       processClient.respond(definition, id, response, data, respondOptions),
     commands: createCommands(db, codec, queues, results),
     batches: createBatches(db, client, queues, codec),
-    processes: createProcesses(db, engine, { logger, results }),
-    workflows: createWorkflows(db, workflowEngine, workflowClient),
+    processes,
+    workflows,
     troubleshooting: createTroubleshooting(db, codec, registry),
-    dispatch: createDispatch(db, codec, scheduling),
+    dispatch: createDispatch(db, codec, scheduling, {
+      process(name, id, by, cancelOptions) {
+        const slash = name.indexOf('/')
+        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+        return processes.cancel(reference, id, by, cancelOptions)
+      },
+      workflow: (id, by) => workflows.cancel(id, by),
+      find: (itemType) => dispatches.find(itemType),
+    }),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),

@@ -8,7 +8,7 @@ import {
   noteHandlers,
   type Outgoing,
 } from './commands/index.js'
-import { createDispatchLoop, type DispatchRegistry } from './dispatch/index.js'
+import { createDispatchLoop, type DispatchRegistry, dispatchChores } from './dispatch/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
 import type { Codec } from './kernel/codec/codec.js'
@@ -105,7 +105,13 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   } = parts
   const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
   const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains(), ...dispatches.domains()])
-  const chores = { ...kernelChores, ...commandChores, ...limiterChores, ...workflowChores({ logger, metrics }) }
+  const chores = {
+    ...kernelChores,
+    ...commandChores,
+    ...limiterChores,
+    ...dispatchChores,
+    ...workflowChores({ logger, metrics }),
+  }
   let listener: Listener | undefined
   let commandLoops: readonly WorkLoop[] = []
   let processes: readonly Awaited<ReturnType<typeof createProcessLoops>>[] = []

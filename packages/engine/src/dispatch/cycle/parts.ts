@@ -37,4 +37,6 @@ export interface BatchOutcome {
   readonly started: number
   readonly failed: number
   readonly full: boolean
+  /** Why the window has just stopped by itself. */
+  readonly tripped?: string | null
 }
