@@ -8,7 +8,7 @@ import {
   noteHandlers,
   type Outgoing,
 } from './commands/index.js'
-import { createDispatchLoop, type DispatchRegistry } from './dispatch/index.js'
+import { createDispatchLoop, type DispatchRegistry, dispatchChores } from './dispatch/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
 import type { Codec } from './kernel/codec/codec.js'
@@ -85,6 +85,7 @@ interface Parts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
+  readonly abortGraceMs: number
 }
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
@@ -109,6 +110,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     ...kernelChores,
     ...commandChores(reports),
     ...limiterChores,
+    ...dispatchChores,
     ...workflowChores({ logger, metrics }),
   }
   let listener: Listener | undefined
@@ -129,7 +131,9 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     listener = settings.notify ? startListener(db, { logger }) : undefined
     commandLoops = commandDomains.map((domain) => {
       const queue = queues.queueOf(domain)
-      return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics, reports })
+      const { abortGraceMs } = parts
+      const shared = { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }
+      return createCommandWorker(domain, settings, shared)
     })
     processes = await Promise.all(
       settings.domains

@@ -34,6 +34,7 @@ interface Parts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
+  readonly abortGraceMs: number
 }
 
 /** How often a worker says which types it handles; a type that nobody names for an hour counts as unhandled (C-09). */
@@ -43,7 +44,7 @@ const SEEN_EVERY = 60_000
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
@@ -74,6 +75,8 @@ export function createCommandWorker(
     retry: settings.retry,
     maxAttempts: settings.maxAttempts,
     timeoutMs: settings.timeoutMs,
+    leaseMs: settings.leaseMs,
+    abortGraceMs,
     logger,
     reports,
     extend: async (lease, milliseconds) => {

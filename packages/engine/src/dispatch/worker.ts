@@ -27,6 +27,8 @@ interface Parts extends Omit<CycleParts, 'definition' | 'marks'> {
 
 /** All item types of one worker: their cycles run side by side, each by one dispatcher at a time. */
 const AT_ONCE = 100
+/** Milliseconds. One look at two small tables. */
+const NOTED_EVERY = 20_000
 
 /** The loop that runs the cycles of the item types registered here. None where there are none. */
 export async function createDispatchLoop(
@@ -36,7 +38,10 @@ export async function createDispatchLoop(
   const { db, logger, metrics } = parts
   const definitions = registry.inDomains(settings.domains)
   if (definitions.length === 0) return { loops: [], stopping() {} }
-  for (const definition of definitions) await noteDispatch(db, definition)
+  const note = async () => {
+    for (const definition of definitions) await noteDispatch(db, definition)
+  }
+  await note()
   const marks = new Map<string, Marks>()
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
@@ -67,10 +72,15 @@ export async function createDispatchLoop(
     logger,
     metrics,
   })
+  // A database that is restored to an earlier state under a live worker knows nothing of its cycles: nothing would be due.
+  const noting = setInterval(() => {
+    note().catch((error: unknown) => logger.warn({ err: error }, 'could not note the item types of this worker'))
+  }, NOTED_EVERY).unref()
   return {
     loops: [loop],
     stopping() {
       stopping = true
+      clearInterval(noting)
     },
   }
 }

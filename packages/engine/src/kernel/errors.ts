@@ -208,6 +208,12 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
     'Check the id and the domain.',
   ),
+  HF_CALL_OUTCOME_UNKNOWN: entry<{ what: string; id: string }>(
+    409,
+    (d) =>
+      `${d.what} ${d.id} cannot simply be retried: it must not be called twice, nobody knows whether its last call had its effect, and its handler cannot inquire`,
+    'Find out whether it had its effect. If it had, complete it with its result; if not, retry it with `notDone: true`.',
+  ),
   HF_WRONG_STATUS: entry<{ what: string; id: string; status: string; operation: string }>(
     409,
     (d) => `${d.what} ${d.id} cannot be ${d.operation}: it is ${d.status}`,
@@ -405,7 +411,7 @@ export const errorRegistry = {
   HF_ITEM_CONFLICT: entry<{ itemType: string; itemId: string; problem: string }>(
     409,
     (d) => `item ${d.itemId} of ${d.itemType} ${d.problem}`,
-    'Nothing was scheduled. To change an item that is still READY, schedule it with `replace: true`.',
+    'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or use hf.dispatch.items.',
   ),
   HF_DUPLICATE_DISPATCH: entry<{ itemType: string }>(
     409,

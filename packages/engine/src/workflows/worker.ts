@@ -8,7 +8,7 @@ import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'
 import { ROOT } from './queries/claim-steps.js'
-import { stepSource } from './source.js'
+import { type CalledOff, stepSource } from './source.js'
 
 interface WorkerSettings {
   readonly name: string
@@ -38,6 +38,7 @@ export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts)
       worker: settings.name,
       handlers: () => lanesOf(engine),
       leaseMs: settings.leaseMs,
+      calledOff: (step) => reportCalledOff(engine, step),
     }),
     run: createStepExecutor({ ...engine, db, logger, metrics }),
     worker: settings.name,
@@ -55,6 +56,16 @@ export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts)
     )
   await note()
   return noting(loop, note)
+}
+
+/** It was never called, so it has no effect that anybody would have to undo (K-19). */
+async function reportCalledOff({ definitions, happenings }: WorkflowEngine, it: CalledOff): Promise<void> {
+  const { steps } = await definitions.byId(it.definition_id)
+  const step = steps[it.number]?.name ?? ''
+  const kind = it.compensates ? 'compensation' : 'step'
+  const claim = { step, kind, epoch: it.epoch, fresh: true, attempts: it.attempts } as const
+  const occurrence = { type: 'given_back', step, kind, because: 'stopping' } as const
+  await happenings.report({ id: it.workflow_id, occurrence, claim })
 }
 
 /** The handlers that are here, and with any of them the starts of instances that begin later. */

@@ -10,7 +10,7 @@ import type {
   Worker,
   WorkerOptions,
 } from 'holdfast'
-import { assemble, type Database, moveClock, openDatabase } from 'holdfast/internal'
+import { assemble, type Database, moveClock, openDatabase, silentLogger } from 'holdfast/internal'
 import pg from 'pg'
 import { testDatabase } from '../server/test-server.js'
 import type { Faults } from './faults.js'
@@ -23,7 +23,6 @@ export interface TestBusOptions {
   readonly logger?: Logger
   readonly faults?: Faults
   readonly poolSize?: number
-  readonly workflows?: HoldfastOptions['workflows']
   readonly abortGrace?: HoldfastOptions['abortGrace']
   /** A database that is there already, and migrated; a new one unless given. */
   readonly connectionString?: string
@@ -59,12 +58,11 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const { codec, metrics, logger, faults, poolSize = 10 } = options
   const connectionString = options.connectionString ?? (await testDatabase()).connectionString
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
-  const { workflows, abortGrace } = options
+  const { abortGrace } = options
   const hf = assemble(db, {
     ...(codec ? { codec } : {}),
     ...(metrics ? { metrics } : {}),
-    ...(logger ? { logger } : {}),
-    ...(workflows ? { workflows } : {}),
+    logger: logger ?? silentLogger,
     ...(abortGrace === undefined ? {} : { abortGrace }),
   })
   const pool = new pg.Pool({ connectionString, max: 4 })
