@@ -159,6 +159,7 @@ test.each([
         run: ({ idempotencyKey }): string => {
           calls.push(idempotencyKey)
           bank.set(idempotencyKey, `receipt ${calls.length}`)
+          // oxlint-disable-next-line typescript/only-throw-error -- user code throws anything
           throw thrown()
         },
         inquire: ({ idempotencyKey }) => {

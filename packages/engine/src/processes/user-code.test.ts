@@ -91,15 +91,15 @@ describe('K-23 user code that does not return', () => {
     const own = await openTestBus({ connectionString: bus.connectionString })
     const Hangs = defineProcess(domain(), 'Hangs', {
       state: z.any(),
-      execute: async (ctx: ProcessContext) =>
-        void (await ctx.transaction(
+      execute: (ctx: ProcessContext) =>
+        ctx.transaction(
           'writes',
           async (tx) => {
             await tx.query('create table if not exists hangs (n int)')
             await never()
           },
           { timeout: '300ms' },
-        )),
+        ),
     })
     const { id, status } = await own.hf.start(Hangs, {})
     expect(status).toBe('WAITING_FOR_TSQ')
@@ -139,13 +139,13 @@ test('P-01 a hook is told once, of the end that is committed: a cancel that came
   const go = gate()
   const Race = defineProcess(domain(), 'Race', {
     state: z.any(),
-    execute: async (ctx: ProcessContext) =>
-      void (await ctx.step('last', {
+    execute: (ctx: ProcessContext) =>
+      ctx.step('last', {
         run: async () => {
           ready.open()
           await go.passed
         },
-      })),
+      }),
     onCompleted: () => told.push('completed'),
     onCancelled: () => told.push('cancelled'),
   })

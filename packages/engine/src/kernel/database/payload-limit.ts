@@ -1,4 +1,4 @@
-import type { Executor } from '../database/executor.js'
+import type { Executor } from './executor.js'
 
 /** Tells SQL functions, and whoever receives foreign messages, how large a value may be (K-10). Audited like all settings. */
 export async function storePayloadLimit(db: Executor, maxBytes: number): Promise<void> {
