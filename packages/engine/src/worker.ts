@@ -26,6 +26,7 @@ import { booleanOption, checkOptions, durationOption, integerOption, textOption 
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { type Limiter, limiterChores } from './limiter/index.js'
+import { measureNeedingPerson } from './needing-person.js'
 import { createProcessLoops, type ManagerRegistry, type ProcessEngine } from './processes/index.js'
 import { createWorkflowLoop, type WorkflowEngine, workflowChores } from './workflows/index.js'
 
@@ -107,7 +108,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains(), ...dispatches.domains()])
   const chores = {
     ...kernelChores,
-    ...commandChores,
+    ...commandChores(reports),
     ...limiterChores,
     ...dispatchChores,
     ...workflowChores({ logger, metrics }),
@@ -118,6 +119,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   let workflowLoops: readonly WorkLoop[] = []
   let dispatching: Awaited<ReturnType<typeof createDispatchLoop>> | undefined
   let loops: readonly WorkLoop[] = []
+  let needing: { stop(): void } | undefined
   let starting: Promise<void> | undefined
   let stopped = false
 
@@ -164,6 +166,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       ...dispatching.loops,
     ]
     for (const loop of loops) loop.start()
+    needing = measureNeedingPerson(db, { metrics, logger })
   }
 
   function kernelLoop(topic: string, source: WorkSource<Claimed>, run: (item: Claimed) => Promise<void>): WorkLoop {
@@ -197,6 +200,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
       stopped = true
       await starting
+      needing?.stop()
       for (const domain of processes) domain.stopping()
       dispatching?.stopping()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
@@ -206,6 +210,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     },
     stopNow() {
       stopped = true
+      needing?.stop()
       for (const loop of loops) loop.stopNow()
       void listener?.close()
     },
