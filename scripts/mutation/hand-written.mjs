@@ -22,8 +22,8 @@ export const handWritten = [
   {
     name: 'workflow steps are claimed in reverse order of their rank',
     file: sql('workflows-claim'),
-    find: '      order by rank, scheduled_at\n      limit most',
-    replace: '      order by rank desc, scheduled_at\n      limit most',
+    find: 'order by rank, scheduled_at limit v_room for no key update',
+    replace: 'order by rank desc, scheduled_at limit v_room for no key update',
     tests: [src('workflows/priorities.test.ts')],
   },
   {

@@ -41,10 +41,12 @@ export function runTests(folder, tests, { timeoutMs, config }) {
       late = true
       end(child.pid)
     }, timeoutMs)
-    child.on('close', (code) => {
+    // Not `close`: whatever it has started and left behind would hold its output open, and with it the runner.
+    child.on('exit', (code) => {
       clearTimeout(timer)
-      // What it has started and left behind.
       end(child.pid)
+      child.stdout.destroy()
+      child.stderr.destroy()
       resolve({ outcome: late ? 'timeout' : code === 0 ? 'passed' : 'failed', output })
     })
   })

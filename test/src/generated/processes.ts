@@ -1,4 +1,4 @@
-import type { Effects, FaultTestOptions } from '@holdfast/testing'
+import type { Effects, FaultTestOptions, Sql } from '@holdfast/testing'
 import { createEffects, expectEveryEffectKeptOrUndone } from '@holdfast/testing'
 import { BusinessError, defineCommand, defineProcess, type Holdfast, HoldfastError, StepFailed } from 'holdfast'
 import { z } from 'zod'
@@ -31,7 +31,7 @@ export function generatedProcesses(): Omit<FaultTestOptions<World>, 'seeds'> {
     },
     cancel: (hf, id, { Program }) => hf.processes.cancel(Program, id, by, { compensate: true }),
     attend,
-    invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world.bank, sql),
+    invariant: ({ world, sql }) => explained(sql, () => expectEveryEffectKeptOrUndone(world.bank, sql)),
   }
 }
 
@@ -44,6 +44,24 @@ class World {
     this.Program = interpreter(bank)
   }
 }
+
+/** A failure with the record of each process that it names. */
+async function explained(sql: Sql, check: () => Promise<void>): Promise<void> {
+  try {
+    await check()
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    const ids = [...new Set(message.match(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g))]
+    const rows = await sql<{ line: string }>(historyText, [ids.slice(0, 5)])
+    throw new Error([message, ...rows.map(({ line }) => `    ${line}`)].join('\n'), { cause: error })
+  }
+}
+
+const historyText = `
+  select process_id || ' ' || seq || ' epoch ' || epoch || ': ' || concat_ws(' ', kind, name, status, 'attempt', attempt) as line
+  from holdfast.process_history
+  where process_id = any ($1::uuid[])
+  order by process_id, generation, seq`
 
 /** A person lets them go on a few times, and then gives them up; what became of a command is asked of the bank. */
 async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string[], round: number): Promise<void> {
