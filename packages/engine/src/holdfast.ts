@@ -291,7 +291,7 @@ export function assemble(
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
       await Promise.all([...workers].map((worker) => worker.stop()))
-      immediate.close()
+      await immediate.close()
       await processClient.close()
       await managerClient.close()
       await scheduling.close()

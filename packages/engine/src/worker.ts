@@ -150,6 +150,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       leaseMs: settings.leaseMs,
       pollMs: settings.pollMs,
       databaseUptimeMs: () => databaseUptimeMs(db),
+      gate: 'none',
       ...wakeBy(listener, topic),
       logger,
       metrics,

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
@@ -95,7 +95,8 @@ begin
         and command.domain || '' = p_domain
         and command.status = 'PENDING'
       returning
-        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts
+        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts,
+        written.read_ct - command.uncounted as attempt
     ),
     audited as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -106,9 +107,9 @@ begin
         command_id,
         case
           when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
-          when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt)
           else jsonb_strip_nulls(jsonb_build_object(
-            'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'attempt', attempt, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'delay_ms', delay_ms
           ))
         end

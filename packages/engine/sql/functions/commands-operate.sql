@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: commands-finish
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
@@ -48,7 +48,7 @@ begin
       $query$
       with again as (
         update %2$s.command
-        set status = 'PENDING', attempts = 0, updated_at = $3, last_write = null,
+        set status = 'PENDING', attempts = 0, uncounted = 0, updated_at = $3, last_write = null,
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,

@@ -1,5 +1,5 @@
--- revision: 1
--- after: kernel, workflows-write
+-- revision: 2
+-- after: kernel, workflows-write, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
 
@@ -27,6 +27,8 @@ declare
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_lost uuid[];
+  v_lost_numbers smallint[];
   v_next timestamptz;
   v_items json;
 begin
@@ -70,6 +72,8 @@ begin
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
       where handler = wanted and ready and (v_paused is null or definition_id <> all (v_paused))
+        -- A call that was lost and that a claim without room for it has made ready.
+        and (not spare_leased or not in_flight)
       order by rank, scheduled_at
       limit most
       for no key update skip locked
@@ -106,9 +110,15 @@ begin
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
       case when compensates then output end, case when compensates then output_notes end
-    ) order by rank, scheduled_at)
-    into v_items
+    ) order by rank, scheduled_at),
+    -- Not fresh, and a call was on its way: it was lost.
+    array_agg(workflow_id) filter (where in_flight and not fresh),
+    array_agg(number) filter (where in_flight and not fresh)
+    into v_items, v_lost, v_lost_numbers
     from claimed;
+    if v_lost is not null then
+      v_items := holdfast.weigh_lost_steps(v_items, v_lost, v_lost_numbers);
+    end if;
   end if;
   if coalesce(cardinality(v_ids), 0) < most then
     select min(it.due_at)
@@ -123,6 +133,74 @@ begin
     ) as it;
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$$;
+
+-- Claimed items with what is known of those whose last call was lost (K-26), as their last element.
+create or replace function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[])
+returns json
+language plpgsql
+set jit = off
+set enable_seqscan = off
+as $$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_progresses text[];
+begin
+  select array_agg(workflow_id || '/' || number), array_agg(lease_epoch), array_agg(compensates::text)
+  into v_ids, v_epochs, v_progresses
+  from holdfast.workflow_step
+  where (workflow_id, number) in (select * from unnest(lost, lost_numbers));
+  return (
+    with weighed as (
+      select * from holdfast.weigh_lost_claims('workflows', v_ids, v_epochs, v_progresses)
+    )
+    select json_agg(
+      case when weighed.id is null then item
+        else (item::jsonb || jsonb_build_array(holdfast.lost_claim_json(
+          weighed.lost_alone, weighed.lost_shared, weighed.counted, weighed.interrupted, weighed.first_to_try
+        )))::json
+      end
+      order by place
+    )
+    from json_array_elements(items) with ordinality as claimed (item, place)
+    left join weighed on weighed.id = (item ->> 0) || '/' || (item ->> 1)
+  );
+end
+$$;
+
+-- Ends leases now. The calls have ended and left no record: they stay lost (K-19).
+create or replace function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs int[])
+returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number
+      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    expired as (
+      update holdfast.workflow_step as step
+      set due_at = holdfast.now()
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+      returning step.handler
+    )
+    select distinct handler from expired
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
 end
 $$;
 

@@ -59,7 +59,7 @@ export function createExecutor(options: ExecutorOptions) {
   async function attempt(call: CommandCall, handler: RegisteredHandler | undefined): Promise<AttemptEnd | undefined> {
     try {
       if (!handler) throw new PermanentError(`no handler for ${call.command.type}`, { code: 'NO_HANDLER' })
-      if (call.command.epoch > call.maxAttempts) throw usedUp(call)
+      if (call.attempt > call.maxAttempts) throw usedUp(call)
       const data = await decode(call.command, handler)
       const result = await run(call, handler, data)
       return call.finished ? undefined : completed(await checkResult(handler, result))
@@ -68,6 +68,8 @@ export function createExecutor(options: ExecutorOptions) {
         unknown: 'transient',
         ...(handler?.definition.classifyError ? { classify: handler.definition.classifyError } : {}),
       })
+      // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
+      if (call.lease.aborted && !failure.refused) return undefined
       return failed(call, handler, failure)
     }
   }
@@ -112,9 +114,9 @@ export function createExecutor(options: ExecutorOptions) {
       correlationId: command.correlationId,
       batchId: command.batchId,
       messageId: command.id,
-      attempt: command.epoch,
+      attempt: call.attempt,
       maxAttempts,
-      isLastAttempt: command.epoch >= maxAttempts,
+      isLastAttempt: call.attempt >= maxAttempts,
       idempotencyKey: command.commandId,
       logger,
       get signal() {
@@ -168,7 +170,7 @@ export function createExecutor(options: ExecutorOptions) {
   function failed(call: CommandCall, handler: RegisteredHandler | undefined, failure: Failure): AttemptEnd {
     const { kind, code, message, fingerprint } = failure
     const policy = handler?.definition.retry ?? options.retry
-    const decision = decideFailedAttempt(failure, call.command.epoch, call.maxAttempts, policy)
+    const decision = decideFailedAttempt(failure, call.attempt, call.maxAttempts, policy)
     return { ...decision, failure: { kind, code, message, fingerprint } }
   }
 
@@ -206,6 +208,11 @@ class CommandCall {
     this.lease = lease
     this.maxAttempts = maxAttempts
   }
+
+  /** Which attempt this is: receives that were interrupted, or lost beside other work, are not counted (K-26). */
+  get attempt(): number {
+    return this.command.epoch - this.command.uncounted
+  }
 }
 
 /** Ends a call that takes too long: the handler hears of it by its signal, and is no longer waited for. */
@@ -231,9 +238,9 @@ function writeOf({ command }: CommandCall, end: AttemptEnd): FinishWrite {
   return { messageId: command.id, attempt: command.epoch, commandId: command.commandId, token: newId(), end }
 }
 
-function usedUp({ command, maxAttempts }: CommandCall): PermanentError {
+function usedUp({ attempt, maxAttempts }: CommandCall): PermanentError {
   return new PermanentError(
-    `its ${maxAttempts} attempts were begun and never ended: the worker died each time (${command.epoch - 1} so far)`,
+    `its ${maxAttempts} attempts were begun and never ended: its worker died each time while nothing else ran beside it (${attempt - 1} so far)`,
     { code: 'ATTEMPTS_EXHAUSTED_BY_CRASH' },
   )
 }

@@ -53,6 +53,7 @@ export async function createDispatchLoop(
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     databaseUptimeMs: () => databaseUptimeMs(db),
+    gate: 'none',
     ...(listener ? { onWake: (wake: () => void) => listener.subscribe('dispatch', wake) } : {}),
     logger,
     metrics,

@@ -33,6 +33,9 @@ export interface StepExecutorParts {
   readonly metrics: Metrics
 }
 
+/** The worker was stopped during the call, and the handler heeded its signal. */
+const INTERRUPTED = Symbol('interrupted')
+
 /** What is called, and for which step of which definition. */
 interface Called {
   readonly definition: WorkflowDefinition
@@ -73,7 +76,8 @@ export function createStepExecutor(parts: StepExecutorParts) {
     const called = { definition, step: step.name, compensation: compensation?.name ?? null, settings }
     if (item.fresh) return { ...called, attempt: item.attempts }
     const kind = item.compensates ? 'compensation' : 'step'
-    const { decision } = await report(item, called.step, { type: 'claimed', step: step.name, kind })
+    const uncounted = item.lost !== undefined && !item.lost.counted
+    const { decision } = await report(item, called.step, { type: 'claimed', step: step.name, kind, uncounted })
     return decision.call === null ? undefined : { ...called, attempt: decision.call.attempt }
   }
 
@@ -95,11 +99,13 @@ export function createStepExecutor(parts: StepExecutorParts) {
     const began = performance.now()
     const occurrence = await attempt(call, called, handler)
     call.ended = true
-    const outcome = call.finished ? 'completed' : (occurrence?.type ?? 'abandoned')
+    const ended = occurrence === INTERRUPTED ? 'interrupted' : (occurrence?.type ?? 'abandoned')
+    const outcome = call.finished ? 'completed' : ended
     const labels = { model: 'workflows', type: item.type, outcome }
     metrics.observe('step_milliseconds', labels, performance.now() - began)
-    if (call.finished) return
-    // As if its worker had died: nobody knows what it did.
+    // The loop ends its lease, and the next worker knows that the outcome is unknown.
+    if (call.finished || occurrence === INTERRUPTED) return
+    // As if its worker had died: what it did is unknown.
     await report(item, step, occurrence ?? { type: 'claimed', step, kind })
   }
 
@@ -108,7 +114,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
     call: StepCall,
     called: Called,
     handler: RegisteredStepHandler,
-  ): Promise<Occurrence | undefined> {
+  ): Promise<Occurrence | typeof INTERRUPTED | undefined> {
     const { step } = called
     const { compensates } = call.item
     const leave = aborts.join(call)
@@ -124,6 +130,8 @@ export function createStepExecutor(parts: StepExecutorParts) {
       return { type: 'completed', step, output: encode(answer) }
     } catch (error) {
       const failure = failureOf(error)
+      // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
+      if (call.lease.aborted && !failure.refused) return INTERRUPTED
       return compensates ? { type: 'compensation_failed', step, failure } : { type: 'failed', step, failure }
     } finally {
       leave()

@@ -44,6 +44,7 @@ interface Row {
   status: CommandStatus
   attempts: number
   read_ct: number | null
+  uncounted: number
   max_attempts: number | null
   correlation_id: string | null
   reply_to: string | null
@@ -83,7 +84,7 @@ function toRecord(row: Row, codec: Codec): CommandRecord {
     domain: row.domain,
     type: row.type,
     status: row.status,
-    attempts: Math.max(row.attempts, row.read_ct ?? 0),
+    attempts: Math.max(row.attempts, row.read_ct ?? 0) - row.uncounted,
     maxAttempts: row.max_attempts,
     correlationId: row.correlation_id,
     replyTo: row.reply_to,

@@ -60,15 +60,18 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     if (uptime !== undefined && uptime < heartbeatMs) graceUntil = performance.now() + heartbeatMs - uptime
   }
 
-  /** A ceiling asks for a look at everything, and for the next due time up to there. */
-  async function claim(limit: number, ceilingMs?: number): Promise<Claim<Item>> {
+  /**
+   * A ceiling asks for a look at everything, and for the next due time up to there. `spareLost` leaves expired leases to
+   * others and to a later claim.
+   */
+  async function claim(limit: number, ceilingMs?: number, spareLost = false): Promise<Claim<Item>> {
     const types = source.types()
     if (types.length === 0) return { ...nothing(null, 0), complete: true }
     try {
       if (outage) await recover()
       if (ceilingMs !== undefined) watermarks.forget()
       const sentAt = performance.now()
-      const spareLeased = graceUntil > sentAt
+      const spareLeased = spareLost || graceUntil > sentAt
       const { lanes, full } = watermarks.lanes(types, sentAt)
       const answer = await source.claim({ worker, limit, leaseMs, lanes, spareLeased, ceilingMs: ceilingMs ?? pollMs })
       const endedAt = performance.now()

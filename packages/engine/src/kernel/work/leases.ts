@@ -1,7 +1,7 @@
 import { HoldfastError } from '../errors.js'
 import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
-import type { Claimed, WorkSource } from './source.js'
+import type { Claimed, LeaseRef, WorkSource } from './source.js'
 
 /** Leases with more than this share left wait for the next beat, which finds them with more than half. */
 const NEWEST = 0.9
@@ -25,6 +25,8 @@ export interface Leases<Item extends Claimed> {
   /** Extends in one statement all leases but the newest (those too when asked); aborts the lost ones. */
   beat(all?: boolean): Promise<{ readonly skipped: number }>
   abortAll(reason: Error): void
+  /** What is held. */
+  refs(): readonly LeaseRef[]
 }
 
 interface LeasesOptions<Item extends Claimed> {
@@ -80,6 +82,7 @@ export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>)
     abortAll(reason) {
       for (const lease of held) lease.abort(reason)
     },
+    refs: () => [...held].map(({ item }) => ({ id: item.id, epoch: item.epoch })),
   }
 }
 

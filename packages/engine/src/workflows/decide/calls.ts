@@ -11,23 +11,23 @@ import { stepEvent, type Transition } from './transition.js'
 
 /** What became of the handlers of steps. The compensations' side is in compensations.ts. */
 
-export function claimStep(t: Transition, step: StepState): void {
-  if (step.inFlight) claimLost(t, step)
+export function claimStep(t: Transition, step: StepState, uncounted = false): void {
+  if (step.inFlight) claimLost(t, step, uncounted)
   else if (step.status === 'PENDING' && t.status === 'RUNNING') begin(t, step)
   else t.dequeue(step.name, 'step')
 }
 
-function begin(t: Transition, step: StepState): void {
-  const attempts = step.attempts + 1
+function begin(t: Transition, step: StepState, attempts = step.attempts + 1): void {
   const running = t.change(step, { status: 'RUNNING', attempts, inFlight: true })
   t.callHandler(step.name, 'step', attempts)
   t.write(stepEvent('step_started', running, { attempts }))
 }
 
-/** The worker that had it has died, or was cut off: nobody knows what its call did. */
-function claimLost(t: Transition, step: StepState): void {
-  const failure = lostCall(t.call(step.name, 'step'), step.attempts)
-  if (step.status === 'RUNNING' && t.status === 'RUNNING' && failure.kind === 'TRANSIENT') begin(t, step)
+/** The worker that had it has died, was cut off or stopped: what its call did is unknown. */
+function claimLost(t: Transition, step: StepState, uncounted: boolean): void {
+  const counted = step.attempts - (uncounted ? 1 : 0)
+  const failure = lostCall(t.call(step.name, 'step'), counted)
+  if (step.status === 'RUNNING' && t.status === 'RUNNING' && failure.kind === 'TRANSIENT') begin(t, step, counted + 1)
   else if (step.status === 'RUNNING') stepFailed(t, step, failure)
   else {
     t.dequeue(step.name, 'step')

@@ -7,18 +7,19 @@ import { stepEvent, type Transition } from './transition.js'
 
 /** What became of the handlers of compensations. They are tried again whatever failed (K-08). */
 
-export function claimCompensation(t: Transition, step: StepState): void {
+export function claimCompensation(t: Transition, step: StepState, uncounted = false): void {
   if (step.status !== 'COMPENSATING') {
     t.dequeue(step.name, 'compensation')
     if (step.inFlight) t.change(step, { inFlight: false })
     return
   }
-  const lost = step.inFlight ? lostCall(t.call(step.name, 'compensation'), step.compensationAttempts) : undefined
+  const counted = step.compensationAttempts - (step.inFlight && uncounted ? 1 : 0)
+  const lost = step.inFlight ? lostCall(t.call(step.name, 'compensation'), counted) : undefined
   if (lost !== undefined && lost.kind !== 'TRANSIENT') {
     exhausted(t, step, lost)
     return
   }
-  const compensationAttempts = step.compensationAttempts + 1
+  const compensationAttempts = counted + 1
   t.change(step, { compensationAttempts, inFlight: true })
   t.callHandler(step.name, 'compensation', compensationAttempts)
 }

@@ -69,8 +69,8 @@ function report(t: Transition, occurrence: Report): void {
   if (step === undefined) return
   switch (occurrence.type) {
     case 'claimed':
-      if (occurrence.kind === 'step') claimStep(t, step)
-      else claimCompensation(t, step)
+      if (occurrence.kind === 'step') claimStep(t, step, occurrence.uncounted)
+      else claimCompensation(t, step, occurrence.uncounted)
       break
     case 'completed':
       stepCompleted(t, step, occurrence.output)

@@ -10,8 +10,14 @@ export interface By {
 /** What can happen to an instance. A worker reports the first seven, people cause the rest. */
 export type Occurrence =
   | { readonly type: 'started' }
-  /** A worker took the queue item. If it was in somebody's hand before, that call is lost. */
-  | { readonly type: 'claimed'; readonly step: string; readonly kind: CallKind }
+  /** A worker took the queue item. If another worker had it before, that call is lost. */
+  | {
+      readonly type: 'claimed'
+      readonly step: string
+      readonly kind: CallKind
+      /** The lost call uses up no attempt: it was interrupted by an orderly stop, or lost beside other work (K-26). */
+      readonly uncounted?: boolean
+    }
   | { readonly type: 'completed'; readonly step: string; readonly output: Payload }
   | { readonly type: 'failed'; readonly step: string; readonly failure: Failure }
   | { readonly type: 'compensated'; readonly step: string }

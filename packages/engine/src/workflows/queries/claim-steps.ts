@@ -1,6 +1,6 @@
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { ClaimAnswer, Claimed, ClaimRequest } from '../../kernel/work/source.js'
+import type { ClaimAnswer, Claimed, ClaimRequest, LostClaim } from '../../kernel/work/source.js'
 
 /** A claimed step, or the claimed compensation of one. Its `type` is the handler, its `id` the instance and the number. */
 export interface ClaimedStep extends Claimed {
@@ -32,6 +32,8 @@ type Row = [
   inputNotes: Notes | null,
   output: unknown,
   outputNotes: Notes | null,
+  /** There where a call before was lost. */
+  lost?: LostClaim,
 ]
 
 export async function claimSteps(
@@ -56,10 +58,10 @@ function toItem([
   attempts,
   ...payloads
 ]: Row): ClaimedStep {
-  const [input, inputNotes, output, outputNotes] = payloads
+  const [input, inputNotes, output, outputNotes, lost] = payloads
   const id = stepId(workflowId, number, fresh)
   const call = { workflowId, number, definitionId, compensates, fresh, attempts }
-  return { id, type, epoch, ...call, input, inputNotes, output, outputNotes }
+  return { id, type, epoch, ...call, input, inputNotes, output, outputNotes, ...(lost ? { lost } : {}) }
 }
 
 /** One text for the loop. It tells whether the claim made it a running call, which giving it back has to undo. */
