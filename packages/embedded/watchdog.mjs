@@ -51,7 +51,9 @@ function signal(pid, name) {
 
 function removeFolder() {
   try {
-    rmSync(folder, { recursive: true, force: true })
+    // By `rm` as root, as in src/files-for-account.ts: Node goes by names, where a link could be put meanwhile.
+    if (process.getuid?.() === 0) execFileSync('rm', ['-rf', '--', folder], { stdio: 'ignore' })
+    else rmSync(folder, { recursive: true, force: true })
   } catch {
     // Something was written while it was removed; the next round tries again.
   }

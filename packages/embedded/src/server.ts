@@ -1,14 +1,11 @@
-import { rmSync } from 'node:fs'
 import { clusterDatabase, clusterUser } from './cluster/create.js'
 import { type ClusterRecord, writeRecord } from './cluster/record.js'
+import { removeTree } from './files-for-account.js'
 import { tryLock, withLock } from './lock.js'
 import { type LaunchPlan, launch } from './postmaster/launch.js'
 import { runningPostmaster } from './postmaster/pid-file.js'
 import { killPostmaster, type StopMode, signalPostmaster, stopPostmaster } from './postmaster/stop.js'
 import { ServerUsers } from './users.js'
-
-// After kill(), children of the postmaster may still write for a moment.
-const removal = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }
 
 /** What a server that was started or found is known by. */
 export interface ServerFacts {
@@ -128,7 +125,7 @@ export class EmbeddedServer {
   #clearAway(): void {
     const { ephemeral } = this.#facts
     if (ephemeral === undefined) return
-    rmSync(ephemeral.folder, removal)
+    removeTree(ephemeral.folder)
     ephemeral.release()
   }
 

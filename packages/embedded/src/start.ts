@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Account, serverAccount } from './account.js'
 import { findBinaries } from './binaries/find-binaries.js'
@@ -8,6 +7,7 @@ import { type ClusterState, checkMajor, inspectCluster } from './cluster/inspect
 import { defaultLocation, ephemeralFolder, persistentLocation } from './cluster/location.js'
 import { type ClusterRecord, writeRecord } from './cluster/record.js'
 import { EmbeddedPostgresError } from './errors.js'
+import { removeTree } from './files-for-account.js'
 import { withLock } from './lock.js'
 import { checkOptions, type EmbeddedOptions } from './options.js'
 import { type LaunchPlan, launch, requireFree } from './postmaster/launch.js'
@@ -62,7 +62,7 @@ async function startEphemeral(start: Start): Promise<EmbeddedServer> {
     const facts = await startNew(start, dataDir, { kind: 'missing' })
     return new EmbeddedServer({ ...facts, ephemeral: { folder, release } })
   } catch (error) {
-    rmSync(folder, { recursive: true, force: true })
+    removeTree(folder)
     release()
     throw error
   }

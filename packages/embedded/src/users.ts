@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { removeTree } from './files-for-account.js'
 import { isAlive, startTime } from './process-table.js'
 
 let handles = 0
@@ -19,7 +20,8 @@ export class ServerUsers {
 
   enter(): void {
     mkdirSync(this.#folder, { recursive: true })
-    writeFileSync(join(this.#folder, this.#own), '')
+    // Exclusively: root may be in a folder of another user, who must not lead it to a file of root's by a link.
+    writeFileSync(join(this.#folder, this.#own), '', { flag: 'wx' })
   }
 
   /** Takes this handle off the list; true when nobody is left on it. */
@@ -28,7 +30,7 @@ export class ServerUsers {
     const others = this.#names()
     const dead = others.filter((name) => !isLivingUser(name))
     if (dead.length < others.length) return false
-    rmSync(this.#folder, { recursive: true, force: true })
+    removeTree(this.#folder)
     return true
   }
 

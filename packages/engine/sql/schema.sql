@@ -898,6 +898,7 @@ begin
   select jsonb_agg(jsonb_build_object(
     'type', p_type, 'id', item.item_id, 'from', item.status, 'event', 'STALE_RECOVERED',
     'code', 'EXECUTION_NOT_FOUND', 'message', 'no execution was found for a ' || lower(item.status) || ' item'
+      || coalesce('; its start ended with ' || case when item.status = 'CLAIMED' then item.last_error end, '')
   ))
   into v_missing
   from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
@@ -1450,6 +1451,7 @@ begin
         batch_id = (request ->> 'batch')::uuid,
         execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
         claimed_at = v_now,
+        last_error = null,
         updated_at = v_now
     where item_type = v_type and item_id = any (v_ids) and status = 'READY'
     returning item.*
@@ -2334,7 +2336,7 @@ AS $function$
   from holdfast.dispatch_item as item
   where item_type = p_type and check_at <= holdfast.now()
   order by check_at
-  limit (select max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+  limit (select 4 * max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
 $function$
 ;
 
@@ -2515,7 +2517,7 @@ CREATE OR REPLACE FUNCTION holdfast.execution_id(item_type text, item_id text, f
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-  select 'exec-' || item_type || '-' || item_id || case when failed_executions > 0 then '-' || failed_executions else '' end
+  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
 $function$
 ;
 
@@ -3234,6 +3236,18 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.item_of_execution(p_type text, p_execution text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select case
+    when starts_with(p_execution, 'exec:' || p_type || ':')
+      then substring(substr(p_execution, length(p_type) + 7) from '^(.*):[0-9]+$')
+  end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
  RETURNS void
  LANGUAGE plpgsql
@@ -3767,6 +3781,7 @@ declare
 begin
   if exists (select from holdfast.dispatch_config where item_type = p_type and engine = p_engine)
     and exists (select from holdfast.dispatch_cycle where item_type = p_type)
+    and (p_engine <> 'REMOTE' or exists (select from holdfast.dispatch_cycle where item_type = p_type || ':checks'))
   then
     return;
   end if;
@@ -3782,6 +3797,11 @@ begin
     where item_type = p_type and engine <> p_engine;
   end if;
   insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
+  -- Looking after executions elsewhere is a cycle of its own, beside that of the releases (D-13). No type has a colon.
+  if p_engine = 'REMOTE' then
+    insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type || ':checks', v_now)
+    on conflict (item_type) do nothing;
+  end if;
 end
 $function$
 ;
@@ -4667,29 +4687,55 @@ CREATE OR REPLACE FUNCTION holdfast.record_dispatch_starts(p_type text, p_batch 
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_config holdfast.dispatch_config;
   v_started int;
+  v_unknown int := 0;
   v_dead int := 0;
 begin
+  select * into v_config from holdfast.dispatch_config where dispatch_config.item_type = p_type;
   update holdfast.dispatch_item
   set status = 'DISPATCHED',
       dispatched_at = v_now,
       updated_at = v_now,
-      check_at = greatest(v_now, exec_time) + (
-        select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where dispatch_config.item_type = p_type
-      )
+      check_at = greatest(v_now, exec_time) + v_config.stale_claim_threshold_mins * interval '1 minute'
   where item_type = p_type and item_id = any (started) and status = 'CLAIMED' and batch_id = p_batch;
   get diagnostics v_started = row_count;
   if jsonb_array_length(failures) > 0 then
-    v_dead := holdfast.fail_dispatch_items((
+    with unknown as (
+      update holdfast.dispatch_item as item
+      set check_at = v_now + least(
+            v_config.stale_claim_threshold_mins * interval '1 minute',
+            greatest(v_config.dispatch_interval_secs, 1) * interval '1 second'
+          ),
+          last_error = asked.code || ': ' || asked.message,
+          updated_at = v_now
+      from jsonb_to_recordset(failures) as asked (id text, code text, message text, unknown boolean)
+      where item.item_type = p_type
+        and item.item_id = asked.id collate "C"
+        and item.status = 'CLAIMED'
+        and item.batch_id = p_batch
+        and asked.unknown
+      returning item.item_id, item.execution_id, item.last_error
+    ),
+    told as (
+      insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+      select v_now, 'dispatch', 'START_UNKNOWN', p_type || '/' || item_id, '{"status": "CLAIMED"}', '{"status": "CLAIMED"}',
+        jsonb_build_object('batchId', p_batch, 'executionId', execution_id, 'error', last_error)
+      from unknown
+    )
+    select count(*) into v_unknown from unknown;
+    v_dead := holdfast.fail_dispatch_items(coalesce((
       select jsonb_agg(it || jsonb_build_object('type', p_type, 'from', 'CLAIMED', 'event', 'START_FAILED'))
       from jsonb_array_elements(failures) as it
       join holdfast.dispatch_item as item
         on item.item_type = p_type and item.item_id = (it ->> 'id') collate "C" and item.batch_id = p_batch
-    ));
+      where not coalesce((it -> 'unknown')::boolean, false)
+    ), '[]'));
   end if;
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', p_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
-    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started, 'deadLetters', v_dead
+    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started - v_unknown,
+    'unknown', v_unknown, 'deadLetters', v_dead
   ));
   return json_build_object('started', v_started, 'dead', v_dead);
 end
@@ -5020,6 +5066,66 @@ begin
     $query$, 'q_' || p_queue
   ) into v_lost using p_messages;
   return v_lost;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.report_dispatch_ends(p_type text, ends jsonb)
+ RETURNS TABLE("executionId" text, outcome text)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_open jsonb;
+begin
+  select jsonb_agg(jsonb_build_object(
+    'id', item.item_id, 'execution', item.execution_id, 'found', asked.found, 'code', asked.code, 'message', asked.message
+  ) order by item.item_id)
+  into v_open
+  from (
+    select item.item_id, item.execution_id
+    from jsonb_to_recordset(ends) as asked (execution text)
+    join holdfast.dispatch_item as item
+      on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C"
+    where item.execution_id = asked.execution and item.status in ('CLAIMED', 'DISPATCHED')
+    order by item.item_id
+    for no key update of item
+  ) as item
+  join jsonb_to_recordset(ends) as asked (execution text, found text, code text, message text)
+    on asked.execution = item.execution_id;
+  if v_open is not null then
+    perform holdfast.apply_dispatch_checks(p_type, v_open);
+  end if;
+  return query
+  select asked.execution, case
+      when exists (select from jsonb_array_elements(v_open) as it where it ->> 'execution' = asked.execution) then 'done'
+      when item.item_id is null or item.execution_id is null then 'unknown'
+      else 'ended'
+    end
+  from jsonb_to_recordset(ends) as asked (execution text)
+  left join holdfast.dispatch_item as item
+    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C";
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.report_end(item_type text, execution_id text, status text, error_code text DEFAULT NULL::text, error_message text DEFAULT NULL::text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if status not in ('COMPLETED', 'FAILED', 'CANCELLED') or status is null then
+    raise exception 'an execution ends COMPLETED, FAILED or CANCELLED, not %', coalesce(status, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return (
+    select outcome
+    from holdfast.report_dispatch_ends(item_type, jsonb_build_array(jsonb_build_object(
+      'execution', execution_id,
+      'found', case status when 'FAILED' then 'RETRY' when 'CANCELLED' then 'FAILED' else status end,
+      'code', coalesce(error_code, status), 'message', coalesce(error_message, 'the execution ended ' || status)
+    )))
+  );
 end
 $function$
 ;

@@ -1,6 +1,6 @@
 /** What Holdfast's own tests are made of besides the kit; no promise to users. */
 
-export { runDispatchCycle } from './harness/dispatch-cycle.js'
+export { runDispatchChecks, runDispatchCycle } from './harness/dispatch-cycle.js'
 export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
 export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './harness/faults.js'
 export { gate } from './harness/gate.js'

@@ -62,7 +62,7 @@ async function pointsOfARun(remote: boolean): Promise<string[]> {
 async function checkBooks(domain: string, remote: boolean, where: string): Promise<void> {
   const executions = remote
     ? await pool.query(
-        `select execution_id as id from remote_execution where execution_id like 'exec-' || $1 || '-%'`,
+        `select execution_id as id from remote_execution where execution_id like 'exec:' || $1 || ':%'`,
         [domain],
       )
     : await pool.query(
@@ -70,7 +70,7 @@ async function checkBooks(domain: string, remote: boolean, where: string): Promi
         [domain],
       )
   const ids = executions.rows.map((row: { id: string }) => row.id)
-  const expected = Array.from({ length: ITEMS }, (_, n) => `exec-${domain}-PAY-${n}`)
+  const expected = Array.from({ length: ITEMS }, (_, n) => `exec:${domain}:PAY-${n}:0`)
   expect(ids.sort(), where).toEqual(expected.sort())
   const contexts = await pool.query('select from holdfast.dispatch_context where item_type = $1', [domain])
   expect(contexts.rowCount, where).toBe(0)

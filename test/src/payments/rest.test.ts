@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { type RestServer, serveRest } from '@holdfast/example-payments'
 import { waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -28,7 +30,7 @@ async function call(
 ): Promise<Reply> {
   const response = await fetch(`${server.url}${path}`, {
     method,
-    headers,
+    headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
   return { status: response.status, type: response.headers.get('content-type'), body: (await response.json()) as never }
@@ -157,6 +159,88 @@ describe('bad input', () => {
   test('a body that is not JSON', async () => {
     expect(await post('/payments', '{')).toMatchObject({ status: 400, body: { errors: [{ field: 'body' }] } })
   })
+
+  test.each<[string, string, unknown, Record<string, string>, number, string]>([
+    ['a NUL in a text', '/payments', { ...order, creditAccount: 'USD\u0000' }, {}, 422, 'INVALID_INPUT'],
+    ['half of a surrogate pair', '/payments', { ...order, creditAccount: 'USD\ud800' }, {}, 422, 'INVALID_INPUT'],
+    ['a moment beyond every calendar', '/payments', outOfRange(), {}, 422, 'INVALID_INPUT'],
+    ['an endless idempotency key', '/payments', order, { 'idempotency-key': 'k'.repeat(5_000) }, 422, 'INVALID_INPUT'],
+    ['a body over the limit', '/payments', { ...order, colour: 'x'.repeat(1_000_001) }, {}, 413, 'TOO_LARGE'],
+    ['a batch with a NUL in its name', '/batches', { payments: 1, name: 'a\u0000' }, {}, 422, 'INVALID_INPUT'],
+  ])('A-05 %s is refused with a code, not as our failure', async (_, path, body, headers, status, code) => {
+    expect(await post(path, body, headers)).toMatchObject({ status, body: { status, code } })
+  })
+
+  test('A-05 a path that is no path is refused with a code', async () => {
+    const answer = await raw('GET //[/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n').ended
+    expect(answer).toMatch(/^HTTP\/1\.1 40[04] [\s\S]*"code":"/)
+  })
+})
+
+function outOfRange(): object {
+  return { ...order, valueDate: '9999-12-31', executeAt: '9999-12-31T23:59:59Z' }
+}
+
+/** A request written by hand, as no library would write it. */
+function raw(text: string): { readonly ended: Promise<string>; readonly socket: Socket } {
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+  socket.write(text)
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk))
+  // A connection that the server cuts ends all the same.
+  socket.on('error', () => undefined)
+  return { socket, ended: once(socket, 'close').then(() => Buffer.concat(chunks).toString()) }
+}
+
+describe('K-27 web pages', () => {
+  const sent = (headers: string, body = JSON.stringify(order)) =>
+    raw(`POST /payments HTTP/1.1\r\nConnection: close\r\nContent-Length: ${body.length}\r\n${headers}\r\n\r\n${body}`)
+      .ended
+  const count = async () => (await app.pool.query('select from payments.payment')).rowCount
+
+  test.each([
+    ['a foreign Host (DNS rebinding)', 'Host: evil.example\r\nContent-Type: application/json', 403, 'FOREIGN_HOST'],
+    [
+      'a Host that only begins like ours',
+      'Host: localhost.evil.example\r\nContent-Type: application/json',
+      403,
+      'FOREIGN_HOST',
+    ],
+    [
+      'a foreign Origin',
+      'Host: localhost\r\nOrigin: https://evil.example\r\nContent-Type: application/json',
+      403,
+      'FOREIGN_ORIGIN',
+    ],
+    ['an opaque Origin', 'Host: localhost\r\nOrigin: null\r\nContent-Type: application/json', 403, 'FOREIGN_ORIGIN'],
+    ['text/plain, which a page may send unasked', 'Host: localhost\r\nContent-Type: text/plain', 415, 'NOT_JSON'],
+    ['no Content-Type at all', 'Host: localhost', 415, 'NOT_JSON'],
+  ])('K-27 cannot make a payment: %s', async (_, headers, status, code) => {
+    const before = await count()
+    const answer = await sent(headers)
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [\\s\\S]*"code":"${code}"`))
+    expect(await count()).toBe(before)
+  })
+
+  test('K-27 our own page can, under each of our names', async () => {
+    for (const host of ['localhost', '127.0.0.1:1234', '[::1]']) {
+      const headers = `Host: ${host}\r\nOrigin: http://${host}\r\nContent-Type: application/json; charset=utf-8`
+      expect(await sent(headers)).toMatch(/^HTTP\/1\.1 202 /)
+    }
+  })
+})
+
+test('K-23 a request that is never finished does not hold close()', async () => {
+  const other = await serveRest(app, { closeWithinMs: 200 })
+  const head =
+    'POST /payments HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n'
+  const socket = connect(Number(new URL(other.url).port), '127.0.0.1')
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  await new Promise<void>((written) => socket.write(`${head}{"debit`, () => written()))
+  const gone = once(socket, 'close')
+  await other.close()
+  await gone
 })
 
 test('A-05 a batch shows how far it has come', async () => {

@@ -122,8 +122,9 @@ function invite(on: Screen, url: string): void {
   on.leave()
   say()
   say('All settled. Everything goes on running; submit a payment of your own, in another terminal:')
-  say(`  curl -s ${url}/payments -H 'Prefer: wait=10' -d '{"debitAccount": "EUR-ann", "creditAccount": "USD-bob",`)
-  say(`    "amount": "100.00", "debitCurrency": "EUR", "creditCurrency": "USD", "model": "STEP_BASED"}'`)
+  say(`  curl -s ${url}/payments -H 'Prefer: wait=10' -H 'Content-Type: application/json' -d '{"model": "STEP_BASED",`)
+  say(`    "debitAccount": "EUR-ann", "creditAccount": "USD-bob", "amount": "100.00", "debitCurrency": "EUR",`)
+  say(`    "creditCurrency": "USD"}'`)
   say('Ctrl-C ends it.')
   say()
 }

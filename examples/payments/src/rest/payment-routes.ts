@@ -9,7 +9,9 @@ import type { Answer, Request, Routes } from './router.js'
 
 const LONGEST_WAIT = 30
 
-const Cancellation = z.strictObject({ by: z.string().min(1), reason: z.string().min(1) })
+const text = z.string().min(1).max(2_000)
+const Cancellation = z.strictObject({ by: text, reason: text })
+const IdempotencyKey = z.object({ 'Idempotency-Key': z.string().max(200).optional() })
 
 /** Submitting payments and asking how they stand. */
 export function paymentRoutes(payments: Payments): Routes {
@@ -22,8 +24,8 @@ export function paymentRoutes(payments: Payments): Routes {
   }
 
   async function submit({ body, headers }: Request): Promise<Answer> {
-    const key = headers['idempotency-key']
-    const { payment } = await payments.submit(await body(), typeof key === 'string' && key !== '' ? key : undefined)
+    const { 'Idempotency-Key': key } = parseInput(IdempotencyKey, { 'Idempotency-Key': headers['idempotency-key'] })
+    const { payment } = await payments.submit(await body(), key || undefined)
     const until = performance.now() + waitFrom(headers.prefer) * 1_000
     for (;;) {
       const { answer } = await standingOf(payment.id)

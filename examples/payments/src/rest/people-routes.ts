@@ -43,6 +43,8 @@ const resolve = async (id: string, work: () => Promise<Resolved>): Promise<Resol
 
 function told(what: string, id: string, resolved: Resolved, status: string): Answer {
   if (resolved === 'unknown') throw notFound(`${what} ${id}`)
-  if (resolved === 'resolved') throw new Problem(409, 'Conflict', `The ${what} ${id} has been answered already.`)
+  if (resolved === 'resolved') {
+    throw new Problem(409, 'Conflict', `The ${what} ${id} has been answered already.`, { code: 'ANSWERED_ALREADY' })
+  }
   return { status: 200, body: { id, status } }
 }

@@ -1,6 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { HoldfastError } from 'holdfast'
+import pg from 'pg'
 import { InvalidInput } from '../domain/problem.js'
+import { readJson } from './body.js'
 import { notFound, Problem } from './problem.js'
+import { checkSender } from './trust.js'
 
 export interface Request {
   /** What stands for `:name` in the path. */
@@ -22,8 +26,6 @@ type Handler = (request: Request) => Promise<Answer>
 /** `POST /payments/:id/cancel` → handler */
 export type Routes = Readonly<Record<string, Handler>>
 
-const MOST_BYTES = 1_000_000
-
 /** Finds the handler of a request and writes what it answers; whatever goes wrong is told as problem details. */
 export function createRouter(routes: Routes, onTrouble: (error: unknown) => void) {
   const known = Object.entries(routes).map(([route, handler]) => {
@@ -32,7 +34,8 @@ export function createRouter(routes: Routes, onTrouble: (error: unknown) => void
   })
 
   async function answer(message: IncomingMessage): Promise<Answer> {
-    const { pathname, searchParams: query } = new URL(message.url ?? '/', 'http://localhost')
+    checkSender(message)
+    const { pathname, searchParams: query } = addressOf(message)
     const fitting = known.flatMap(({ method, parts, handler }) => {
       const params = match(parts, pathname.split('/'))
       return params ? [{ method, params, handler }] : []
@@ -44,6 +47,7 @@ export function createRouter(routes: Routes, onTrouble: (error: unknown) => void
         405,
         'Method Not Allowed',
         `${pathname} takes ${fitting.map(({ method }) => method).join(', ')}.`,
+        { code: 'METHOD_NOT_ALLOWED' },
       )
     }
     const { params, handler } = found
@@ -55,9 +59,13 @@ export function createRouter(routes: Routes, onTrouble: (error: unknown) => void
       const { status, body, headers } = await answer(message)
       write(response, status, 'application/json', body, headers)
     } catch (error) {
+      // The caller is gone, or this server is closing: there is nobody to tell.
+      if (message.destroyed && !message.complete) return
       const problem = toProblem(error)
       if (problem.status >= 500) onTrouble(error)
-      write(response, problem.status, 'application/problem+json', problem)
+      // What has not been read of a request would be taken for the next one.
+      const headers = message.complete ? {} : { connection: 'close' }
+      write(response, problem.status, 'application/problem+json', problem, headers)
     }
   }
 }
@@ -73,26 +81,27 @@ function match(parts: readonly string[], given: readonly string[]): Record<strin
   return params
 }
 
-async function readJson(message: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of message as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > MOST_BYTES) throw new Problem(413, 'Content Too Large', `At most ${MOST_BYTES} bytes are read.`)
-    chunks.push(chunk)
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'))
-  } catch {
-    throw new Problem(400, 'Bad Request', 'The body is not JSON.', [{ field: 'body', detail: 'is not JSON' }])
-  }
+function addressOf({ url = '/' }: IncomingMessage): URL {
+  // Prefixed, not resolved: '//host/path' is a path here, as the request line says, and not another host.
+  const address = `http://localhost${url.startsWith('/') ? url : `/${url}`}`
+  if (URL.canParse(address)) return new URL(address)
+  throw new Problem(400, 'Bad Request', 'The path of the request cannot be read.', { code: 'MALFORMED_PATH' })
 }
 
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
-  if (error instanceof InvalidInput)
-    return new Problem(422, 'Unprocessable Content', `${error.message}.`, error.problems)
-  return new Problem(500, 'Internal Server Error', 'Something went wrong here; it is in our log.')
+  if (error instanceof InvalidInput) {
+    const details = { code: 'INVALID_INPUT', errors: error.problems }
+    return new Problem(422, 'Unprocessable Content', `${error.message}.`, details)
+  }
+  if (error instanceof HoldfastError && error.status < 500) {
+    return new Problem(error.status, 'Refused', error.message, { code: error.code })
+  }
+  // Class 22, "data exception": a value that the database cannot take, whatever let it through to there.
+  if (error instanceof pg.DatabaseError && error.code?.startsWith('22')) {
+    return new Problem(422, 'Unprocessable Content', 'A value cannot be stored.', { code: 'INVALID_INPUT' })
+  }
+  return new Problem(500, 'Internal Server Error', 'Something went wrong here; it is in our log.', { code: 'INTERNAL' })
 }
 
 function write(

@@ -16,10 +16,17 @@ interface Options {
   /** Any free one unless given. */
   readonly port?: number
   readonly onTrouble?: (error: unknown) => void
+  /** How long `close` waits for requests that are being answered. */
+  readonly closeWithinMs?: number
 }
 
+/** A request that has not arrived by then is ended; how long the answer takes is another matter. */
+const REQUEST_WITHIN = 10_000
+const MOST_CONNECTIONS = 500
+
 /** Serves the application on the loopback interface: it is an example, and asks nobody who they are. */
-export async function serveRest(payments: Payments, { port = 0, onTrouble }: Options = {}): Promise<RestServer> {
+export async function serveRest(payments: Payments, options: Options = {}): Promise<RestServer> {
+  const { port = 0, onTrouble, closeWithinMs = 2_000 } = options
   const answer = createRouter(
     {
       ...paymentRoutes(payments),
@@ -29,7 +36,9 @@ export async function serveRest(payments: Payments, { port = 0, onTrouble }: Opt
     },
     onTrouble ?? (() => undefined),
   )
-  const server = createServer((message, response) => void answer(message, response))
+  const limits = { headersTimeout: REQUEST_WITHIN, requestTimeout: REQUEST_WITHIN, connectionsCheckingInterval: 1_000 }
+  const server = createServer(limits, (message, response) => void answer(message, response))
+  server.maxConnections = MOST_CONNECTIONS
   server.listen(port, '127.0.0.1')
   await once(server, 'listening')
   const { port: taken } = server.address() as AddressInfo
@@ -39,7 +48,10 @@ export async function serveRest(payments: Payments, { port = 0, onTrouble }: Opt
       const closed = once(server, 'close')
       server.close()
       server.closeIdleConnections()
+      // A caller that never finishes its request, or never reads the answer, must not hold us.
+      const overdue = setTimeout(() => server.closeAllConnections(), closeWithinMs)
       await closed
+      clearTimeout(overdue)
     },
   }
 }

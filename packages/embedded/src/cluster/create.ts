@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, renameSync, rmdirSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { Account } from '../account.js'
 import type { Binaries } from '../binaries/programs.js'
 import { EmbeddedPostgresError, systemErrorCode } from '../errors.js'
+import { createFile, createFolder, type OpenFolder, openFolder, removeTree } from '../files-for-account.js'
 import { runProgram } from '../program.js'
 import { type ClusterRecord, writeRecord } from './record.js'
 
 const MAKING = '.making-'
+const DATA = 'data'
+const PASSWORD = 'password'
 
 /** The superuser and the database that every cluster of ours begins with. */
 export const clusterUser = 'holdfast'
@@ -22,24 +25,36 @@ export interface ClusterPlan {
 
 /**
  * Makes a data directory beside its place and moves it there when it is complete. A kill on the way leaves a folder
- * `<dataDir>.making-…`; the name itself never holds half a cluster.
+ * `<dataDir>.making-…`; the name itself never holds half a cluster. That folder stays ours, so that the server's account
+ * cannot put anything in the place of what we make for it.
  */
 export async function createCluster(plan: ClusterPlan): Promise<ClusterRecord> {
   const workshop = mkdtempSync(`${plan.dataDir}${MAKING}`)
   try {
-    const making = join(workshop, 'data')
-    mkdirSync(making, { mode: 0o700 })
-    giveTo(plan.account, workshop, making)
-    // Other users of this machine reach 127.0.0.1 too; only a password keeps them out.
-    const record: ClusterRecord = { madeBy: '@holdfast/embedded', password: randomBytes(24).toString('base64url') }
-    await initialise(plan, workshop, making, record.password)
-    await createDatabase(plan, making)
-    writeRecord(making, record, plan.account)
-    moveIntoPlace(making, plan.dataDir)
-    return record
+    const folder = openFolder(workshop, process.getuid?.())
+    try {
+      return await createIn(plan, workshop, folder)
+    } finally {
+      folder.close()
+    }
   } finally {
-    rmSync(workshop, { recursive: true, force: true })
+    removeTree(workshop)
   }
+}
+
+async function createIn(plan: ClusterPlan, workshop: string, folder: OpenFolder): Promise<ClusterRecord> {
+  // The account passes through to its own folder inside, without seeing or changing what else is here.
+  if (plan.account !== undefined) folder.setMode(0o711)
+  createFolder(folder, DATA, plan.account)
+  const making = join(workshop, DATA)
+  // Other users of this machine reach 127.0.0.1 too; only a password keeps them out.
+  const record: ClusterRecord = { madeBy: '@holdfast/embedded', password: randomBytes(24).toString('base64url') }
+  createFile(folder, PASSWORD, `${record.password}\n`, plan.account)
+  await initialise(plan, making, join(workshop, PASSWORD))
+  await createDatabase(plan, making)
+  writeRecord(making, record, plan.account)
+  moveIntoPlace(folder.at(DATA), plan.dataDir)
+  return record
 }
 
 /** Folders of earlier attempts that were killed on the way. They are named, never removed unasked. */
@@ -50,10 +65,7 @@ export function leftovers(dataDir: string): string[] {
     .map((name) => join(parent, name))
 }
 
-async function initialise(plan: ClusterPlan, workshop: string, making: string, password: string): Promise<void> {
-  const passwordFile = join(workshop, 'password')
-  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600, flag: 'wx' })
-  giveTo(plan.account, passwordFile)
+async function initialise(plan: ClusterPlan, making: string, passwordFile: string): Promise<void> {
   const args = ['-D', making, '-U', clusterUser, '-A', 'scram-sha-256', '--pwfile', passwordFile]
   const sync = plan.ephemeral ? ['--no-sync'] : []
   const { initdb, major } = plan.binaries
@@ -92,11 +104,6 @@ function moveIntoPlace(making: string, dataDir: string): void {
     if (code !== 'ENOENT') throw error
   }
   renameSync(making, dataDir)
-}
-
-function giveTo(account: Account | undefined, ...paths: string[]): void {
-  if (account === undefined) return
-  for (const path of paths) chownSync(path, account.uid, account.gid)
 }
 
 function failed(plan: ClusterPlan, why: string, log: string): EmbeddedPostgresError {

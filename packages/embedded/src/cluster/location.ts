@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { type Account, canEnter } from '../account.js'
 import { EmbeddedPostgresError, systemErrorCode } from '../errors.js'
+import { letPass } from '../files-for-account.js'
 
 const OWN_FOLDER = '.holdfast'
 
@@ -30,7 +31,7 @@ export function persistentLocation(wanted: string, account: Account | undefined,
 export function ephemeralFolder(account: Account | undefined): string {
   const parent = [tmpdir(), '/tmp', '/var/tmp'].find((folder) => canEnter(folder, account)) ?? tmpdir()
   const folder = mkdtempSync(join(parent, 'holdfast-postgres-'))
-  if (account !== undefined) chmodSync(folder, 0o755)
+  if (account !== undefined) letPass(folder)
   return folder
 }
 
@@ -43,8 +44,11 @@ function projectFolder(from: string): string {
 
 // The data and its password are nothing to commit, and nobody should have to think of it.
 function ignoreInGit(folder: string): void {
-  const path = join(folder, '.gitignore')
-  if (!existsSync(path)) writeFileSync(path, '*\n')
+  try {
+    writeFileSync(join(folder, '.gitignore'), '*\n', { flag: 'wx' })
+  } catch (error) {
+    if (systemErrorCode(error) !== 'EEXIST') throw error
+  }
 }
 
 function makeParents(dataDir: string, account: Account | undefined): void {
@@ -52,7 +56,7 @@ function makeParents(dataDir: string, account: Account | undefined): void {
   const first = mkdirSync(parent, { recursive: true })
   if (first === undefined || account === undefined) return
   // A strict umask would keep the server's account out of the folders we have just made.
-  for (let folder = parent; folder.length >= first.length; folder = dirname(folder)) chmodSync(folder, 0o755)
+  for (let folder = parent; folder.length >= first.length; folder = dirname(folder)) letPass(folder)
 }
 
 /** Root's project lies below a folder that the server's account cannot enter: the data goes to a place of its own. */
@@ -63,7 +67,9 @@ function locationElsewhere(wanted: string, account: Account | undefined, sharedF
   const elsewhere = join(sharedFolder, name)
   makeParents(elsewhere, account)
   if (!canEnter(dirname(elsewhere), account)) throw shutIn(elsewhere, account)
-  writeFileSync(`${wanted}.location.txt`, notice(wanted, elsewhere, account))
+  // Made again each time, never written through: a link may have been put there.
+  rmSync(`${wanted}.location.txt`, { force: true })
+  writeFileSync(`${wanted}.location.txt`, notice(wanted, elsewhere, account), { flag: 'wx' })
   return elsewhere
 }
 

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { chownSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Account } from '../account.js'
 import { systemErrorCode } from '../errors.js'
+import { createFile, withFolder } from '../files-for-account.js'
 
 /**
  * Our file in a data directory: it marks the directory as made by us, and keeps what the next start needs. It holds the
@@ -38,11 +39,11 @@ export function readRecord(dataDir: string): ClusterRecord | null | undefined {
 
 /** Replaces the record in one step, so that a kill leaves the old one or the new one. */
 export function writeRecord(dataDir: string, record: ClusterRecord, account: Account | undefined): void {
-  const path = join(dataDir, recordName)
-  const draft = `${path}.${randomBytes(8).toString('hex')}`
-  writeFileSync(draft, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600, flag: 'wx' })
-  if (account !== undefined) chownSync(draft, account.uid, account.gid)
-  renameSync(draft, path)
+  const draft = `${recordName}.${randomBytes(8).toString('hex')}`
+  withFolder(dataDir, account?.uid, (folder) => {
+    createFile(folder, draft, `${JSON.stringify(record, null, 2)}\n`, account)
+    renameSync(folder.at(draft), folder.at(recordName))
+  })
 }
 
 function isRecord(value: unknown): value is ClusterRecord {

@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, readFileSync, statSync, writeSync } from 'node:fs'
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemErrorCode } from '../errors.js'
 import { commandLine, isAlive, workingDirectory } from '../process-table.js'
@@ -43,12 +43,15 @@ export function isPostmasterOf(pid: number, dataDir: string): boolean {
 export function disownPidFile(dataDir: string): void {
   const lines = readLines(dataDir)
   if (lines === undefined) return
-  const fd = openSync(
-    join(dataDir, 'postmaster.pid'),
-    constants.O_WRONLY | constants.O_TRUNC | (constants.O_NOFOLLOW ?? 0),
-  )
-  writeSync(fd, [String(process.pid), ...lines.slice(1)].join('\n'))
-  closeSync(fd)
+  const fd = openSync(join(dataDir, 'postmaster.pid'), constants.O_WRONLY | (constants.O_NOFOLLOW ?? 0))
+  try {
+    // A second name may belong to a file of root's, which the owner of this folder has linked to.
+    if (fstatSync(fd).nlink !== 1) return
+    ftruncateSync(fd)
+    writeSync(fd, [String(process.pid), ...lines.slice(1)].join('\n'))
+  } finally {
+    closeSync(fd)
+  }
 }
 
 function readLines(dataDir: string): string[] | undefined {

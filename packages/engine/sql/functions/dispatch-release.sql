@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: dispatch-cycle, dispatch-end
 --
 -- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
@@ -114,13 +114,15 @@ as $$
   where item_type = p_type and p_exec_type <> all (exec_types)
 $$;
 
+-- The name of an execution, made from three things so that no two different triples share one (D-07): a type has no colon,
+-- and what follows the last colon is the number. An item id may be anything, so it stands between them.
 create or replace function holdfast.execution_id(item_type text, item_id text, failed_executions int)
 returns text
 language sql
 immutable
 parallel safe
 as $$
-  select 'exec-' || item_type || '-' || item_id || case when failed_executions > 0 then '-' || failed_executions else '' end
+  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
 $$;
 
 -- Which of these items have an execution id that is in use already: { item: [execution, whether it is the item's own] }.

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: dispatch-cycle, dispatch-end, dispatch-release
 --
 -- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
@@ -75,6 +75,7 @@ begin
         batch_id = (request ->> 'batch')::uuid,
         execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
         claimed_at = v_now,
+        last_error = null,
         updated_at = v_now
     where item_type = v_type and item_id = any (v_ids) and status = 'READY'
     returning item.*
@@ -116,7 +117,8 @@ end
 $$;
 
 -- Records what became of the starts of a batch, with one summary. No fence: the guard is that the item is still claimed by
--- this batch, and what was started is on record even if the lease was lost meanwhile.
+-- this batch, and what was started is on record even if the lease was lost meanwhile. A failure with `unknown` says that the
+-- start may have happened: its item stays CLAIMED, and the target is asked about it before it is started again (K-20).
 create or replace function holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed int)
 returns json
 language plpgsql
@@ -124,35 +126,62 @@ set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
+  v_config holdfast.dispatch_config;
   v_started int;
+  v_unknown int := 0;
   v_dead int := 0;
 begin
+  select * into v_config from holdfast.dispatch_config where dispatch_config.item_type = p_type;
   update holdfast.dispatch_item
   set status = 'DISPATCHED',
       dispatched_at = v_now,
       updated_at = v_now,
-      check_at = greatest(v_now, exec_time) + (
-        select stale_claim_threshold_mins * interval '1 minute' from holdfast.dispatch_config where dispatch_config.item_type = p_type
-      )
+      check_at = greatest(v_now, exec_time) + v_config.stale_claim_threshold_mins * interval '1 minute'
   where item_type = p_type and item_id = any (started) and status = 'CLAIMED' and batch_id = p_batch;
   get diagnostics v_started = row_count;
   if jsonb_array_length(failures) > 0 then
-    v_dead := holdfast.fail_dispatch_items((
+    with unknown as (
+      update holdfast.dispatch_item as item
+      set check_at = v_now + least(
+            v_config.stale_claim_threshold_mins * interval '1 minute',
+            greatest(v_config.dispatch_interval_secs, 1) * interval '1 second'
+          ),
+          last_error = asked.code || ': ' || asked.message,
+          updated_at = v_now
+      from jsonb_to_recordset(failures) as asked (id text, code text, message text, unknown boolean)
+      where item.item_type = p_type
+        and item.item_id = asked.id collate "C"
+        and item.status = 'CLAIMED'
+        and item.batch_id = p_batch
+        and asked.unknown
+      returning item.item_id, item.execution_id, item.last_error
+    ),
+    told as (
+      insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+      select v_now, 'dispatch', 'START_UNKNOWN', p_type || '/' || item_id, '{"status": "CLAIMED"}', '{"status": "CLAIMED"}',
+        jsonb_build_object('batchId', p_batch, 'executionId', execution_id, 'error', last_error)
+      from unknown
+    )
+    select count(*) into v_unknown from unknown;
+    v_dead := holdfast.fail_dispatch_items(coalesce((
       select jsonb_agg(it || jsonb_build_object('type', p_type, 'from', 'CLAIMED', 'event', 'START_FAILED'))
       from jsonb_array_elements(failures) as it
       join holdfast.dispatch_item as item
         on item.item_type = p_type and item.item_id = (it ->> 'id') collate "C" and item.batch_id = p_batch
-    ));
+      where not coalesce((it -> 'unknown')::boolean, false)
+    ), '[]'));
   end if;
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', p_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
-    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started, 'deadLetters', v_dead
+    'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started - v_unknown,
+    'unknown', v_unknown, 'deadLetters', v_dead
   ));
   return json_build_object('started', v_started, 'dead', v_dead);
 end
 $$;
 
 -- The items that somebody has to look after: claims without a record, executions that have not been heard of for a while.
+-- Up to four calls' worth: a round asks about so many side by side.
 create or replace function holdfast.due_dispatch_checks(p_type text)
 returns table ("itemId" text, "executionId" text, status text)
 language sql
@@ -163,7 +192,7 @@ as $$
   from holdfast.dispatch_item as item
   where item_type = p_type and check_at <= holdfast.now()
   order by check_at
-  limit (select max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+  limit (select 4 * max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
 $$;
 
 -- Applies what was found out about them: [{ id, execution, found, code, message }]. What nobody could tell is left alone,
@@ -184,6 +213,7 @@ begin
   select jsonb_agg(jsonb_build_object(
     'type', p_type, 'id', item.item_id, 'from', item.status, 'event', 'STALE_RECOVERED',
     'code', 'EXECUTION_NOT_FOUND', 'message', 'no execution was found for a ' || lower(item.status) || ' item'
+      || coalesce('; its start ended with ' || case when item.status = 'CLAIMED' then item.last_error end, '')
   ))
   into v_missing
   from jsonb_to_recordset(findings) as asked (id text, execution text, found text)
@@ -212,5 +242,83 @@ begin
   from jsonb_to_recordset(findings) as asked (id text, execution text, found text, code text, message text)
   where asked.found in ('COMPLETED', 'FAILED', 'RETRY');
   return json_build_object('recovered', coalesce(jsonb_array_length(v_missing), 0), 'dead', coalesce(v_dead, 0));
+end
+$$;
+
+-- The item that an execution id belongs to; null where the id is not one of this type's.
+create or replace function holdfast.item_of_execution(p_type text, p_execution text)
+returns text
+language sql
+immutable
+parallel safe
+as $$
+  select case
+    when starts_with(p_execution, 'exec:' || p_type || ':')
+      then substring(substr(p_execution, length(p_type) + 7) from '^(.*):[0-9]+$')
+  end
+$$;
+
+-- A target says itself how executions ended (D-13): [{ execution, found, code, message }], found as apply_dispatch_checks wants
+-- it. Answers for each: 'done'; 'ended' where the item has ended or has another execution by now; 'unknown' where no item of
+-- the type has or had it.
+create or replace function holdfast.report_dispatch_ends(p_type text, ends jsonb)
+returns table ("executionId" text, outcome text)
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_open jsonb;
+begin
+  select jsonb_agg(jsonb_build_object(
+    'id', item.item_id, 'execution', item.execution_id, 'found', asked.found, 'code', asked.code, 'message', asked.message
+  ) order by item.item_id)
+  into v_open
+  from (
+    select item.item_id, item.execution_id
+    from jsonb_to_recordset(ends) as asked (execution text)
+    join holdfast.dispatch_item as item
+      on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C"
+    where item.execution_id = asked.execution and item.status in ('CLAIMED', 'DISPATCHED')
+    order by item.item_id
+    for no key update of item
+  ) as item
+  join jsonb_to_recordset(ends) as asked (execution text, found text, code text, message text)
+    on asked.execution = item.execution_id;
+  if v_open is not null then
+    perform holdfast.apply_dispatch_checks(p_type, v_open);
+  end if;
+  return query
+  select asked.execution, case
+      when exists (select from jsonb_array_elements(v_open) as it where it ->> 'execution' = asked.execution) then 'done'
+      when item.item_id is null or item.execution_id is null then 'unknown'
+      else 'ended'
+    end
+  from jsonb_to_recordset(ends) as asked (execution text)
+  left join holdfast.dispatch_item as item
+    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C";
+end
+$$;
+
+-- The same for one execution, from any language: status is COMPLETED, FAILED (technical: started again under a new id) or
+-- CANCELLED (for good).
+create or replace function holdfast.report_end(
+  item_type text, execution_id text, status text, error_code text default null, error_message text default null
+)
+returns text
+language plpgsql
+as $$
+begin
+  if status not in ('COMPLETED', 'FAILED', 'CANCELLED') or status is null then
+    raise exception 'an execution ends COMPLETED, FAILED or CANCELLED, not %', coalesce(status, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return (
+    select outcome
+    from holdfast.report_dispatch_ends(item_type, jsonb_build_array(jsonb_build_object(
+      'execution', execution_id,
+      'found', case status when 'FAILED' then 'RETRY' when 'CANCELLED' then 'FAILED' else status end,
+      'code', coalesce(error_code, status), 'message', coalesce(error_message, 'the execution ended ' || status)
+    )))
+  );
 end
 $$;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
@@ -14,6 +14,7 @@ declare
 begin
   if exists (select from holdfast.dispatch_config where item_type = p_type and engine = p_engine)
     and exists (select from holdfast.dispatch_cycle where item_type = p_type)
+    and (p_engine <> 'REMOTE' or exists (select from holdfast.dispatch_cycle where item_type = p_type || ':checks'))
   then
     return;
   end if;
@@ -29,6 +30,11 @@ begin
     where item_type = p_type and engine <> p_engine;
   end if;
   insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
+  -- Looking after executions elsewhere is a cycle of its own, beside that of the releases (D-13). No type has a colon.
+  if p_engine = 'REMOTE' then
+    insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type || ':checks', v_now)
+    on conflict (item_type) do nothing;
+  end if;
 end
 $$;
 

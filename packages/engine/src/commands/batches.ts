@@ -58,7 +58,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
       domain: onComplete.domain,
       type: onComplete.type,
       version: onComplete.version,
-      command_id: derivedId(`${batchId} completed`),
+      command_id: derivedId('batch completed', batchId),
       correlation_id: batchId,
       token: newId(),
     }

@@ -39,7 +39,7 @@ async function released(
       const item = await get()
       return item.status === status ? item : undefined
     })
-  return { Pay: Pay as ProcessDefinition, Settlement, key: `exec-${name}-PAY-1`, worker, get, until }
+  return { Pay: Pay as ProcessDefinition, Settlement, key: `exec:${name}:PAY-1:0`, worker, get, until }
 }
 
 test('D-06 completed: the item is COMPLETED in the same transaction, and its context is gone', async () => {
@@ -102,7 +102,7 @@ test('D-06 failed technically: READY again with its count raised, and the next e
   expect(item.dueAt?.getTime()).toBeGreaterThan(item.updatedAt.getTime())
   await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.itemType])
   await runDispatchCycle(bus.db, Settlement)
-  expect((await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).executionId).toBe(`${key}-1`)
+  expect((await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).executionId).toBe(key.replace(/0$/, '1'))
   await worker.stop()
 })
 
@@ -189,7 +189,7 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
   })
   const items = ['a', 'b', 'c', 'd'].map((itemId) => ({ itemId, context: {}, execTime: past }))
   await bus.hf.dispatch.schedule(Settlement, items)
-  await bus.hf.start(Pay, {}, { deferred: true, key: `exec-${Settlement.itemType}-d` })
+  await bus.hf.start(Pay, {}, { deferred: true, key: `exec:${Settlement.itemType}:d:0` })
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.itemType])
   await runDispatchCycle(bus.db, Settlement)
   const { deadLetters } = bus.hf.dispatch
@@ -227,11 +227,11 @@ test('D-06 an end is guarded: it ends neither another execution’s item nor one
       `select holdfast.end_dispatched(array[$1], array['x'], array[$2], array['COMPLETED'], array['-'], array['-'])`,
       [itemType, execution],
     )
-  await end(`exec-${itemType}-x`)
+  await end(`exec:${itemType}:x:0`)
   expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'READY' })
   await runDispatchCycle(bus.db, Settlement)
-  await end(`exec-${itemType}-x-1`)
+  await end(`exec:${itemType}:x:1`)
   expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'DISPATCHED' })
-  await end(`exec-${itemType}-x`)
+  await end(`exec:${itemType}:x:0`)
   expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'COMPLETED' })
 })

@@ -75,10 +75,10 @@ test('D-05 the executed code knows nothing of the dispatcher: its context is its
   await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 7 }, execTime: past })
   await runDispatchCycle(bus.db, Settlement)
   expect(await executions(Settlement.itemType)).toMatchObject([
-    { key: `exec-${Settlement.itemType}-PAY-1`, status: 'PENDING', state: { n: 7 } },
+    { key: `exec:${Settlement.itemType}:PAY-1:0`, status: 'PENDING', state: { n: 7 } },
   ])
   const item = await bus.hf.dispatch.items.get(Settlement, 'PAY-1')
-  expect(item).toMatchObject({ executionId: `exec-${Settlement.itemType}-PAY-1`, batchId: expect.any(String) })
+  expect(item).toMatchObject({ executionId: `exec:${Settlement.itemType}:PAY-1:0`, batchId: expect.any(String) })
   expect(item.claimedAt).toEqual(item.dispatchedAt)
 })
 
@@ -210,7 +210,7 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
 
 test('D-07 an execution id that something else has is not taken for the item’s own: the next id is tried', async () => {
   const Settlement = settlement()
-  await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec-${Settlement.itemType}-PAY-0` })
+  await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec:${Settlement.itemType}:PAY-0:0` })
   await bus.hf.dispatch.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-0')).toMatchObject({
@@ -225,7 +225,7 @@ test('D-07 an execution id that something else has is not taken for the item’s
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-0')).toMatchObject({
     status: 'DISPATCHED',
-    executionId: `exec-${Settlement.itemType}-PAY-0-1`,
+    executionId: `exec:${Settlement.itemType}:PAY-0:1`,
   })
 })
 
@@ -235,7 +235,7 @@ test('D-07 an execution that is there already counts as started, and one that ha
   await runDispatchCycle(bus.db, Settlement)
   await bus.sql(
     `update holdfast.process set status = 'COMPLETED', due_at = null where dispatch_type = $1 and id = (select id from holdfast.process_detail where key = $2)`,
-    [Settlement.itemType, `exec-${Settlement.itemType}-PAY-0`],
+    [Settlement.itemType, `exec:${Settlement.itemType}:PAY-0:0`],
   )
   // Somebody's hand, or a restored backup.
   await bus.sql(`update holdfast.dispatch_item set status = 'READY', due_at = exec_time where item_type = $1`, [

@@ -10,7 +10,9 @@ import { configureDispatch } from './queries/configure-dispatch.js'
 import { countItems, type Depth } from './queries/count-items.js'
 import { type DispatchItem, type DispatchItemDetails, findItem, listItems } from './queries/find-items.js'
 import { type DispatchConfig, listConfigs, readConfig } from './queries/read-config.js'
+import type { ReportAnswer } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
+import { type ExecutionEnd, reportEnd } from './report-end.js'
 import type { Scheduling } from './schedule.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import { type DispatchStatus, dispatchStatuses } from './states.js'
@@ -42,6 +44,14 @@ export interface Dispatch extends Pick<Scheduling, 'schedule'> {
   plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
   /** How many items have which status. */
   depth(dispatch: DispatchOf): Promise<Depth>
+  /**
+   * Says how executions of a remote target ended, as soon as the target knows: nobody has to ask for it then (D-13). Says of
+   * each what became of the report.
+   *
+   * @example
+   * await hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })
+   */
+  reportEnd(dispatch: DispatchOf, ends: ExecutionEnd | readonly ExecutionEnd[]): Promise<readonly ReportAnswer[]>
   readonly items: {
     get(dispatch: DispatchOf, itemId: string): Promise<DispatchItemDetails>
     /** By their execution time, the earliest first; 100 unless `limit` says otherwise. */
@@ -71,6 +81,7 @@ export function createDispatch(db: Database, codec: Codec, scheduling: Schedulin
     resume: (dispatch, by) => configure(dispatch, { enabled: true }, by),
     plan: (dispatch, options) => planOf(db, dispatch, options),
     depth: async (dispatch) => countItems(db, itemTypeOf('dispatch.depth', dispatch)),
+    reportEnd: (dispatch, ends) => reportEnd(db, dispatch, ends),
     items: {
       async get(dispatch, itemId) {
         const itemType = itemTypeOf('items.get', dispatch)

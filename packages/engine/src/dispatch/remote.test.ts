@@ -1,6 +1,17 @@
-import { numbered, openTestBus, runDispatchCycle, type TestBus } from '@holdfast/testing/internal'
+import {
+  gate,
+  holdAt,
+  numbered,
+  openTestBus,
+  runDispatchChecks,
+  runDispatchCycle,
+  type TestBus,
+  waitFor,
+} from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
+import { defineProcess } from '../processes/index.js'
 import { defineDispatch } from './define.js'
 import type { DispatchSettings } from './settings.js'
 import type { ExecutionStart, ExecutionState, ExecutionTarget, StartOutcome } from './targets.js'
@@ -87,7 +98,7 @@ test('D-05 items are started with their context, a deterministic id, and when th
   expect(started).toMatchObject([
     {
       itemId: 'PAY-0',
-      executionId: `exec-${Settlement.itemType}-PAY-0`,
+      executionId: `exec:${Settlement.itemType}:PAY-0:0`,
       context: { n: 0 },
       contextVersion: 1,
       initWorkflowId: 'init-0',
@@ -114,55 +125,112 @@ test('D-04 a remote target is never given more than one cycle ahead, whatever th
   expect(started[0]?.startDelayMs).toBeLessThanOrEqual(40_000)
 })
 
-test('D-06 a failed start goes back to READY with its count raised and the same execution id; the others go on', async () => {
+test('D-07 no two of type, item and number of failures share an execution id, and none is made for another item', async () => {
+  const made = await bus.sql<{ id: string; type: string; item: string; failures: number; back: string | null }>(
+    `select holdfast.execution_id(type, item, failures) as id, type, item, failures,
+       holdfast.item_of_execution(type, holdfast.execution_id(type, item, failures)) as back
+     from unnest(array['a', 'a-1', 'a-0', '1']) as type,
+       unnest(array['PAY', 'PAY-1', 'PAY:1', 'PAY:1:0', ':', '1', E'two\nlines', 'a:PAY']) as item,
+       unnest(array[0, 1, 10]) as failures`,
+  )
+  expect(new Set(made.map(({ id }) => id)).size).toBe(made.length)
+  expect(made.filter(({ item, back }) => item !== back)).toEqual([])
+})
+
+test('D-07 an item after one failure and an item named like its second execution are both executed', async () => {
+  const { target, started, states } = engine()
+  const Settlement = settlement(target)
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY', context: { n: 1 }, execTime: past })
+  await runDispatchCycle(bus.db, Settlement)
+  states.set(started[0]?.executionId ?? '', { status: 'FAILED' })
+  await goStale(Settlement)
+  await runDispatchChecks(bus.db, Settlement)
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 2 }, execTime: past })
+  await hurry(Settlement)
+  for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
+  expect(started.map(({ context }) => context.n).sort()).toEqual([1, 1, 2])
+  expect(new Set(started.map(({ executionId }) => executionId)).size).toBe(3)
+})
+
+test('D-06 a start that was refused goes back to READY with its count raised and the same execution id; the others go on', async () => {
   const { target, started, startAs } = engine()
   const Settlement = settlement(target)
   await bus.hf.dispatch.schedule(Settlement, items(4))
-  startAs(({ itemId }) => (itemId === 'PAY-2' ? { failed: new Error('no capacity') } : 'started'))
+  startAs(({ itemId }) =>
+    itemId === 'PAY-2' ? { failed: new BusinessError('no capacity', { code: 'FULL' }) } : 'started',
+  )
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 3, READY: 1 })
-  expect(await get(Settlement, 'PAY-2')).toMatchObject({ retryCount: 1, lastError: 'INTERNAL_ERROR: no capacity' })
+  expect(await get(Settlement, 'PAY-2')).toMatchObject({ retryCount: 1, lastError: 'FULL: no capacity' })
   startAs(() => 'already started')
   await hurry(Settlement)
   await runDispatchCycle(bus.db, Settlement)
   // It had happened after all: that counts as started.
   expect(await get(Settlement, 'PAY-2')).toMatchObject({
     status: 'DISPATCHED',
-    executionId: `exec-${Settlement.itemType}-PAY-2`,
+    executionId: `exec:${Settlement.itemType}:PAY-2:0`,
   })
   expect(started.map(({ itemId }) => itemId)).toEqual(['PAY-0', 'PAY-1', 'PAY-3'])
 })
 
 test.each([
-  ['throws', () => Promise.reject(new Error('down')), 'down'],
+  ['throws', () => Promise.reject(new Error('read ECONNRESET')), 'read ECONNRESET'],
   ['hangs', () => new Promise(() => undefined), 'HF_TARGET_TIMEOUT'],
   ['answers nonsense', () => 42, 'HF_TARGET_NONSENSE'],
   ['answers too little', (outcomes: StartOutcome[]) => outcomes.slice(1), 'HF_TARGET_NONSENSE'],
-])('D-13 a target that %s fails its items, which are tried again under the same ids', async (_how, how, error) => {
-  const { target, answer, startAs } = engine()
-  const Settlement = settlement(target, { maxDispatchRetries: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(2))
-  answer(how)
-  await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
-  expect((await get(Settlement, 'PAY-1')).lastError).toContain(error)
-  answer(undefined)
-  startAs(() => 'already started')
-  for (let cycle = 0; cycle < 2; cycle += 1) {
+  [
+    'answers an error that proves nothing',
+    (outcomes: StartOutcome[]) => outcomes.map(() => ({ failed: new Error('502 Bad Gateway') })),
+    '502 Bad Gateway',
+  ],
+])(
+  'D-13 K-20 a start at which the target %s stays CLAIMED and is described before it is started again',
+  async (_how, how, error) => {
+    const { target, started, states, answer, startAs } = engine()
+    const Settlement = settlement(target, { maxDispatchRetries: 2 })
+    await bus.hf.dispatch.schedule(Settlement, items(3))
+    // Two of them begin although nobody hears of it; the third never arrives.
+    startAs(({ itemId }) => (itemId === 'PAY-2' ? { failed: new Error('not sent') } : 'started'))
+    answer(how)
+    await runDispatchCycle(bus.db, Settlement)
+    expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 3, READY: 0 })
+    expect((await get(Settlement, 'PAY-1')).lastError).toContain(error)
+    answer(undefined)
+    startAs(() => 'started')
+    for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
+    expect(started).toHaveLength(2)
+    states.set(`exec:${Settlement.itemType}:PAY-1:0`, { status: 'COMPLETED' })
+    await goStale(Settlement)
+    await runDispatchChecks(bus.db, Settlement)
+    expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'DISPATCHED', retryCount: 0 })
+    expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'COMPLETED', retryCount: 0 })
+    const missing = await get(Settlement, 'PAY-2')
+    expect(missing).toMatchObject({ status: 'READY', retryCount: 1 })
+    expect(missing.lastError).toContain(`no execution was found for a claimed item; its start ended with`)
     await hurry(Settlement)
     await runDispatchCycle(bus.db, Settlement)
-  }
-  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 2 })
-  expect((await get(Settlement, 'PAY-1')).executionId).toBe(`exec-${Settlement.itemType}-PAY-1`)
+    expect(started.map(({ executionId }) => executionId)).toEqual(
+      [0, 1, 2].map((n) => `exec:${Settlement.itemType}:PAY-${n}:0`),
+    )
+  },
+)
+
+test('D-13 a dispatcher that loses its lease during a start leaves its items CLAIMED', async () => {
+  const { target, answer } = engine()
+  const Settlement = settlement(target)
+  await bus.hf.dispatch.schedule(Settlement, items(1))
+  answer(() => Promise.reject(new DOMException('the lease was lost', 'AbortError')))
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'CLAIMED', retryCount: 0 })
 })
 
-test('D-13 nonsense about one item fails that item', async () => {
+test('D-13 nonsense about one item leaves that item to be described', async () => {
   const { target, answer } = engine()
   const Settlement = settlement(target)
   await bus.hf.dispatch.schedule(Settlement, items(3))
   answer((outcomes) => outcomes.map((outcome, place) => (place === 1 ? null : outcome)))
   await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 2, READY: 1 })
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 2, CLAIMED: 1 })
 })
 
 test('D-08 a context that cannot be read fails its item, not the batch', async () => {
@@ -209,18 +277,17 @@ test('D-13 stale claims: not found is READY with its count raised, running is DI
   await bus.hf.dispatch.schedule(Settlement, items(6))
   await claimAndDie(Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 6 })
-  const state = (n: number, found: ExecutionState) => states.set(`exec-${Settlement.itemType}-PAY-${n}`, found)
+  const state = (n: number, found: ExecutionState) => states.set(`exec:${Settlement.itemType}:PAY-${n}:0`, found)
   state(1, { status: 'RUNNING' })
   state(2, { status: 'COMPLETED' })
   state(3, { status: 'FAILED', error: new Error('out of memory') })
   state(4, { status: 'CANCELLED' })
   state(5, { status: 'UNKNOWN' })
-  startAs(() => ({ failed: new Error('not now') }))
-  await runDispatchCycle(bus.db, Settlement)
+  await runDispatchChecks(bus.db, Settlement)
   // Not stale yet: nobody looks.
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 6 })
   await goStale(Settlement)
-  await runDispatchCycle(bus.db, Settlement)
+  await runDispatchChecks(bus.db, Settlement)
   expect(await get(Settlement, 'PAY-0')).toMatchObject({
     status: 'READY',
     retryCount: 1,
@@ -246,28 +313,111 @@ test('D-13 stale claims: not found is READY with its count raised, running is DI
   await hurry(Settlement)
   await runDispatchCycle(bus.db, Settlement)
   await runDispatchCycle(bus.db, Settlement)
-  expect((await get(Settlement, 'PAY-0')).executionId).toBe(`exec-${Settlement.itemType}-PAY-0`)
-  expect((await get(Settlement, 'PAY-3')).executionId).toBe(`exec-${Settlement.itemType}-PAY-3-1`)
+  expect((await get(Settlement, 'PAY-0')).executionId).toBe(`exec:${Settlement.itemType}:PAY-0:0`)
+  expect((await get(Settlement, 'PAY-3')).executionId).toBe(`exec:${Settlement.itemType}:PAY-3:1`)
 })
 
-test('D-13 executions that go on are asked about now and then, a bounded number per cycle, each in its turn', async () => {
-  const asked: string[] = []
+test('D-13 executions that go on are asked about now and then, a bounded number per call, each in its turn', async () => {
+  const asked: (readonly string[])[] = []
   const { target, describing } = engine()
   const Settlement = settlement(target, { maxStaleRecoveryPerCycle: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(5))
+  await bus.hf.dispatch.schedule(Settlement, items(25))
   await runDispatchCycle(bus.db, Settlement)
   await goStale(Settlement)
   describing((ids) => {
-    asked.push(...ids)
+    asked.push(ids)
     return ids.map(() => ({ status: 'RUNNING' }))
   })
-  for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
-  expect(new Set(asked).size).toBe(5)
-  expect(asked).toHaveLength(5)
+  await runDispatchChecks(bus.db, Settlement)
+  expect(Math.max(...asked.map((ids) => ids.length))).toBe(2)
+  expect(new Set(asked.flat()).size).toBe(25)
+  expect(asked.flat()).toHaveLength(25)
   describing((ids) => ids.map(() => ({ status: 'COMPLETED' })))
   await goStale(Settlement)
-  for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ COMPLETED: 5 })
+  await runDispatchChecks(bus.db, Settlement)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ COMPLETED: 25 })
+})
+
+test('D-13 a target that hangs when asked stops no release, and ends are noticed as fast as items are released', async () => {
+  const { target, started, describing } = engine()
+  const Hanging = settlement(target, { dispatchIntervalSecs: 0, staleClaimThresholdMins: 0.001, batchSize: 5 })
+  await bus.hf.dispatch.schedule(Hanging, items(5))
+  await runDispatchCycle(bus.db, Hanging)
+  await goStale(Hanging)
+  const { passed, open } = gate()
+  let asked = 0
+  describing(async (ids) => {
+    asked += 1
+    await passed
+    return ids.map(() => ({ status: 'COMPLETED' }))
+  })
+  const slow = await openTestBus({ connectionString: bus.connectionString })
+  const Patient = { ...Hanging, callTimeoutMs: 600_000 }
+  slow.hf.register(Patient)
+  slow.hf.register(defineProcess('remote', 'Bystander', { state: z.any(), execute: async () => undefined }))
+  const worker = await slow.hf.run({ domains: ['remote'], poll: '20ms' })
+  await waitFor('the target is asked', () => asked > 0)
+  await bus.hf.dispatch.schedule(
+    Hanging,
+    Array.from({ length: 45 }, (_, n) => ({ itemId: `LATER-${n}`, context: { n }, execTime: past })),
+  )
+  await waitFor('all are released beside the hanging call', () => started.length === 50)
+  open()
+  await waitFor('all ends are noticed', async () => (await bus.hf.dispatch.depth(Hanging)).COMPLETED === 50)
+  await worker.stop()
+  await slow.close()
+})
+
+test('D-13 a target reports ends itself: each ends its item once, and reports of other executions change nothing', async () => {
+  const { target, started } = engine()
+  const Settlement = settlement(target)
+  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await runDispatchCycle(bus.db, Settlement)
+  const id = (n: number, failures = 0) => `exec:${Settlement.itemType}:PAY-${n}:${failures}`
+  const reports = [
+    { executionId: id(0), status: 'COMPLETED' },
+    { executionId: id(1), status: 'FAILED', error: new Error('out of memory') },
+    { executionId: id(2), status: 'CANCELLED' },
+    { executionId: id(3, 1), status: 'COMPLETED' },
+    { executionId: `exec:${Settlement.itemType}:nobody:0`, status: 'COMPLETED' },
+    { executionId: 'exec:other:PAY-3:0', status: 'COMPLETED' },
+  ] as const
+  const outcomes = async () => (await bus.hf.dispatch.reportEnd(Settlement, reports)).map(({ outcome }) => outcome)
+  expect(await outcomes()).toEqual(['done', 'done', 'done', 'ended', 'unknown', 'unknown'])
+  expect(await outcomes()).toEqual(['ended', 'ended', 'ended', 'ended', 'unknown', 'unknown'])
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'COMPLETED', context: undefined })
+  expect(await get(Settlement, 'PAY-1')).toMatchObject({
+    status: 'READY',
+    retryCount: 1,
+    lastError: 'INTERNAL_ERROR: out of memory',
+  })
+  expect(await get(Settlement, 'PAY-2')).toMatchObject({ status: 'FAILED' })
+  expect(await get(Settlement, 'PAY-3')).toMatchObject({ status: 'DISPATCHED' })
+  const [sql] = await bus.sql<{ outcome: string }>('select holdfast.report_end($1, $2, $3) as outcome', [
+    Settlement.itemType,
+    id(3),
+    'COMPLETED',
+  ])
+  expect(sql).toEqual({ outcome: 'done' })
+  expect(started).toHaveLength(4)
+})
+
+test('D-13 an end that is reported before its start is recorded counts', async () => {
+  const { target, started } = engine()
+  const Settlement = settlement(target)
+  await bus.hf.dispatch.schedule(Settlement, items(1))
+  const held = holdAt('before dispatch.record-starts')
+  const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
+  const cycle = runDispatchCycle(slow.db, Settlement)
+  await held.reached
+  const executionId = started[0]?.executionId ?? ''
+  expect(await bus.hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })).toEqual([
+    { executionId, outcome: 'done' },
+  ])
+  held.release()
+  await cycle
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'COMPLETED' })
+  await slow.close()
 })
 
 test.each([
@@ -281,7 +431,7 @@ test.each([
   await claimAndDie(Settlement)
   await goStale(Settlement)
   describing(how)
-  await runDispatchCycle(bus.db, Settlement)
+  await runDispatchChecks(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 2 })
   expect((await get(Settlement, 'PAY-0')).retryCount).toBe(0)
 })

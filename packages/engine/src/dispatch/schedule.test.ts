@@ -157,9 +157,9 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   await expect(schedule('good', { amount: 6 })).rejects.toThrow('item good of')
   await schedule('bad', { amount: 'five' })
   await hasStatus(Settlement.itemType, 'good', 'COMPLETED')
-  expect(await bus.hf.processes.result(Settle, `exec-${Settlement.itemType}-good`)).toBe(5)
+  expect(await bus.hf.processes.result(Settle, `exec:${Settlement.itemType}:good:0`)).toBe(5)
   await hasStatus(Settlement.itemType, 'bad', 'DISPATCHED')
-  const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec-${Settlement.itemType}-bad` })
+  const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.itemType}:bad:0` })
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
   expect(await bus.hf.dispatch.items.get(Settlement, 'bad')).toMatchObject({ status: 'DISPATCHED' })
   await expect(bus.sql(`select holdfast.schedule_item('nobody', 'x', now(), '{}')`)).rejects.toThrow(

@@ -19,7 +19,10 @@ export interface ExecutionStart<Context = unknown> {
   readonly taskQueue: string | null
 }
 
-/** What became of a start. An execution that was there already counts as started. */
+/**
+ * What became of a start. An execution that was there already counts as started. `failed` with a `BusinessError` or a
+ * `PermanentError`: nothing was started. With any other error nobody knows, and the target is asked before it is started again.
+ */
 export type StartOutcome = 'started' | 'already started' | { readonly failed: unknown }
 
 /**
@@ -38,7 +41,8 @@ export interface TargetCall {
 
 /**
  * An engine that executes items elsewhere (D-05, D-13). A start may fail, or may have happened already; nobody may know.
- * What throws, hangs or answers nonsense fails the items it was asked about, and no others.
+ * What throws, hangs or answers nonsense leaves open what became of the items it was asked about, and of no others: they stay
+ * CLAIMED until `describe` has said whether they were started.
  */
 export interface ExecutionTarget<Context = unknown> {
   readonly name: string

@@ -2,13 +2,16 @@ import { databaseUptimeMs } from '../kernel/clock/clock.js'
 import { noMetrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import { checksOf, runChecks, typeOfChecks } from './cycle/checks.js'
 import { runCycle } from './cycle/cycle.js'
 import { createMarks, type Marks } from './cycle/marks.js'
 import type { CycleParts } from './cycle/parts.js'
+import type { DispatchDefinition } from './define.js'
 import { createDepthGauge } from './depth.js'
 import { noteDispatch } from './queries/note-dispatch.js'
 import type { DispatchRegistry } from './registry.js'
 import { cycleSource } from './source.js'
+import { isOwn } from './targets.js'
 
 interface WorkerSettings {
   readonly name: string
@@ -38,15 +41,22 @@ export async function createDispatchLoop(
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
   const loop = createWorkLoop({
-    source: cycleSource(db, () => definitions.map(({ itemType }) => itemType)),
+    source: cycleSource(db, () => cyclesOf(definitions)),
     async run({ type, epoch }, lease) {
-      const definition = registry.find(type)
+      const checked = typeOfChecks(type)
+      const definition = registry.find(checked ?? type)
       if (!definition) return
       const own = marks.get(type) ?? createMarks()
       marks.set(type, own)
       const cycle = { type, epoch, signal: lease.signal }
-      await runCycle({ ...parts, definition, marks: own }, cycle, () => !stopping && !lease.aborted)
-      await gauge?.measure(type)
+      const mayGoOn = () => !stopping && !lease.aborted
+      const cycleParts = { ...parts, definition, marks: own }
+      if (checked === undefined) {
+        await runCycle(cycleParts, cycle, mayGoOn)
+        await gauge?.measure(type)
+      } else if (!isOwn(definition.target)) {
+        await runChecks(cycleParts, cycle, definition.target, mayGoOn)
+      }
     },
     worker: settings.name,
     concurrency: AT_ONCE,
@@ -64,4 +74,9 @@ export async function createDispatchLoop(
       stopping = true
     },
   }
+}
+
+/** Each item type has a cycle of releases, and a remote one also a cycle of checks. */
+function cyclesOf(definitions: readonly DispatchDefinition<never>[]): readonly string[] {
+  return definitions.flatMap(({ itemType, target }) => (isOwn(target) ? [itemType] : [itemType, checksOf(itemType)]))
 }

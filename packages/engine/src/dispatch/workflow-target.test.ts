@@ -54,7 +54,7 @@ test('D-05 a batch of items becomes workflow instances in one statement; each ge
   for (const { itemId } of items) await until(itemId, 'COMPLETED')
   // The condition is false of the first.
   expect(paid).toHaveLength(19)
-  const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec-${name}-P-7` })
+  const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec:${name}:P-7:0` })
   expect(first).toMatchObject({ status: 'COMPLETED', input: { cents: 7 } })
   expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [name])).toHaveLength(0)
 })
@@ -70,7 +70,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     await bus.hf.dispatch.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
     await runDispatchCycle(bus.db, Payout)
   }
-  const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec-${undone.name}-P-2` })
+  const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}:P-2:0` })
   await bus.hf.workflows.cancel(second?.id ?? '', by)
   expect(await undone.until('P-2', 'FAILED')).toMatchObject({ lastError: 'CANCELLED: the workflow ended CANCELLED' })
   await undone.work()
@@ -79,7 +79,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     'both are in the DLQ',
     async () => (await bus.hf.workflows.list({ workflow: frozen.name, status: 'DLQ' })).length === 2,
   )
-  const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec-${frozen.name}-P-1` })
+  const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec:${frozen.name}:P-1:0` })
   expect(await bus.hf.dispatch.items.get(frozen.Payout, 'P-1')).toMatchObject({ status: 'DISPATCHED' })
   await bus.hf.workflows.abort(stuck?.id ?? '', by)
   await frozen.until('P-1', 'FAILED')
@@ -125,7 +125,7 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
   await runDispatchCycle(bus.db, Payout)
   await work()
   await until('P-1', 'COMPLETED')
-  const [instance] = await bus.hf.workflows.list({ workflow: `${name}-other`, key: `exec-${name}-P-1` })
+  const [instance] = await bus.hf.workflows.list({ workflow: `${name}-other`, key: `exec:${name}:P-1:0` })
   expect(instance).toMatchObject({ version: 2, output: 'other' })
   // Undone by hand: the next release finds the execution that is there.
   await bus.sql(

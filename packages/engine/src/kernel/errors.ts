@@ -70,12 +70,32 @@ export const errorRegistry = {
     503,
     (d) =>
       `the connection to PostgreSQL was lost during ${d.operation}; it may or may not have been applied: ${d.problem}`,
-    'Repeat the call with the same id: it is done once.',
+    'Repeat the call with the same id: it is done once. After an operation of an operator, look first.',
   ),
   HF_TRANSACTION_FAILED: entry<object>(
     500,
     () => 'the transaction was rolled back: one of its statements failed and the error was not passed on',
     'Let the error of a failed statement reach the end of the transaction; nothing was written.',
+  ),
+  HF_TRANSACTION_CONTROL: entry<{ statement: string; problem: string }>(
+    500,
+    (d) => `\`${d.statement}\` ${d.problem}; it was not run, and the transaction is rolled back`,
+    'Leave begin, commit and rollback to Holdfast: return to commit, throw to roll back, use savepoints within. Use `set local` for settings.',
+  ),
+  HF_TRANSACTION_ENDED: entry<{ problem: string }>(
+    500,
+    (d) => `a statement of the user's code ${d.problem}`,
+    'What the code wrote up to there may be committed, and nothing was recorded. Look at your tables, remove the statement, then retry.',
+  ),
+  HF_NOT_IN_TRANSACTION: entry<object>(
+    400,
+    () => 'the client given as `transaction` has no transaction open',
+    'Run `begin` on the client first, or leave `transaction` out; nothing was written.',
+  ),
+  HF_BUSY: entry<{ operation: string; waited: string; problem: string }>(
+    409,
+    (d) => `${d.operation} was given up after ${d.waited}: ${d.problem}`,
+    'Nothing was changed. Try again when the other transaction has ended; pg_stat_activity shows who holds the row.',
   ),
   HF_DATABASE_TOO_OLD: entry<{ version: string }>(
     500,

@@ -35,7 +35,7 @@ test('P-24 a loop goes on with a fresh history under the same id and key', async
   const { id, status } = await bus.hf.start(Loop, { turn: 1, at: new Date(0) }, { key: 'LOOP' })
   expect(status).toBe('PENDING')
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: [3, 2, 'LOOP'] })
-  expect(keys).toEqual([`${id}/work`, `${id}/2/work`, `${id}/3/work`])
+  expect(keys).toEqual([`${id}/work`, `${id}#2/work`, `${id}#3/work`])
   expect(new Set(drawn).size).toBe(3)
   const rows = await bus.sql<{ generation: number; seq: number }>(
     'select generation, seq from holdfast.process_history where process_id = $1 order by 1, 2',

@@ -2,6 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
+import { checkName } from '../kernel/ids/name.js'
 import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
@@ -131,8 +132,8 @@ export function defineProcess<
 ): ProcessDefinition<StandardSchemaV1.InferInput<StateSchema>, Responses, Result> {
   const where = `defineProcess ${domain}/${type}`
   const given = checkOptions(where, options, KNOWN_OPTIONS)
-  checkName(where, 'domain', domain)
-  checkName(where, 'type', type)
+  checkPlainName(where, 'domain', domain)
+  checkPlainName(where, 'type', type)
   const functionNamed = (name: (typeof KNOWN_OPTIONS)[number], required = false) => {
     const value = given[name]
     if (typeof value === 'function' || (value === undefined && !required)) return
@@ -180,6 +181,7 @@ function responsesOf(
   const known = new Map<string, ResponseDefinition>()
   for (const [name, response] of Object.entries(responses)) {
     if (name.startsWith('@')) throw invalid(where, 'responses', `has \`${name}\`: names that begin with @ are our own`)
+    checkName(where, 'responses', name)
     const at = `${where}: responses.${name}`
     const given = checkOptions(at, response, ['data', 'apply'])
     if (given.apply !== undefined && typeof given.apply !== 'function') {
@@ -191,7 +193,7 @@ function responsesOf(
   return known
 }
 
-export function checkName(where: string, option: string, value: unknown): void {
+export function checkPlainName(where: string, option: string, value: unknown): void {
   textOption(where, option, value, { max: 100 })
   if (typeof value === 'string' && nameShape.test(value)) return
   throw invalid(where, option, `must be letters, digits, \`_\` and \`-\`, not ${describe(value)}`)

@@ -1,11 +1,13 @@
 import { type Codec, createCodec, type DispatchDefinition } from 'holdfast'
 import {
+  checksOf,
   createDefinitions,
   createLimiter,
   createMarks,
   type Database,
   type Metrics,
   noMetrics,
+  runChecks,
   runCycle,
   silentLogger,
 } from 'holdfast/internal'
@@ -30,6 +32,25 @@ export async function runDispatchCycle<Input>(
   const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
   const signal = new AbortController().signal
   await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)
+  await limiter.close()
+}
+
+/** Asks a remote target about everything that is stale now: what the checks of a dispatcher do. */
+export async function runDispatchChecks<Input>(
+  db: Database,
+  definition: DispatchDefinition<Input>,
+  { codec = createCodec(), metrics = noMetrics }: { readonly codec?: Codec; readonly metrics?: Metrics } = {},
+): Promise<void> {
+  const { target } = definition
+  if ('kind' in target) throw new Error(`${definition.itemType} is executed by our own engine`)
+  const type = checksOf(definition.itemType)
+  const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
+  if (!row) throw new Error(`there are no checks of ${definition.itemType}: schedule something, or start a worker`)
+  const limiter = createLimiter(db)
+  const workflows = { definitions: createDefinitions(db), aging: 0.5 }
+  const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
+  const signal = new AbortController().signal
+  await runChecks(parts, { type, epoch: row.epoch, signal }, target, () => true)
   await limiter.close()
 }
 

@@ -31,7 +31,7 @@ export async function startPgBouncer(connectionString: string): Promise<RunningP
   const settings = join(folder, 'pgbouncer.ini')
   writeFileSync(settings, settingsFor(server, port, preparedStatementsOff(program)))
   const identity = unprivileged()
-  if (identity) for (const path of [folder, settings]) chownSync(path, identity.uid, identity.gid)
+  if (identity) for (const path of [settings, folder]) chownSync(path, identity.uid, identity.gid)
   const child = spawn(program, ['-q', settings], { ...identity, stdio: ['ignore', 'ignore', 'pipe'] })
   const killWithUs = () => child.kill('SIGKILL')
   process.once('exit', killWithUs)

@@ -4,7 +4,6 @@ import { readConfig } from '../queries/read-config.js'
 import { isOwn } from '../targets.js'
 import { type Grant, grantSlots } from './grant.js'
 import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
-import { recoverStale } from './recover.js'
 import { releaseBatch } from './release.js'
 import { startRemotely } from './start-remote.js'
 
@@ -14,9 +13,9 @@ const IDLE_MS = 1_000
 const AHEAD_MS = 20
 
 /**
- * One cycle (D-03): read the configuration, recover what is stale, ask the rate limit, release a batch, record. With an
- * interval of 0 batch follows batch under the same lease for as long as they are full. Whatever fails, the next cycle
- * comes: the items are where they were.
+ * One cycle (D-03): read the configuration, ask the rate limit, release a batch, record. With an interval of 0 batch follows
+ * batch under the same lease for as long as they are full. Whatever fails, the next cycle comes: the items are where they
+ * were. What is stale is recovered beside it, in a cycle of its own (checks.ts).
  */
 export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => boolean): Promise<void> {
   const { db, metrics, logger } = parts
@@ -52,9 +51,6 @@ async function runBatch(
   const { metrics, definition } = parts
   const { target } = definition
   const labels = { model: 'dispatch', type: cycle.type }
-  if (!isOwn(target)) {
-    metrics.count('dispatch_stale_recovered', labels, await recoverStale(parts, cycle, target))
-  }
   const grant = await grantSlots(parts, config)
   if (grant.most === 0) return { grant, batch: nothing }
   const batch = isOwn(target)

@@ -6,18 +6,33 @@ import type { ExecutionTarget } from '../targets.js'
 import { callTarget } from './call-target.js'
 import type { Cycle, CycleParts } from './parts.js'
 
+/** So many calls ask side by side, each about a bounded number of executions. */
+const CALLS = 4
+
 /**
- * Looks what became of claims that nobody recorded, and of executions that have not been heard of for a while (D-13).
- * Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item and its
- * execution change in one transaction. Answers how many were recovered.
+ * One round: asks what became of claims that nobody recorded, and of executions that have not been heard of for a while
+ * (D-13). Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item
+ * and its execution change in one transaction. Says how many were recovered, and whether there may be more to ask about.
  */
-export async function recoverStale(parts: CycleParts, cycle: Cycle, target: ExecutionTarget<never>): Promise<number> {
-  const items = await findDueChecks(parts.db, cycle.type)
-  if (items.length === 0) return 0
-  const states = await describeAll(parts, cycle, target, items)
-  const findings = items.map((item, place) => findingOf(item, states[place]))
-  const { recovered } = await applyChecks(parts.db, cycle.type, findings)
-  return recovered
+export async function recoverStale(
+  parts: CycleParts,
+  cycle: Cycle,
+  target: ExecutionTarget<never>,
+  mostPerCall: number,
+): Promise<{ readonly recovered: number; readonly full: boolean }> {
+  const { itemType } = parts.definition
+  const items = await findDueChecks(parts.db, itemType)
+  const chunks = Array.from({ length: Math.ceil(items.length / mostPerCall) }, (_, nth) =>
+    items.slice(nth * mostPerCall, (nth + 1) * mostPerCall),
+  )
+  const recovered = await Promise.all(
+    chunks.map(async (chunk) => {
+      const states = await describeAll(parts, cycle, target, chunk)
+      const findings = chunk.map((item, place) => findingOf(item, states[place]))
+      return (await applyChecks(parts.db, itemType, findings)).recovered
+    }),
+  )
+  return { recovered: recovered.reduce((sum, count) => sum + count, 0), full: items.length === CALLS * mostPerCall }
 }
 
 async function describeAll(
@@ -35,12 +50,16 @@ async function describeAll(
     const problem = `answered ${describe(states)} about ${ids.length} executions`
     throw new HoldfastError('HF_TARGET_NONSENSE', { target: target.name, problem })
   } catch (error) {
-    logger.warn({ err: error, type: cycle.type, items: ids.length }, 'a target could not say where executions stand')
+    logger.warn(
+      { err: error, type: definition.itemType, items: ids.length },
+      'a target could not say where executions stand',
+    )
     return []
   }
 }
 
-const FOUND = {
+/** What a target says, in the words of the table. */
+export const FOUND = {
   NOT_FOUND: 'NOT_FOUND',
   RUNNING: 'RUNNING',
   COMPLETED: 'COMPLETED',
@@ -54,9 +73,12 @@ function findingOf({ itemId: id, executionId: execution }: ItemToCheck, state: u
   const found = typeof status === 'string' && status in FOUND ? FOUND[status as keyof typeof FOUND] : 'UNKNOWN'
   if (found !== 'RETRY' && found !== 'FAILED') return { id, execution, found }
   const error = typeof state === 'object' && state !== null && 'error' in state ? state.error : undefined
-  const { code, message } =
-    error === undefined
-      ? { code: String(status), message: `the execution ended ${String(status)}` }
-      : classifyFailure(error, { unknown: 'transient' })
-  return { id, execution, found, code, message }
+  return { id, execution, found, ...failureOfEnd(String(status), error) }
+}
+
+/** What is on record of an execution that ended badly: what the target says, or just that. */
+export function failureOfEnd(status: string, error: unknown): { readonly code: string; readonly message: string } {
+  if (error === undefined) return { code: status, message: `the execution ended ${status}` }
+  const { code, message } = classifyFailure(error, { unknown: 'transient' })
+  return { code, message }
 }

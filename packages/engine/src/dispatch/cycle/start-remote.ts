@@ -1,3 +1,4 @@
+import { outcomeOfFailure } from '../../kernel/calls/outcome.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { newId } from '../../kernel/ids/id.js'
@@ -77,7 +78,7 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
   return { starts, failures }
 }
 
-/** A target that throws or hangs has failed to start any of them, as far as anybody knows: each is tried again. */
+/** A target that throws, hangs or answers nonsense may have started any of them: nobody knows. */
 async function startAll(
   { definition }: CycleParts,
   cycle: Cycle,
@@ -96,6 +97,10 @@ async function startAll(
   }
 }
 
+/**
+ * Why an item was not started. Only an error that says so itself is proof that nothing was started (K-19); after any other
+ * the target is asked about the execution before it is started again (D-13).
+ */
 function failureOf(target: ExecutionTarget<never>, outcome: unknown): Omit<StartFailure, 'id'> | undefined {
   if (outcome === 'started' || outcome === 'already started') return undefined
   const failed =
@@ -105,6 +110,7 @@ function failureOf(target: ExecutionTarget<never>, outcome: unknown): Omit<Start
           target: target.name,
           problem: `answered ${describe(outcome)} to a start`,
         })
-  const { code, message } = classifyFailure(failed, { unknown: 'transient' })
-  return { code, message }
+  const failure = classifyFailure(failed, { unknown: 'transient' })
+  const { code, message } = failure
+  return { code, message, unknown: outcomeOfFailure(failure) === 'unknown' }
 }

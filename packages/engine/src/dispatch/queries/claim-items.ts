@@ -56,6 +56,8 @@ export interface StartFailure {
   readonly id: string
   readonly code: string
   readonly message: string
+  /** It may have been started all the same: the target is asked before it is started again. */
+  readonly unknown?: boolean
 }
 
 /** Records what became of the starts of a batch, with one summary of it. */

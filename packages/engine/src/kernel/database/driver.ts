@@ -10,6 +10,11 @@ interface DriverClient {
 
 export interface DriverPoolClient extends DriverClient {
   release(destroy?: boolean): void
+  /** What a request to cancel a statement needs; `pg-native` has none of it. */
+  readonly processID?: number | null
+  readonly secretKey?: number | null
+  readonly host?: string
+  readonly port?: number
 }
 
 export interface DriverQuery {
@@ -20,6 +25,7 @@ export interface DriverQuery {
   query_timeout?: number
 }
 
+/** Of a text with several statements `pg` answers a list of these. */
 export interface DriverResult {
   rows: unknown[]
   command: string

@@ -4,6 +4,7 @@ import { insideCaller } from './caller.js'
 import { type Checkout, createCheckout } from './checkout.js'
 import type { Database } from './database.js'
 import { createDirectConnections } from './direct.js'
+import type { DriverPool } from './driver.js'
 import type { Statement } from './executor.js'
 import { checkDatabaseOptions, type DatabaseOptions } from './options.js'
 import { preparedStatements } from './prepared.js'
@@ -33,7 +34,7 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   const pool = options.pool ?? ownPool({ ...connectionConfig(target, applicationName), max: poolSize })
   const prepared = preparedStatements(prepare, logger)
   const session = createSession({ sql, prepared, statementTimeout, faults: options.faults })
-  const checkout = createCheckout(pool, target.label)
+  const checkout = createCheckout(pool, target.label, options.pool ? sizeOf(options.pool) : poolSize)
   const direct = createDirectConnections(directTarget, connectionConfig(directTarget, applicationName), session)
 
   // A connection that breaks while it lies idle in the pool; the pool has replaced it when we hear of it. Its error is
@@ -43,8 +44,7 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   pool.on('error', onIdleError)
   let closing: Promise<void> | undefined
   async function closeAll(): Promise<void> {
-    checkout.close()
-    await direct.closeAll()
+    await Promise.all([checkout.close(), direct.closeAll()])
     // Our own pool keeps its listener: it says that it has ended before its last connection is really closed, and a
     // server that goes down in that moment would end the process.
     if (options.pool) pool.removeListener('error', onIdleError)
@@ -79,6 +79,12 @@ async function checkVersion(checkout: Checkout, session: Session): Promise<void>
   const { rows } = await checkout.lend((connection) => session.send(connection, 'check version', text))
   const [{ version, number }] = rows as [{ version: string; number: number }]
   if (number < OLDEST_VERSION) throw new HoldfastError('HF_DATABASE_TOO_OLD', { version })
+  session.serverVersion(number)
+}
+
+/** How many connections a user's pool may open; 10 is the default of `pg`. */
+function sizeOf({ options }: DriverPool): number {
+  return 'max' in options && typeof options.max === 'number' ? options.max : 10
 }
 
 function ownPool(config: pg.PoolConfig): pg.Pool {

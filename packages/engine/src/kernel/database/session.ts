@@ -37,6 +37,10 @@ export interface Session {
     params?: unknown[],
     timeLimit?: number,
   ): Promise<DriverResult>
+  /** Whether the server knows transaction_timeout (PostgreSQL 17 and newer). */
+  hasTransactionTimeout(): boolean
+  /** Told once, when the version is known. */
+  serverVersion(number: number): void
   /** Whatever else counts as a statement for the fault points. */
   withFaults<T>(name: string, operation: () => Promise<T>): Promise<T>
 }
@@ -68,9 +72,14 @@ export function createSession({ sql, prepared, statementTimeout, faults }: Sessi
     }
   }
 
+  let version = 0
   return {
     sql,
     withFaults,
+    hasTransactionTimeout: () => version >= 170_000,
+    serverVersion: (number) => {
+      version = number
+    },
     run: (connection, place, statement, params = []) =>
       withFaults(statement.name, () => run(connection, place, sql(statement.text), params)),
     send: (connection, name, text, params, timeLimit = statementTimeout) =>

@@ -5,6 +5,8 @@ import type { DriverResult } from './driver.js'
 import type { Executor, Queryable, Statement } from './executor.js'
 import { withDatabaseRetry } from './retrying.js'
 import type { Session } from './session.js'
+import { judgeResult, mayKeepSetting, refuseControl } from './transaction-control.js'
+import { idleLimit, startTransactionLimit } from './transaction-limit.js'
 import { markNotApplied, outcomeUnknown } from './transient.js'
 
 /** A transaction of our own. Statements run one after the other; it must not be used after the function has ended. */
@@ -15,6 +17,27 @@ export interface Transaction extends Executor, Queryable {
 export interface TransactionOptions {
   /** Run the function again when the database gave up on it before the commit. It must be harmless to repeat. */
   readonly retry?: boolean
+  /** User code runs in it, within these limits. */
+  readonly userCode?: UserCodeLimits
+}
+
+/**
+ * What bounds a transaction with user code in it (K-23). Its statements that would end the transaction or change the session
+ * are refused (`query` only; our own go through `run`), and such transactions never take all connections of the pool.
+ */
+export interface UserCodeLimits {
+  /**
+   * Milliseconds from the begin to the end of the function. After that the transaction is rolled back, its connection is
+   * closed, and the call rejects with a TransientError `TIMEOUT`, whatever the function still does.
+   */
+  readonly limitMs: number
+  /**
+   * Milliseconds after which the server itself ends the session when it hears nothing of the worker, so that a frozen worker's
+   * locks are released: the lease. A worker that lives says so three times as often, also while its user code uses no SQL.
+   */
+  readonly idleMs: number
+  /** Ends the transaction like the time limit does, with the signal's reason: a lost lease, a stop. */
+  readonly signal?: AbortSignal
 }
 
 /** How long a transaction is tried again for before its error is passed on, in milliseconds. */
@@ -24,9 +47,12 @@ export async function runTransaction<T>(
   checkout: Checkout,
   session: Session,
   work: (tx: Transaction) => Promise<T>,
-  { retry = false }: TransactionOptions,
+  { retry = false, userCode }: TransactionOptions,
 ): Promise<T> {
-  const once = () => checkout.lend((connection) => transact(connection, session, work))
+  const once = () =>
+    userCode
+      ? checkout.lendToUser((connection) => transact(connection, session, work, userCode), userCode.signal)
+      : checkout.lend((connection) => transact(connection, session, work))
   if (!retry) return once()
   return withDatabaseRetry(once, {
     name: 'the transaction',
@@ -37,43 +63,114 @@ export async function runTransaction<T>(
   })
 }
 
+// Named, because a role or database may default to another level, and our statements are written for this one.
+const BEGIN = 'begin isolation level read committed'
+
 async function transact<T>(
   connection: LentConnection,
   session: Session,
   work: (tx: Transaction) => Promise<T>,
+  userCode?: UserCodeLimits,
 ): Promise<T> {
-  const { tx, end } = openTransaction(connection, session)
+  const { tx, end, checkWhole } = openTransaction(connection, session, userCode !== undefined)
+  const limit = userCode && startTransactionLimit(connection, userCode)
   try {
-    // Named, because a role or database may default to another level, and our statements are written for this one.
-    await beforeCommit(session.send(connection, 'begin', 'begin isolation level read committed'))
-    const result = await work(tx)
+    const begin = userCode ? `${BEGIN}; ${settingsOf(userCode, session)}` : BEGIN
+    await beforeCommit(session.send(connection, 'begin', begin))
+    const result = await (limit ? Promise.race([work(tx), limit.over]) : work(tx))
     end()
+    limit?.clear()
+    checkWhole()
     await commit(connection, session)
     return result
   } catch (error) {
     end()
+    if (limit?.isOver) {
+      // The function may still run, and the server may be at work on its last statement: nothing is said to either.
+      connection.discard()
+      markNotApplied(error)
+    }
+    limit?.clear()
     await rollback(connection, session)
     throw error
   }
 }
 
-function openTransaction(connection: LentConnection, session: Session): { tx: Transaction; end: () => void } {
+/** In the same message as the begin. The last one is a mark of ours, which goes when the transaction ends. */
+function settingsOf({ limitMs, idleMs }: UserCodeLimits, session: Session): string {
+  const settings = [
+    `set local idle_in_transaction_session_timeout = ${idleLimit(idleMs)}`,
+    "set local holdfast.transaction = 'open'",
+  ]
+  // A little later than our own limit, which can say why.
+  if (session.hasTransactionTimeout()) settings.push(`set local transaction_timeout = ${Math.ceil(limitMs) + 5_000}`)
+  return settings.join('; ')
+}
+
+interface OpenTransaction {
+  readonly tx: Transaction
+  readonly end: () => void
+  /** Throws where user code has ended the transaction, also if that code has caught the error. */
+  readonly checkWhole: () => void
+}
+
+function openTransaction(connection: LentConnection, session: Session, watched: boolean): OpenTransaction {
   let ended = false
+  let broken: Error | undefined
   function use(): LentConnection {
     // The connection is somebody else's by now: a late statement would land in a stranger's transaction.
     if (ended) throw new HoldfastError('HF_STOPPED', { what: 'the transaction' })
+    if (broken) throw broken
     return connection
   }
+
+  async function userQuery(text: string, params?: unknown[], timeLimit?: number): Promise<DriverResult> {
+    try {
+      refuseControl(text)
+    } catch (error) {
+      broken = error as Error
+      throw error
+    }
+    const result = await beforeCommit(session.send(use(), 'query', text, params, timeLimit))
+    if (mayKeepSetting(text)) connection.discard()
+    const judgement = judgeResult(result, text)
+    if (judgement !== 'fine') await settle(judgement)
+    return result
+  }
+
+  async function settle(judgement: 'ended' | 'ask' | 'session'): Promise<void> {
+    if (judgement === 'ask' && (await isOpen(connection, session))) return
+    // Whatever state the connection is in, it is not for the next one.
+    connection.discard()
+    const problem =
+      judgement === 'session' ? 'changed a setting of the session' : 'ended the transaction that it runs in'
+    broken = new HoldfastError('HF_TRANSACTION_ENDED', { problem })
+    throw broken
+  }
+
   const tx: Transaction = {
     // The rows are what the statement selects; its author names their shape.
     run: async <Row extends object>(statement: Statement, params?: readonly unknown[]) =>
       (await beforeCommit(session.run(use(), 'within', statement, params))) as Row[],
-    query: async (text, params, timeLimit) => beforeCommit(session.send(use(), 'query', text, params, timeLimit)),
+    query: watched
+      ? userQuery
+      : async (text, params, timeLimit) => beforeCommit(session.send(use(), 'query', text, params, timeLimit)),
   }
-  const end = () => {
-    ended = true
+  return {
+    tx,
+    end: () => {
+      ended = true
+    },
+    checkWhole: () => {
+      if (broken) throw broken
+    },
   }
-  return { tx, end }
+}
+
+async function isOpen(connection: LentConnection, session: Session): Promise<boolean> {
+  const text = "select coalesce(current_setting('holdfast.transaction', true), '') as state"
+  const { rows } = await session.send(connection, 'find transaction', text)
+  return (rows as [{ state: string }])[0].state === 'open'
 }
 
 /** Whatever breaks a transaction before its commit was sent: nothing of it is applied. */

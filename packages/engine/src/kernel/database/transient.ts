@@ -10,6 +10,7 @@ const TRANSIENT_STATES: Readonly<Record<string, string>> = {
   '08007': 'the connection was lost while a transaction was being decided',
   '25006': 'read-only: a standby answers, so a failover is under way or pg_hba points at the old primary',
   '25P03': 'ended by idle_in_transaction_session_timeout',
+  '25P04': 'ended by transaction_timeout',
   '26000': 'the prepared statement is unknown: a pooler gave us another server connection',
   '40001': 'serialization failure',
   '40003': 'statement completion unknown',

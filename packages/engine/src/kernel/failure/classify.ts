@@ -119,10 +119,14 @@ function toKind(value: unknown): FailureKind | undefined {
 /** Refused by a rate limit, out of reach for now, no answer in time: the statuses of ours that pass by themselves. */
 const passingStatuses: readonly unknown[] = [429, 503, 504]
 
+/** Mistakes in the program, of which each repetition may commit half of the work once more. */
+const mistakes: readonly unknown[] = ['HF_TRANSACTION_CONTROL', 'HF_TRANSACTION_ENDED']
+
 function byDefault(error: unknown, unknown: FailureKind): Verdict {
   // By name, not by class: there may be two copies of the package in one program.
   if (read(error, 'name') === 'HoldfastError') {
-    const kind = passingStatuses.includes(read(error, 'status')) ? 'TRANSIENT' : unknown
+    const passes = passingStatuses.includes(read(error, 'status'))
+    const kind = passes ? 'TRANSIENT' : mistakes.includes(read(error, 'code')) ? 'PERMANENT' : unknown
     return { kind, code: readText(error, 'code') ?? 'INTERNAL_ERROR', details: toDetails(read(error, 'details')) }
   }
   if (isTimeout(error)) return { kind: 'TRANSIENT', code: 'TIMEOUT', details: originOf(error) }

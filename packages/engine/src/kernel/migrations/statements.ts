@@ -10,10 +10,15 @@ export interface FileStatement {
  */
 const HIDDEN = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\w*)\$[\s\S]*?\$\1\$/g
 
+/** The text with everything that is no statement replaced by underscores: the same length, and no semicolon but real ones. */
+export function maskHidden(sql: string): string {
+  return sql.replace(HIDDEN, (found) => found.replace(/[^\n]/g, /^(--|\/\*)/.test(found) ? ' ' : '_'))
+}
+
 /** Splits a file into its statements. For online files only: a transaction takes a file as a whole. */
 export function splitStatements(sql: string): FileStatement[] {
   // The same length, so that positions and lines stay; only comments vanish from what is run.
-  const masked = sql.replace(HIDDEN, (found) => found.replace(/[^\n]/g, '_'))
+  const masked = maskHidden(sql)
   const visible = sql.replace(HIDDEN, (found) => (/^(--|\/\*)/.test(found) ? found.replace(/[^\n]/g, ' ') : found))
   const statements: FileStatement[] = []
   let start = 0

@@ -7,7 +7,7 @@ export function createDeterminism(seed: string) {
   return {
     uuid(): string {
       drawn += 1
-      return derivedId(`${seed} uuid ${drawn}`)
+      return derivedId('process uuid', seed, drawn)
     },
     random(): number {
       drawn += 1

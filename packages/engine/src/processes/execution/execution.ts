@@ -153,9 +153,12 @@ export class Execution {
     this.verdict ??= verdictOn(toRecorded(this.classify(error)))
   }
 
-  /** The key under which the outside world knows a call: the same on every attempt. */
+  /**
+   * The key under which the outside world knows a call: the same on every attempt. `<id>[#<generation>]/<name>[#<occurrence>]`,
+   * and `/compensate` after it for the undoing. Names contain neither `#` nor `/`, so no two calls share a key (K-24).
+   */
   keyOf(call: Call): string {
     const { id, generation } = this.item
-    return generation === 1 ? `${id}/${call.id}` : `${id}/${generation}/${call.id}`
+    return generation === 1 ? `${id}/${call.id}` : `${id}#${generation}/${call.id}`
   }
 }

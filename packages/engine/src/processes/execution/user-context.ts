@@ -1,8 +1,10 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import { createCodec } from '../../kernel/codec/codec.js'
+import { unstorableIn } from '../../kernel/codec/storable-text.js'
 import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkKey } from '../../kernel/ids/key.js'
+import { checkName } from '../../kernel/ids/name.js'
 import { checkMaxAttempts } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
 import {
@@ -39,7 +41,7 @@ export function contextFor(execution: Execution): ProcessContext {
     // What a released context is asked for never settles: nobody would record it.
     if (execution.released || execution.unwinding || execution.continuation) return NEVER
     if (!execution.state.guard.open) return outOfPlace(execution, name)
-    const made = execution.calls.add(checkName(name), spec)
+    const made = execution.calls.add(checkCallName(name), spec)
     execution.stirred.fire()
     return made.promise as Promise<never>
   }
@@ -226,9 +228,17 @@ function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {
   if (value === undefined) return undefined
   const given = checkOptions(`${where}: rateLimit`, value, ['key', 'maxWait'])
   return {
-    key: textOption(`${where}: rateLimit`, 'key', given.key),
+    key: storableText(`${where}: rateLimit`, 'key', given.key),
     maxWaitMs: durationOption(`${where}: rateLimit`, 'maxWait', given.maxWait, { max: LONGEST_TIMER, default: '5s' }),
   }
+}
+
+function storableText(where: string, option: string, value: unknown): string {
+  const text = textOption(where, option, value)
+  const unstorable = unstorableIn(text)
+  if (unstorable === undefined) return text
+  const problem = `contains ${unstorable}, which PostgreSQL cannot hold`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }
 
 function functionOption<F>(where: string, option: string, value: unknown, required: true): F
@@ -244,8 +254,8 @@ function checkFunction(where: string, option: string, value: unknown): void {
   throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
 }
 
-function checkName(name: unknown): string {
-  const text = textOption('a call of ctx', 'name', name, { max: 200 })
+function checkCallName(name: unknown): string {
+  const text = checkName('a call of ctx', 'name', name)
   if (!text.startsWith('@')) return text
   throw new HoldfastError('HF_INVALID_OPTION', {
     where: 'a call of ctx',

@@ -129,7 +129,7 @@ function childEnd(execution: Execution, call: Call, end: ChildEnd, response: num
 
 /** The id of what a call starts elsewhere: the same however often the process is replayed. */
 export function remoteId({ item }: Execution, call: Call): string {
-  return derivedId(`${item.id} ${item.generation} ${call.id}`)
+  return derivedId('process call', item.id, item.generation, call.spec.kind, call.name, call.occurrence)
 }
 
 async function record(execution: Execution, call: WaitingCall, met: Met): Promise<void> {

@@ -1,10 +1,11 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import { checkName } from '../../kernel/ids/name.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
 import { checkSchema } from '../../kernel/validation/schema.js'
-import { checkName } from '../define.js'
+import { checkPlainName } from '../define.js'
 import type { DeadlineAction } from '../states.js'
 import type { StepCommand } from './step-command.js'
 import type { StepReply } from './step-reply.js'
@@ -117,8 +118,8 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
 ): ManagerDefinition<StandardSchemaV1.InferInput<StateSchema>> {
   const where = `defineManager ${domain}/${type}`
   const given = checkOptions(where, options, KNOWN_OPTIONS)
-  checkName(where, 'domain', domain)
-  checkName(where, 'type', type)
+  checkPlainName(where, 'domain', domain)
+  checkPlainName(where, 'type', type)
   for (const name of ['firstStep', 'command', 'onReply', 'nextStep'] as const) checkFunction(where, name, given[name])
   for (const name of OPTIONAL) {
     if (given[name] !== undefined) checkFunction(where, name, given[name])
@@ -154,7 +155,7 @@ export function isManager(definition: unknown): definition is ManagerDefinition 
 
 function stepsOption(where: string, steps: unknown): ReadonlySet<string> | undefined {
   if (steps === undefined) return undefined
-  if (Array.isArray(steps) && steps.length > 0 && steps.every((step) => typeof step === 'string')) return new Set(steps)
+  if (Array.isArray(steps) && steps.length > 0) return new Set(steps.map((step) => checkName(where, 'steps', step)))
   const problem = `must be a list of names, not ${describe(steps)}`
   throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'steps', problem })
 }

@@ -160,6 +160,6 @@ export class Draft {
   /** The id of a command is a function of where it is sent: sent twice is sent once (M-05). */
   commandId(kind: 'COMMAND' | 'COMPENSATION', step: string, occurrence: number, attempt = 1): string {
     const { id, generation } = this.managed
-    return derivedId(`${id} ${generation} ${kind} ${occurrence} ${attempt} ${step}`)
+    return derivedId('manager', id, generation, kind, step, occurrence, attempt)
   }
 }

@@ -1,5 +1,5 @@
-import { unstorableIn } from '../../kernel/codec/storable-text.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
+import { isName } from '../../kernel/ids/name.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { durationOption } from '../../kernel/validation/options.js'
 import type { DeadlineAction } from '../states.js'
@@ -24,9 +24,8 @@ export function handlersOf(definition: ManagerDefinition): Handlers {
   const { name, steps } = definition
 
   function checkStep(from: string, step: unknown): string {
-    const known =
-      typeof step === 'string' && step !== '' && step.length <= 200 && (steps === undefined || steps.has(step))
-    if (known && unstorableIn(step) === undefined) return step
+    if (steps === undefined && isName(step)) return step
+    if (typeof step === 'string' && steps?.has(step)) return step
     throw new PermanentError(`${name}: ${from} answered ${describe(step)}, which is no step`, { code: 'UNKNOWN_STEP' })
   }
 

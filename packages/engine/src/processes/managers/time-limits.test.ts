@@ -46,13 +46,17 @@ const Repaired = waiter('Repaired', 'TSQ')
 
 let bus: TestBus
 let holding = Promise.resolve()
+let isHeld = false
 beforeAll(async () => {
   bus = await openTestBus()
   for (const manager of [Patient, Undone, Ended, Repaired]) bus.hf.register(manager)
   await bus.work(
     Do,
     async (what) => {
-      if (what.startsWith('hold slow')) await holding
+      if (what.startsWith('hold slow')) {
+        isHeld = true
+        await holding
+      }
       done.push(what)
     },
     // Longer than the clock is moved: a handler that is held keeps its command.
@@ -125,6 +129,7 @@ describe('M-01 P-15 the deadline', () => {
       letGo = resolve
     })
     const { id } = await bus.hf.start(Undone, { name: 'slow' })
+    await waitFor('the command is called', () => isHeld)
     await bus.moveClock(HOUR)
     expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY', waiting_for: 'hold' })
     letGo()

@@ -1,0 +1,45 @@
+import { finishCycle } from '../queries/finish-cycle.js'
+import { readConfig } from '../queries/read-config.js'
+import type { ExecutionTarget } from '../targets.js'
+import type { Cycle, CycleParts } from './parts.js'
+import { recoverStale } from './recover.js'
+
+const SUFFIX = ':checks'
+const IDLE_MS = 1_000
+
+/** The cycle in which a remote type's executions are looked after: a row of its own, since no item type has a colon. */
+export const checksOf = (itemType: string): string => itemType + SUFFIX
+
+/** The item type that a cycle of checks belongs to; undefined for a cycle of releases. */
+export function typeOfChecks(cycleType: string): string | undefined {
+  return cycleType.endsWith(SUFFIX) ? cycleType.slice(0, -SUFFIX.length) : undefined
+}
+
+/**
+ * Asks a remote target about claims that nobody recorded and executions that have not been heard of for a while (D-13).
+ * Round follows round for as long as there is something to ask about, so that ends are noticed as fast as the target answers.
+ * It runs beside the cycle of releases and under a lease of its own: a target that hangs here stops no release.
+ */
+export async function runChecks(
+  parts: CycleParts,
+  cycle: Cycle,
+  target: ExecutionTarget<never>,
+  mayGoOn: () => boolean,
+): Promise<void> {
+  const { db, definition, logger, metrics } = parts
+  const labels = { model: 'dispatch', type: definition.itemType }
+  let problem: string | null = null
+  try {
+    for (;;) {
+      const config = await readConfig(db, definition.itemType)
+      if (!config) break
+      const { recovered, full } = await recoverStale(parts, cycle, target, config.maxStaleRecoveryPerCycle)
+      metrics.count('dispatch_stale_recovered', labels, recovered)
+      if (!full || !mayGoOn()) break
+    }
+  } catch (error) {
+    problem = error instanceof Error ? error.message : String(error)
+    logger.warn({ err: error, type: definition.itemType }, 'checks of remote executions failed; the next ones follow')
+  }
+  await finishCycle(db, cycle, { intervalMs: 0, restMs: IDLE_MS, error: problem })
+}

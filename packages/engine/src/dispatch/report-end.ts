@@ -1,0 +1,50 @@
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
+import { FOUND, failureOfEnd } from './cycle/recover.js'
+import { isDispatch } from './define.js'
+import { type ReportAnswer, type ReportedEnd, reportEnds } from './queries/report-ends.js'
+import { type DispatchOf, itemTypeOf } from './reference.js'
+
+/** How an execution elsewhere ended: `FAILED` is technical and started again, `CANCELLED` is for good. */
+export interface ExecutionEnd {
+  readonly executionId: string
+  readonly status: 'COMPLETED' | 'FAILED' | 'CANCELLED'
+  readonly error?: unknown
+}
+
+const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED'] as const
+/** So many items are locked by one statement. */
+const CHUNK = 1_000
+
+/** Ends items whose executions ran elsewhere, as their target says (D-13). Reporting an end twice is reporting it once. */
+export async function reportEnd(
+  db: Database,
+  dispatch: DispatchOf,
+  given: ExecutionEnd | readonly ExecutionEnd[],
+): Promise<readonly ReportAnswer[]> {
+  const where = 'dispatch.reportEnd'
+  const itemType = itemTypeOf(where, dispatch)
+  if (isDispatch(dispatch) && dispatch.engine !== 'REMOTE') {
+    const problem = `${itemType} is executed by our own engine, which ends its items itself`
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'dispatch', problem })
+  }
+  const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))
+  const answers: ReportAnswer[] = []
+  for (let from = 0; from < ends.length; from += CHUNK) {
+    answers.push(...(await reportEnds(db, itemType, ends.slice(from, from + CHUNK))))
+  }
+  return answers
+}
+
+function checkEnd(where: string, end: ExecutionEnd): ReportedEnd {
+  const given = checkOptions(where, end, ['executionId', 'status', 'error'])
+  const execution = textOption(where, 'executionId', given.executionId, { max: 512 })
+  const status = choiceOption(where, 'status', given.status, ENDS)
+  if (status === 'COMPLETED') return { execution, found: FOUND.COMPLETED }
+  return { execution, found: FOUND[status], ...failureOfEnd(status, given.error) }
+}
+
+function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {
+  return Array.isArray(items)
+}

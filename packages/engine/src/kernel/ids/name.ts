@@ -1,0 +1,34 @@
+import { unstorableIn } from '../codec/storable-text.js'
+import { HoldfastError } from '../errors.js'
+import { describe } from '../validation/describe.js'
+
+const LONGEST = 200
+
+/**
+ * The name of a step, a wait, a command or a definition, checked where it enters (K-24). Ids and idempotency keys are made of
+ * names and join them with `#` and `/`, so a name contains neither: two different calls never share a key.
+ *
+ * @example
+ * checkName('step', 'name', 'bookRisk')   // 'bookRisk'
+ * checkName('step', 'name', 'bookRisk#2') // throws HF_INVALID_OPTION
+ */
+export function checkName(where: string, option: string, value: unknown): string {
+  const problem = problemIn(value)
+  if (problem === undefined) return value as string
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+}
+
+/** Whether a value is such a name. */
+export function isName(value: unknown): value is string {
+  return problemIn(value) === undefined
+}
+
+function problemIn(value: unknown): string | undefined {
+  if (typeof value !== 'string') return `must be a text, not ${describe(value)}`
+  if (value === '') return 'must not be empty'
+  if (value.length > LONGEST) return `must have at most ${LONGEST} characters, not ${value.length}`
+  const unstorable = unstorableIn(value)
+  if (unstorable !== undefined) return `contains ${unstorable}, which PostgreSQL cannot hold`
+  if (/[#/]/.test(value)) return `must not contain \`#\` or \`/\`: ${describe(value)}`
+  return undefined
+}
