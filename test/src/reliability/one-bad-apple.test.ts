@@ -33,7 +33,11 @@ async function untilWorkersManage(done: () => Promise<boolean>): Promise<number>
   }
 }
 
-const CODES = { commands: 'ATTEMPTS_EXHAUSTED_BY_CRASH', processes: 'CRASH_LOOP', workflows: 'ATTEMPTS_EXHAUSTED_BY_CRASH' }
+const CODES = {
+  commands: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
+  processes: 'CRASH_LOOP',
+  workflows: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
+}
 
 test.each(models)(
   'K-26 one of %s that ends its workers goes to troubleshooting, and the twenty that shared a worker with it do not',

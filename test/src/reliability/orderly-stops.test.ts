@@ -63,34 +63,35 @@ const cases = models.flatMap((model) => [
   { model, call: 'a call that goes on regardless', heeds: false },
 ])
 
-test.each(cases)('K-26 $model: stops in order during $call are no crashes and use up no attempt', { timeout: 60_000 }, async ({
-  model,
-  heeds,
-}) => {
-  const it = items[model](`stops_${model}_${heeds ? 'heeds' : 'ignores'}`)
-  let begun = 0
-  const interrupted: Call = (signal) => {
-    begun += 1
-    return new Promise((_resolve, reject) => {
-      if (heeds) signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    })
-  }
-  const starter = await openOne((hf) => it.register(hf, interrupted))
-  const id = await it.begin(starter)
-  for (let stop = 1; stop <= STOPS; stop += 1) {
-    const hf = await openOne((one) => it.register(one, interrupted))
-    const worker = await hf.run({ lease: '400ms', poll: '20ms' })
-    await waitFor(`call ${stop} begins`, () => begun === stop)
-    expect(await worker.stop('10ms')).toEqual({ abandoned: 1 })
-    await hf.close()
-  }
-  const last = await openOne((hf) => it.register(hf, async () => 'done'))
-  await last.run({ lease: '400ms', poll: '20ms' })
-  await waitFor('it ends', async () => (await it.standing(last, id)) === 'COMPLETED')
-  expect(begun).toBe(STOPS)
-  await last.close()
-  await starter.close()
-})
+test.each(cases)(
+  'K-26 $model: stops in order during $call are no crashes and use up no attempt',
+  { timeout: 60_000 },
+  async ({ model, heeds }) => {
+    const it = items[model](`stops_${model}_${heeds ? 'heeds' : 'ignores'}`)
+    let begun = 0
+    const interrupted: Call = (signal) => {
+      begun += 1
+      return new Promise((_resolve, reject) => {
+        if (heeds) signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      })
+    }
+    const starter = await openOne((hf) => it.register(hf, interrupted))
+    const id = await it.begin(starter)
+    for (let stop = 1; stop <= STOPS; stop += 1) {
+      const hf = await openOne((one) => it.register(one, interrupted))
+      const worker = await hf.run({ lease: '400ms', poll: '20ms' })
+      await waitFor(`call ${stop} begins`, () => begun === stop)
+      expect(await worker.stop('10ms')).toEqual({ abandoned: 1 })
+      await hf.close()
+    }
+    const last = await openOne((hf) => it.register(hf, async () => 'done'))
+    await last.run({ lease: '400ms', poll: '20ms' })
+    await waitFor('it ends', async () => (await it.standing(last, id)) === 'COMPLETED')
+    expect(begun).toBe(STOPS)
+    await last.close()
+    await starter.close()
+  },
+)
 
 test.each(models)('K-26 %s: what a stop has interrupted begins again only when its code has ended', async (model) => {
   const it = items[model](`beside_${model}`)
@@ -114,6 +115,10 @@ test.each(models)('K-26 %s: what a stop has interrupted begins again only when i
   await waitFor('it runs', () => running === 1)
   await worker.stop('10ms')
   await second.run({ lease: '500ms', poll: '20ms' })
+  // Longer than executions take to notice that their lease was taken from them.
+  const stopped = performance.now()
+  await waitFor('a while has passed', () => performance.now() - stopped > 1_300)
+  expect(calls).toBe(1)
   endFirst?.()
   await waitFor('it ends', async () => (await it.standing(second, id)) === 'COMPLETED')
   expect(most).toBe(1)

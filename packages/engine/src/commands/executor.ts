@@ -69,7 +69,7 @@ export function createExecutor(options: ExecutorOptions) {
         ...(handler?.definition.classifyError ? { classify: handler.definition.classifyError } : {}),
       })
       // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
-      if (call.lease.aborted && !failure.refused) return undefined
+      if (call.lease.interrupted && !failure.refused) return undefined
       return failed(call, handler, failure)
     }
   }

@@ -292,8 +292,10 @@ test('C-09 what waited for a worker through a long outage is run by it, not swep
 test('C-16 a message whose attempts were begun and never ended is not called again', async () => {
   const Do = defineCommand('crashing', 'Do', { maxAttempts: 2 })
   const id = await bus.hf.send(Do, null)
-  // Two workers received it and died: their leases are over.
+  // Two workers received it and died while it ran alone: their leases are over.
   await bus.sql('update pgmq.q_crashing__commands set read_ct = 2')
+  await bus.sql(`insert into holdfast.lost_claim (source, id, epoch, state, lost_alone, at)
+    select 'commands:crashing__commands', msg_id::text, 2, 'alone', 1, holdfast.now() from pgmq.q_crashing__commands`)
   let calls = 0
   await bus.work(Do, () => {
     calls += 1
@@ -307,4 +309,15 @@ test('C-16 a message whose attempts were begun and never ended is not called aga
     code: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
     kind: 'PERMANENT',
   })
+})
+
+test('K-26 receives that were lost beside other work use up no attempt', async () => {
+  const Do = defineCommand('company', 'Do', { maxAttempts: 2 })
+  const id = await bus.hf.send(Do, null)
+  await bus.sql('update pgmq.q_company__commands set read_ct = 2')
+  const attempts: number[] = []
+  await bus.work(Do, (_data, { attempt }) => void attempts.push(attempt))
+  await bus.hf.commands.result(Do, id)
+  expect(attempts).toEqual([1])
+  expect((await bus.hf.commands.get(Do, id)).attempts).toBe(1)
 })

@@ -64,6 +64,8 @@ async function execute(
     return await toRest(execution)
   } finally {
     execution.released = true
+    // The lease of an interrupted execution ends with its code, which may not heed its signal.
+    while (lease.interrupted && execution.running > 0) await execution.stirred.wait()
     leave()
   }
 }

@@ -131,7 +131,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
     } catch (error) {
       const failure = failureOf(error)
       // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
-      if (call.lease.aborted && !failure.refused) return INTERRUPTED
+      if (call.lease.interrupted && !failure.refused) return INTERRUPTED
       return compensates ? { type: 'compensation_failed', step, failure } : { type: 'failed', step, failure }
     } finally {
       leave()

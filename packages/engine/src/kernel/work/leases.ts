@@ -13,6 +13,8 @@ export interface Lease<Item extends Claimed = Claimed> {
   readonly signal: AbortSignal
   /** Whether it has fired: asking does not make it. */
   readonly aborted: boolean
+  /** The worker is stopped, and has not waited for this any longer. The lease is kept until its code has ended (K-26). */
+  readonly interrupted: boolean
   /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than there are. */
   remaining(): number
   /** Tells that the lease's end was moved to so many milliseconds from now, by the model itself. */
@@ -24,6 +26,7 @@ export interface Leases<Item extends Claimed> {
   drop(lease: Lease<Item>): void
   /** Extends in one statement all leases but the newest (those too when asked); aborts the lost ones. */
   beat(all?: boolean): Promise<{ readonly skipped: number }>
+  /** The worker stops: what it holds is interrupted. */
   abortAll(reason: Error): void
   /** What is held. */
   refs(): readonly LeaseRef[]
@@ -80,7 +83,10 @@ export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>)
       return { skipped }
     },
     abortAll(reason) {
-      for (const lease of held) lease.abort(reason)
+      for (const lease of held) {
+        lease.interrupted = true
+        lease.abort(reason)
+      }
     },
     refs: () => [...held].map(({ item }) => ({ id: item.id, epoch: item.epoch })),
   }
@@ -89,6 +95,7 @@ export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>)
 class HeldLease<Item extends Claimed> implements Lease<Item> {
   readonly item: Item
   endsAt: number
+  interrupted = false
   #controller: AbortController | undefined
   #reason: Error | undefined
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isTransient } from '../database/transient.js'
 import { HoldfastError } from '../errors.js'
 import { type Logger, silentLogger } from '../logger.js'
 import { type Metrics, noMetrics } from '../metrics/metrics.js'
 import { createBackoff } from '../retry/backoff.js'
-import { isTransient } from '../database/transient.js'
-import { createAppetite } from './appetite.js'
 import { type Gate, processGate, type Turn } from './alone.js'
+import { createAppetite } from './appetite.js'
 import { createClaimer } from './claimer.js'
 import { startHeartbeat } from './heartbeat.js'
 import { createLeases, type Lease } from './leases.js'
@@ -115,7 +115,11 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       const asked = surveys.take()
       // No more of those that run one at a time, and others as ever: they must not starve.
       const enoughOnTrial = onTrial.size > 0
-      const { taken, sated, complete, nextDueMs, dealtWith } = await claimer.claim(room, asked?.ceilingMs, enoughOnTrial)
+      const { taken, sated, complete, nextDueMs, dealtWith } = await claimer.claim(
+        room,
+        asked?.ceilingMs,
+        enoughOnTrial,
+      )
       appetite.claimTook(performance.now() - claimBegan)
       claimed += taken.length
       for (const lease of taken) {
