@@ -31,7 +31,12 @@ create table holdfast.batch (
   total integer,
   completed integer,
   failed integer,
-  cancelled integer
+  cancelled integer,
+  create_token uuid,
+  tallied_total integer default 0 not null,
+  tallied_completed integer default 0 not null,
+  tallied_failed integer default 0 not null,
+  tallied_cancelled integer default 0 not null
 );
 
 create table holdfast.batch_open (
@@ -89,7 +94,9 @@ create table holdfast.command (
   result_notes jsonb,
   error_kind text,
   error_code text,
-  error_message text
+  error_message text,
+  send_token uuid,
+  inquiry text
 ) with (fillfactor=50);
 
 create table holdfast.command_handler (
@@ -112,7 +119,8 @@ create table holdfast.command_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.dispatch_config (
@@ -339,7 +347,8 @@ create table holdfast.process_trouble (
   error_code text not null,
   error_message text not null,
   fingerprint text not null,
-  batch_id uuid
+  batch_id uuid,
+  error_stack text
 );
 
 create table holdfast.rate_limit (
@@ -356,6 +365,16 @@ create table holdfast.rate_limit_bucket (
   tickets_per_second double precision not null,
   burst integer not null
 ) with (fillfactor=20);
+
+create table holdfast.reply_queue (
+  domain text not null,
+  queue text not null
+);
+
+create table holdfast.setting (
+  name text not null,
+  value jsonb not null
+);
 
 create table holdfast.wake_bucket (
   bucket integer not null,
@@ -457,7 +476,9 @@ create table holdfast.workflow_step (
   input_notes jsonb,
   output jsonb,
   output_notes jsonb,
-  failure jsonb
+  failure jsonb,
+  outcome text,
+  compensation_outcome text
 ) with (fillfactor=60, toast_tuple_target=256);
 
 create sequence holdfast.wake_0 as bigint start 1 increment 1;
@@ -515,6 +536,8 @@ alter table holdfast.chore add constraint chore_pkey PRIMARY KEY (name);
 alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
+
+alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
 
 alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
 
@@ -640,6 +663,10 @@ alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_che
 
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
 
+alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
+
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
 alter table holdfast.workflow add constraint workflow_end_has_a_time CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text])) = (ended_at IS NOT NULL)));
@@ -664,9 +691,13 @@ alter table holdfast.workflow_definition add constraint workflow_definition_vers
 
 alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
+alter table holdfast.workflow_step add constraint workflow_step_compensation_outcome CHECK ((compensation_outcome = ANY (ARRAY['refused'::text, 'unknown'::text])));
+
 alter table holdfast.workflow_step add constraint workflow_step_is_queued_whole CHECK ((((handler IS NULL) = (due_at IS NULL)) AND ((handler IS NULL) = (rank IS NULL)) AND ((due_at IS NOT NULL) OR (NOT ready))));
 
 alter table holdfast.workflow_step add constraint workflow_step_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR ((due_at IS NOT NULL) AND (NOT ready)))));
+
+alter table holdfast.workflow_step add constraint workflow_step_outcome CHECK ((outcome = ANY (ARRAY['completed'::text, 'refused'::text, 'unknown'::text])));
 
 alter table holdfast.workflow_step add constraint workflow_step_pkey PRIMARY KEY (workflow_id, number);
 
@@ -766,26 +797,27 @@ CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestam
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_handler text;
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
-    in_flight, attempts, compensation_attempts, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
     output_notes, failure
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
     coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
     case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
-    step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
+    step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
     n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
-    fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
-    output_notes jsonb, failure jsonb
+    fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+    input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )
   cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
   where step.epoch is null;
@@ -848,6 +880,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with taken as (
@@ -886,6 +919,7 @@ CREATE OR REPLACE FUNCTION holdfast.apply_dispatch_checks(p_type text, findings 
  RETURNS json
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -934,6 +968,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.apply_late_response(p_id uuid, p_after integer, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb, p_projection_notes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -966,6 +1001,7 @@ CREATE OR REPLACE FUNCTION holdfast.apply_managed(p_queue text, writes jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1089,6 +1125,7 @@ CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucke
  RETURNS double precision
  LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_lead float8 := extract(epoch from bucket.full_at - at) * 1e6;
@@ -1119,6 +1156,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1164,6 +1202,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1206,6 +1245,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.carry_out_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_before jsonb := to_jsonb(old) - 'updated_at';
@@ -1246,6 +1286,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.check_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_column text;
@@ -1308,6 +1349,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1347,6 +1389,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1393,6 +1436,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_items(request jsonb, from_due
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1503,6 +1547,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_inbox(lane_types text[], lane_froms do
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1574,6 +1619,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_limited_processes(p_type text, p_versi
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1653,6 +1699,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_processes(lane_types text[], lane_vers
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1730,6 +1777,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_replies(p_queue text, p_domain text, p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1832,6 +1880,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_workflow_steps(handlers text[], worker
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -1919,7 +1968,7 @@ begin
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
-      case when compensates then output end, case when compensates then output_notes end
+      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
     ) order by rank, scheduled_at)
     into v_items
     from claimed;
@@ -1945,6 +1994,7 @@ CREATE OR REPLACE FUNCTION holdfast.clean_up_workflows(statuses text[], before t
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids uuid[];
@@ -1972,6 +2022,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.close_batches(most integer)
  RETURNS TABLE(taken integer, closed json, next_due_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2071,6 +2122,7 @@ CREATE OR REPLACE FUNCTION holdfast.command_ids_of(messages jsonb[])
  RETURNS uuid[]
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return array(select (message ->> 'command_id')::uuid from unnest(messages) as message);
@@ -2083,6 +2135,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2131,6 +2184,7 @@ CREATE OR REPLACE FUNCTION holdfast.completed_commands(p_id uuid, p_generation i
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
@@ -2141,6 +2195,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_known boolean;
@@ -2156,6 +2211,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2192,9 +2248,9 @@ CREATE OR REPLACE FUNCTION holdfast.context_hash(context jsonb, notes jsonb)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1)
-$function$
+BEGIN ATOMIC
+ SELECT (jsonb_hash_extended(context, (0)::bigint) # jsonb_hash_extended(COALESCE(notes, 'null'::jsonb), (1)::bigint));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most integer)
@@ -2204,6 +2260,7 @@ CREATE OR REPLACE FUNCTION holdfast.count_dispatched_ahead(p_type text, p_most i
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2254,6 +2311,7 @@ CREATE OR REPLACE FUNCTION holdfast.count_releasable_items(p_type text, p_most i
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2281,6 +2339,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.count_slots(p_type text, p_limit integer)
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_taken int := (select count(*) from holdfast.process_slot where type = p_type);
@@ -2305,15 +2364,15 @@ CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select left(md5(code || ' ' || regexp_replace(regexp_replace(
-    message, '''[^'']*''|"[^"]*"|`[^`]*`', '?', 'g'), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*', '#', 'g')), 16)
-$function$
+BEGIN ATOMIC
+ SELECT "left"(md5(((code || ' '::text) || regexp_replace(regexp_replace(message, '''[^'']*''|"[^"]*"|`[^`]*`'::text, '?'::text, 'g'::text), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*'::text, '#'::text, 'g'::text))), 16) AS "left";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.dispatched_starts(p_type text, names text[])
  RETURNS uuid[]
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select array(
     select workflow.id
@@ -2331,6 +2390,7 @@ CREATE OR REPLACE FUNCTION holdfast.due_dispatch_checks(p_type text)
  LANGUAGE sql
  STABLE
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select item_id, execution_id, item.status
   from holdfast.dispatch_item as item
@@ -2344,9 +2404,9 @@ CREATE OR REPLACE FUNCTION holdfast.effective_burst(tickets_per_second double pr
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select coalesce(burst, greatest(1, floor(tickets_per_second))::int)
-$function$
+BEGIN ATOMIC
+ SELECT COALESCE(burst, (GREATEST((1)::double precision, floor(tickets_per_second)))::integer) AS "coalesce";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[])
@@ -2359,6 +2419,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched(item_types text[], item_ids t
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2416,6 +2477,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched_processes(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[];
@@ -2454,6 +2516,7 @@ CREATE OR REPLACE FUNCTION holdfast.end_dispatched_workflows(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.end_dispatched(
@@ -2474,6 +2537,7 @@ CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  LANGUAGE plpgsql
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_schema text := (select relnamespace::regnamespace from pg_class where oid = (select tableoid from holdfast.clock));
@@ -2516,15 +2580,16 @@ CREATE OR REPLACE FUNCTION holdfast.execution_id(item_type text, item_id text, f
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
-$function$
+BEGIN ATOMIC
+ SELECT ((((('exec:'::text || item_type) || ':'::text) || item_id) || ':'::text) || failed_executions);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer)
  RETURNS TABLE(extended json, lost json)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_free bigint[];
@@ -2565,6 +2630,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_free uuid[];
@@ -2612,6 +2678,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers sm
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -2660,6 +2727,7 @@ CREATE OR REPLACE FUNCTION holdfast.fail_dispatch_items(failures jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2718,6 +2786,7 @@ CREATE OR REPLACE FUNCTION holdfast.fail_first_due(p_type text, p_epoch integer,
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2749,6 +2818,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  RETURNS SETOF jsonb
  LANGUAGE plpgsql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_branches text;
@@ -2812,6 +2882,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_processes(filter jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
@@ -2870,6 +2941,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[])
  RETURNS integer[]
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_there bigint[];
@@ -2906,6 +2978,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_commands(p_queue text, p_domain text,
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -2958,7 +3031,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -2999,7 +3072,7 @@ begin
           when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
-            'delay_ms', delay_ms
+            'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
       from changed
@@ -3051,6 +3124,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_dispatch_cycle(p_type text, p_epoch i
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3092,6 +3166,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_managed(starts)
 $function$
@@ -3101,6 +3176,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_schedule(request jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.schedule_items(request)
 $function$
@@ -3110,6 +3186,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_sends(request jsonb)
  RETURNS TABLE(in_domain text, id uuid, outcome text)
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select * from holdfast.send_commands(request)
 $function$
@@ -3119,6 +3196,7 @@ CREATE OR REPLACE FUNCTION holdfast.flush_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
  SET lock_timeout TO '100ms'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_processes(starts)
 $function$
@@ -3127,6 +3205,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   update holdfast.process
@@ -3145,6 +3224,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_held boolean;
@@ -3159,6 +3239,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_dispatch_cycle(p_type text, p_epoch integer)
  RETURNS boolean
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.dispatch_cycle where item_type = p_type and lease_epoch = p_epoch for no key update
@@ -3170,6 +3251,7 @@ CREATE OR REPLACE FUNCTION holdfast.hold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
@@ -3206,6 +3288,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.hold_process(p_id uuid, p_epoch integer)
  RETURNS boolean
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.process where id = p_id and lease_epoch = p_epoch for no key update
@@ -3217,6 +3300,7 @@ CREATE OR REPLACE FUNCTION holdfast.is_between_attempts(p_domain text, p_command
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.command
@@ -3231,15 +3315,18 @@ CREATE OR REPLACE FUNCTION holdfast.is_paused(subjects text[])
  RETURNS boolean
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select exists (select from holdfast.pause where subject = any (subjects))
-$function$
+BEGIN ATOMIC
+ SELECT (EXISTS ( SELECT
+            FROM holdfast.pause
+           WHERE (pause.subject = ANY (is_paused.subjects)))) AS "exists";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.item_of_execution(p_type text, p_execution text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
     when starts_with(p_execution, 'exec:' || p_type || ':')
@@ -3251,6 +3338,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.join_batches(p_domain text, members uuid[], batches uuid[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   insert into holdfast.batch_open (batch_id, command_id, domain)
@@ -3271,6 +3359,7 @@ CREATE OR REPLACE FUNCTION holdfast.known_replies(asked jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return (
@@ -3310,6 +3399,7 @@ CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lea
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3333,6 +3423,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
@@ -3366,6 +3457,7 @@ CREATE OR REPLACE FUNCTION holdfast.leased_processes(types text[])
  STABLE
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -3399,6 +3491,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with ended as (
@@ -3426,6 +3519,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   with ended as (
@@ -3467,6 +3561,7 @@ CREATE OR REPLACE FUNCTION holdfast.load_workflows(ids uuid[])
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return query
@@ -3476,7 +3571,8 @@ begin
     (
       select json_agg(json_build_array(
         step.number, step.lease_epoch, step.status, step.input::text, step.input_notes, step.output::text, step.output_notes,
-        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
+        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq,
+        step.outcome, step.compensation_outcome
       ) order by step.number)
       from holdfast.workflow_step as step
       where step.workflow_id = workflow.id and step.number >= 0
@@ -3490,6 +3586,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_bucket(key text)
  RETURNS void
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   insert into holdfast.rate_limit_bucket (resource_key, full_at, written_at, tickets_per_second, burst)
   select resource_key, holdfast.now(), holdfast.now(), tickets_per_second, holdfast.effective_burst(tickets_per_second, burst)
@@ -3502,6 +3599,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.make_queue_functions(new.queue);
@@ -3513,9 +3611,14 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  execute format('create or replace function %s%I(%s) language plpgsql as %L', 'holdfast.', p_name, p_arguments, p_body);
+  -- The search path is fixed here, since no migration comes by (K-27).
+  execute format(
+    'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
+    'holdfast.', p_name, p_arguments, p_body
+  );
 end
 $function$
 ;
@@ -3523,6 +3626,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_queue_functions(p_queue text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform holdfast.make_queue_function(
@@ -3641,6 +3745,7 @@ CREATE OR REPLACE FUNCTION holdfast.managed_processes(asked jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_ids uuid[] := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(asked) as it);
@@ -3693,6 +3798,7 @@ CREATE OR REPLACE FUNCTION holdfast.meet_scheduled(p_type text, it jsonb, p_vers
  RETURNS text
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_time timestamptz := to_timestamp((it -> 1)::float8 / 1000);
@@ -3732,6 +3838,7 @@ CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  RETURNS integer
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select max(version)
   from holdfast.process_definition
@@ -3745,6 +3852,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3774,6 +3882,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3809,6 +3918,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_exec_type(p_type text, p_exec_type text)
  RETURNS void
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   update holdfast.dispatch_cycle
   set exec_types = exec_types || p_exec_type
@@ -3820,6 +3930,7 @@ CREATE OR REPLACE FUNCTION holdfast.note_missing_handlers()
  RETURNS TABLE(handler text, waiting bigint, oldest_seconds double precision)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -3924,12 +4035,14 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   insert into holdfast.command_trouble (
-    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+    command_id, domain, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
   )
-  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'error_stack',
+    it ->> 'fingerprint', batch_id
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
@@ -3941,14 +4054,16 @@ CREATE OR REPLACE FUNCTION holdfast.now()
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select statement_timestamp() + (select shift from holdfast.clock)
-$function$
+BEGIN ATOMIC
+ SELECT (statement_timestamp() + ( SELECT clock.shift
+            FROM holdfast.clock));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.oldest_command_seconds(p_queue text, types text[])
  RETURNS double precision
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_oldest timestamptz;
@@ -3970,6 +4085,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.oldest_reply_seconds(p_queue text)
  RETURNS double precision
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_oldest timestamptz;
@@ -3990,6 +4106,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, 
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_commands uuid[] := holdfast.command_ids_of(messages);
@@ -4008,7 +4125,8 @@ begin
         command.correlation_id,
         command.batch_id,
         command.max_attempts,
-        command.version
+        command.version,
+        extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
@@ -4026,7 +4144,8 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version
+        message -> 'data' as data, header -> 'notes' as notes, version,
+        waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
 
@@ -4050,6 +4169,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_replies(p_domain text, ids bigint[], re
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -4104,6 +4224,7 @@ CREATE OR REPLACE FUNCTION holdfast.operate_commands(p_action text, p_domain tex
  RETURNS TABLE(command_id uuid, outcome text)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4207,6 +4328,7 @@ CREATE OR REPLACE FUNCTION holdfast.operate_processes(p_action text, p_type text
  RETURNS TABLE(ref text, process_id uuid, outcome text, actual text)
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   for ref, process_id, actual in
@@ -4233,6 +4355,7 @@ CREATE OR REPLACE FUNCTION holdfast.own_schema()
  RETURNS text
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
 $function$
@@ -4241,6 +4364,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.patch_ended(writes jsonb, v_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   update holdfast.process
@@ -4264,6 +4388,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.post_responses(responses jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4286,6 +4411,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_before(p_id uuid)
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select jsonb_strip_nulls(jsonb_build_object(
     'status', process.status, 'waitingFor', detail.waiting_for, 'errorCode', detail.error_code,
@@ -4306,6 +4432,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_candidates(filter jsonb, types text[
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_status text := filter ->> 'status';
@@ -4377,24 +4504,20 @@ CREATE OR REPLACE FUNCTION holdfast.process_fits(filter jsonb, key text, batch_i
  RETURNS boolean
  LANGUAGE sql
  STABLE
-AS $function$
-  select (not filter ? 'key' or key = filter ->> 'key')
-    and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
-    and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
-    and (not filter ? 'attributes' or attributes @> (filter -> 'attributes'))
-    and (not filter ? 'longer_than_ms'
-      or leased_at <= holdfast.now() - (filter ->> 'longer_than_ms')::float8 * interval '1 ms')
-    and case filter ->> 'status'
-      when 'EXECUTING' then leased_at is not null
-      when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
-      else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
-    end
-$function$
+BEGIN ATOMIC
+ SELECT (((NOT (filter ? 'key'::text)) OR (key = (filter ->> 'key'::text))) AND ((NOT (filter ? 'batch_id'::text)) OR (batch_id = ((filter ->> 'batch_id'::text))::uuid)) AND ((NOT (filter ? 'parent_id'::text)) OR (parent_id = ((filter ->> 'parent_id'::text))::uuid)) AND ((NOT (filter ? 'attributes'::text)) OR (attributes @> (filter -> 'attributes'::text))) AND ((NOT (filter ? 'longer_than_ms'::text)) OR (leased_at <= (holdfast.now() - (((filter ->> 'longer_than_ms'::text))::double precision * '00:00:00.001'::interval)))) AND
+         CASE (filter ->> 'status'::text)
+             WHEN 'EXECUTING'::text THEN (leased_at IS NOT NULL)
+             WHEN 'COMPENSATING'::text THEN ((leased_at IS NOT NULL) OR (status = 'COMPENSATING'::text))
+             ELSE ((NOT (filter ? 'status'::text)) OR ((leased_at IS NULL) AND (status = (filter ->> 'status'::text))))
+         END);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.process_goes_on(p_id uuid, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   delete from holdfast.process_trouble where id = p_id;
@@ -4410,6 +4533,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_id_of(p_type text, p_ref text)
  RETURNS uuid
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
     when p_ref ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_ref::uuid
@@ -4422,6 +4546,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_is_unwinding(p_id uuid, p_generation
  RETURNS boolean
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
     select from holdfast.process_history
@@ -4434,6 +4559,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_news(ids uuid[], heard integer[])
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(json_build_object('id', process.id, 'cancel', process.cancel, 'responses', (
     select json_agg(json_build_array(number, name, data, notes) order by number)
@@ -4453,6 +4579,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_types(p_domain text, p_type text)
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if p_domain is not null and p_type is not null then
@@ -4478,6 +4605,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.process_write_answers(writes jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(
     case
@@ -4508,6 +4636,7 @@ CREATE OR REPLACE FUNCTION holdfast.processes_ended(ids uuid[])
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4562,6 +4691,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[], p_aging real)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4580,6 +4710,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.read_managed(p_queue text, asked jsonb)
  RETURNS TABLE(managed json, known json, mine json)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_mine json;
@@ -4607,6 +4738,7 @@ CREATE OR REPLACE FUNCTION holdfast.receive_commands(queue text, domain text, la
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
  SET enable_sort TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4684,6 +4816,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_dispatch_starts(p_type text, p_batch 
  RETURNS json
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4745,6 +4878,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, seen)
   select p_id, p_generation, coalesce(max(seq), 0) + 1, p_epoch, date_trunc('milliseconds', p_now), p_kind, p_kind, 1,
@@ -4759,6 +4893,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_replies(p_queue text, writes jsonb)
  RETURNS json
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_responses jsonb;
@@ -4793,6 +4928,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   raise exception 'the audit trail is append-only' using errcode = 'restrict_violation';
@@ -4803,6 +4939,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -4834,6 +4971,7 @@ CREATE OR REPLACE FUNCTION holdfast.release_dispatch_items(request jsonb, from_d
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -4925,6 +5063,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_type text;
@@ -4960,6 +5099,7 @@ CREATE OR REPLACE FUNCTION holdfast.release_workflow_steps(ids uuid[], numbers s
  RETURNS void
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5012,6 +5152,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.remove_idle_buckets()
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5034,6 +5175,7 @@ CREATE OR REPLACE FUNCTION holdfast.remove_replies(p_queue text, ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5051,6 +5193,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.replies_are_lost(p_queue text, p_messages jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_lost boolean;
@@ -5074,6 +5217,7 @@ CREATE OR REPLACE FUNCTION holdfast.report_dispatch_ends(p_type text, ends jsonb
  RETURNS TABLE("executionId" text, outcome text)
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_open jsonb;
@@ -5112,6 +5256,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.report_end(item_type text, execution_id text, status text, error_code text DEFAULT NULL::text, error_message text DEFAULT NULL::text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if status not in ('COMPLETED', 'FAILED', 'CANCELLED') or status is null then
@@ -5133,6 +5278,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.requeue_dead_letters(p_type text, ids text[], p_fingerprint text, p_most integer, p_exec_time timestamp with time zone, p_actor text, p_reason text)
  RETURNS TABLE(item_id text, outcome text)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5186,6 +5332,7 @@ CREATE OR REPLACE FUNCTION holdfast.reserve_slots(keys text[], counts integer[],
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_key text;
@@ -5282,6 +5429,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
@@ -5309,6 +5457,7 @@ CREATE OR REPLACE FUNCTION holdfast.respond_processes(responses jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5417,6 +5566,7 @@ CREATE OR REPLACE FUNCTION holdfast.rest_processes(writes jsonb, v_now timestamp
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_type text;
@@ -5474,15 +5624,17 @@ begin
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
-    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    insert into holdfast.process_trouble (
+      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+    )
     select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'fingerprint', detail.batch_id
+      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
-        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+        error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
     -- The history has no record of it; a turn to undoing is one.
@@ -5526,6 +5678,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5562,6 +5715,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
  RETURNS text
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5621,6 +5775,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5651,6 +5806,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   execute format(
@@ -5663,6 +5819,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.schedule_item(item_type text, item_id text, exec_time timestamp with time zone, context jsonb, init_workflow_id text DEFAULT NULL::text, context_version integer DEFAULT 1, replace boolean DEFAULT false)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_answer json;
@@ -5696,6 +5853,7 @@ CREATE OR REPLACE FUNCTION holdfast.schedule_items(request jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5751,6 +5909,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
  RETURNS uuid
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_queue text;
@@ -5802,6 +5961,7 @@ CREATE OR REPLACE FUNCTION holdfast.send_commands(request jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -5856,7 +6016,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, last_write, data, notes
+        created_at, run_at, updated_at, send_token, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -5914,8 +6074,12 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
-      where command.last_write is distinct from (it ->> 'token')::uuid;
+      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
+      -- lost (K-05).
+      where case
+        when it ->> 'token' is null then command.command_id is null
+        else command.send_token is distinct from (it ->> 'token')::uuid
+      end;
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;
@@ -5926,6 +6090,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_for_processes(writes jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_request jsonb;
@@ -5954,6 +6119,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.send_replies(replies jsonb)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_queue text;
@@ -5984,6 +6150,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.set_dispatch_config(p_type text, changes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_row holdfast.dispatch_config;
@@ -6010,15 +6177,16 @@ CREATE OR REPLACE FUNCTION holdfast.shown_priority(priority integer, aging real,
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
-$function$
+BEGIN ATOMIC
+ SELECT (LEAST((100)::bigint, (priority + (floor(((GREATEST((0)::numeric, EXTRACT(epoch FROM (at - scheduled))))::double precision * aging)))::bigint)))::integer AS "least";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.slots_lock(p_type text)
  RETURNS bigint
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
 $function$
@@ -6027,6 +6195,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if config.engine = 'WORKFLOW' then
@@ -6048,6 +6217,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, co
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_exec_type text := request ->> 'execType';
@@ -6140,6 +6310,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_workflows(request jsonb, co
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
@@ -6218,6 +6389,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_managed(starts jsonb)
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_answers json := holdfast.start_processes(starts);
@@ -6247,6 +6419,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_process(domain text, type text, state jsonb, id uuid DEFAULT gen_random_uuid(), key text DEFAULT NULL::text, start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, attributes jsonb DEFAULT NULL::jsonb, batch_id uuid DEFAULT NULL::uuid)
  RETURNS uuid
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_name text := domain || '/' || type;
@@ -6293,6 +6466,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_processes(starts jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6404,6 +6578,7 @@ CREATE OR REPLACE FUNCTION holdfast.start_workflows(docs jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6463,6 +6638,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision)
  RETURNS TABLE(deadline_ms double precision)
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_deadline timestamptz;
@@ -6487,6 +6663,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.sweep_unhandled(p_domain text, p_age interval)
  RETURNS integer
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -6580,6 +6757,7 @@ CREATE OR REPLACE FUNCTION holdfast.taken_executions(config holdfast.dispatch_co
  RETURNS jsonb
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select jsonb_object_agg(item.item_id, jsonb_build_array(
     coalesce(detail.id, workflow.id),
@@ -6603,6 +6781,7 @@ CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text, p_engine text
  RETURNS integer
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6654,6 +6833,7 @@ CREATE OR REPLACE FUNCTION holdfast.uuid_or_null(p_text text)
  RETURNS uuid
  LANGUAGE plpgsql
  IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   return p_text::uuid;
@@ -6666,6 +6846,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.wake(topic text)
  RETURNS void
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
@@ -6687,37 +6868,39 @@ CREATE OR REPLACE FUNCTION holdfast.wake_bucket_of(topic text)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-AS $function$
-  select hashtext(topic) & 15
-$function$
+BEGIN ATOMIC
+ SELECT (hashtext(topic) & 15);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.wake_channel()
  RETURNS text
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select 'holdfast_' || 'holdfast.clock'::regclass::oid
-$function$
+BEGIN ATOMIC
+ SELECT ('holdfast_'::text || ('holdfast.clock'::regclass)::oid);
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE PARALLEL SAFE
-AS $function$
-  select case
-    when priority >= 100 then scheduled
-    when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
-    else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
-  end
-$function$
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (priority >= 100) THEN scheduled
+             WHEN (aging > (0)::double precision) THEN (scheduled + (LEAST((((100 - priority))::double precision / (aging)::double precision), ('10000000000'::numeric)::double precision) * '00:00:01'::interval))
+             ELSE ('9000-01-01 00:00:00+00'::timestamp with time zone + (((100 - priority))::double precision * '1 day'::interval))
+         END AS "case";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_write_answers(docs jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
  STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select json_agg(
     case
@@ -6750,6 +6933,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_processes(writes jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6834,6 +7018,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
@@ -6930,6 +7115,8 @@ begin
       abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
       attempts = asked.att,
       compensation_attempts = asked.catt,
+      outcome = asked.outcome,
+      compensation_outcome = asked.compensation_outcome,
       ended_order = asked.ord,
       side = asked.side,
       dlq = asked.dlq,
@@ -6945,8 +7132,8 @@ begin
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
       n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
-      abort boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, hi boolean, input jsonb,
-      input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
+      abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+      hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )
     where step.epoch is not null
     offset 0

@@ -35,6 +35,9 @@ import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
+import { createReports } from './kernel/reports/reports.js'
+import { stderrLogger } from './kernel/stderr-logger.js'
+import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, numberOption } from './kernel/validation/options.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
@@ -65,12 +68,16 @@ import {
   type Workflows,
 } from './workflows/index.js'
 
-export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults'> {
+export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logger'> {
   /** Bring the schema up to date when opening (default). Otherwise it is only checked. */
   readonly migrate?: boolean
   /** How values become JSON: registered types, another size limit, encryption. */
   readonly codec?: Codec
-  readonly logger?: Logger
+  /**
+   * Where failures and what needs a person are logged (pino-compatible). Default: warnings and errors go to stderr; `false`
+   * silences them.
+   */
+  readonly logger?: Logger | false
   readonly metrics?: Metrics
   readonly workflows?: {
     /** Points of priority that a queued step gains per second, so that nothing starves: 0.5 unless given; false: none. */
@@ -166,7 +173,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
   checkWorkflows(options.workflows)
   checkAbortGrace(options.abortGrace)
-  const { logger = silentLogger } = options
+  const logger = checkLogger(options.logger)
   const db = await openDatabase({ ...options, logger })
   try {
     if (mayMigrate) {
@@ -186,9 +193,10 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'logger' | 'metrics' | 'workflows' | 'abortGrace'>,
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'workflows' | 'abortGrace'> & { readonly logger?: Logger },
 ): Holdfast {
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
+  const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
@@ -197,7 +205,16 @@ export function assemble(
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
   const outgoing = createOutgoing(db, queues, codec)
-  const engine = createProcessEngine(db, { codec, commands: client, outgoing, limiter, abortGraceMs, logger, metrics })
+  const engine = createProcessEngine(db, {
+    codec,
+    commands: client,
+    outgoing,
+    limiter,
+    abortGraceMs,
+    logger,
+    metrics,
+    reports,
+  })
   const managers = createManagerRegistry()
   const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics })
   const immediate = createStarterExecutions(db, {
@@ -215,6 +232,7 @@ export function assemble(
     abortGraceMs,
     logger,
     metrics,
+    reports,
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics })
   const dispatches = createDispatchRegistry()
@@ -233,6 +251,7 @@ export function assemble(
       codec,
       logger,
       metrics,
+      reports,
     })
     workers.add(worker)
     return worker
@@ -302,6 +321,17 @@ export function assemble(
       await db.close()
     },
   }
+}
+
+function checkLogger(given: HoldfastOptions['logger']): Logger {
+  if (given === undefined) return stderrLogger
+  if (given === false) return silentLogger
+  for (const level of ['debug', 'info', 'warn', 'error'] as const) {
+    if (typeof (given as Partial<Logger> | null)?.[level] === 'function') continue
+    const problem = `must be a logger with debug, info, warn and error, or false, not ${describe(given)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'logger', problem })
+  }
+  return given
 }
 
 function checkWorkflows(options: HoldfastOptions['workflows']): number {

@@ -19,6 +19,7 @@ import { newId } from './kernel/ids/id.js'
 import type { Logger } from './kernel/logger.js'
 import type { Metrics } from './kernel/metrics/metrics.js'
 import { type Listener, startListener } from './kernel/notify/listener.js'
+import type { Reports } from './kernel/reports/reports.js'
 import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicyInput } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
@@ -82,11 +83,25 @@ interface Parts {
   readonly codec: Codec
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const { registry, queues, engine, managers, workflows, dispatches, limiter, outgoing, codec, logger, metrics } = parts
+  const {
+    registry,
+    queues,
+    engine,
+    managers,
+    workflows,
+    dispatches,
+    limiter,
+    outgoing,
+    codec,
+    logger,
+    metrics,
+    reports,
+  } = parts
   const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
   const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains(), ...dispatches.domains()])
   const chores = { ...kernelChores, ...commandChores, ...limiterChores, ...workflowChores({ logger, metrics }) }
@@ -107,13 +122,13 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     listener = settings.notify ? startListener(db, { logger }) : undefined
     commandLoops = commandDomains.map((domain) => {
       const queue = queues.queueOf(domain)
-      return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics })
+      return createCommandWorker(domain, settings, { db, queue, registry, codec, listener, logger, metrics, reports })
     })
     processes = await Promise.all(
       settings.domains
         .filter((domain) => processDomains().includes(domain))
         .map((domain) =>
-          createProcessLoops(domain, settings, { db, engine, managers, outgoing, listener, logger, metrics }),
+          createProcessLoops(domain, settings, { db, engine, managers, outgoing, listener, logger, metrics, reports }),
         ),
     )
     workflowLoops = settings.workflows
@@ -128,6 +143,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       listener,
       logger,
       metrics,
+      reports,
     }
     dispatching = await createDispatchLoop(settings, cycleParts)
     loops = [

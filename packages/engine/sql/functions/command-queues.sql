@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
@@ -127,7 +127,11 @@ returns void
 language plpgsql
 as $$
 begin
-  execute format('create or replace function %s%I(%s) language plpgsql as %L', 'holdfast.', p_name, p_arguments, p_body);
+  -- The search path is fixed here, since no migration comes by (K-27).
+  execute format(
+    'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
+    'holdfast.', p_name, p_arguments, p_body
+  );
 end
 $$;
 

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
@@ -68,7 +68,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -110,7 +110,7 @@ begin
           when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt)
           else jsonb_strip_nulls(jsonb_build_object(
             'attempt', attempt, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
-            'delay_ms', delay_ms
+            'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
       from changed
@@ -163,9 +163,10 @@ language plpgsql
 as $$
 begin
   insert into holdfast.command_trouble (
-    command_id, domain, type, since, error_kind, error_code, error_message, fingerprint, batch_id
+    command_id, domain, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
   )
-  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'fingerprint', batch_id
+  select command_id, p_domain, type, p_now, error_kind, error_code, error_message, it ->> 'error_stack',
+    it ->> 'fingerprint', batch_id
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: commands-send, command-queues, lost-claims
 --
 -- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
@@ -167,7 +167,8 @@ begin
         command.batch_id,
         command.max_attempts,
         command.version,
-        command.uncounted
+        command.uncounted,
+        extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
@@ -185,7 +186,8 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version, uncounted
+        message -> 'data' as data, header -> 'notes' as notes, version, uncounted,
+        waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
 

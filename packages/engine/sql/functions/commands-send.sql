@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: command-queues
 --
 -- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
@@ -83,7 +83,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, last_write, data, notes
+        created_at, run_at, updated_at, send_token, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -141,8 +141,12 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token was sent by us, now or by an earlier flush whose answer was lost (K-05).
-      where command.last_write is distinct from (it ->> 'token')::uuid;
+      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
+      -- lost (K-05).
+      where case
+        when it ->> 'token' is null then command.command_id is null
+        else command.send_token is distinct from (it ->> 'token')::uuid
+      end;
     end if;
     perform holdfast.wake('commands:' || v_domain);
   end loop;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- How items of dispatch end, and how they fail (D-06). Every engine of ours ends its items through end_dispatched, in the
@@ -199,7 +199,7 @@ returns text
 language sql
 immutable
 parallel safe
-as $$
+begin atomic
   select left(md5(code || ' ' || regexp_replace(regexp_replace(
-    message, '''[^'']*''|"[^"]*"|`[^`]*`', '?', 'g'), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*', '#', 'g')), 16)
-$$;
+    message, '''[^'']*''|"[^"]*"|`[^`]*`', '?', 'g'), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*', '#', 'g')), 16);
+end;

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: dispatch-cycle, dispatch-end
 --
 -- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
@@ -121,9 +121,9 @@ returns text
 language sql
 immutable
 parallel safe
-as $$
-  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions
-$$;
+begin atomic
+  select 'exec:' || item_type || ':' || item_id || ':' || failed_executions;
+end;
 
 -- Which of these items have an execution id that is in use already: { item: [execution, whether it is the item's own] }.
 create or replace function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text)

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
@@ -117,9 +117,9 @@ returns bigint
 language sql
 immutable
 parallel safe
-as $$
-  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1)
-$$;
+begin atomic
+  select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1);
+end;
 
 -- An item that is there already: the same, or replaced where that was asked for and it is still READY (D-01).
 create or replace function holdfast.meet_scheduled(

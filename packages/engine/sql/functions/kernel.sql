@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 --
 -- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
 -- (an older release may still call it): a new one gets a new name.
@@ -10,9 +10,9 @@ returns timestamptz
 language sql
 stable
 parallel safe
-as $$
-  select statement_timestamp() + (select shift from holdfast.clock)
-$$;
+begin atomic
+  select statement_timestamp() + (select shift from holdfast.clock);
+end;
 
 -- Is any of these subjects paused (K-18)? Claims ask it for every type they go through.
 create or replace function holdfast.is_paused(subjects text[])
@@ -20,9 +20,9 @@ returns boolean
 language sql
 stable
 parallel safe
-as $$
-  select exists (select from holdfast.pause where subject = any (subjects))
-$$;
+begin atomic
+  select exists (select from holdfast.pause where subject = any (subjects));
+end;
 
 -- Topics are hashed into the sixteen rows of wake_bucket; a listener asks which one is its own.
 create or replace function holdfast.wake_bucket_of(topic text)
@@ -30,9 +30,9 @@ returns int
 language sql
 immutable
 parallel safe
-as $$
-  select hashtext(topic) & 15
-$$;
+begin atomic
+  select hashtext(topic) & 15;
+end;
 
 -- The channel of this installation: one per schema, since NOTIFY knows databases but not schemas.
 create or replace function holdfast.wake_channel()
@@ -40,9 +40,9 @@ returns text
 language sql
 stable
 parallel safe
-as $$
-  select 'holdfast_' || 'holdfast.clock'::regclass::oid
-$$;
+begin atomic
+  select 'holdfast_' || 'holdfast.clock'::regclass::oid;
+end;
 
 -- Wakes the idle workers of a topic when the caller's transaction commits, at most once in five milliseconds whoever
 -- calls (K-06). NOTIFY takes a lock of the whole database at commit: one in each of 50 concurrent transactions cuts

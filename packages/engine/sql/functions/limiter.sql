@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- Token buckets (R-01), kept as GCRA does: with T = 1 / rate and a bucket that is full at F, the next slot is at
@@ -14,9 +14,9 @@ returns int
 language sql
 immutable
 parallel safe
-as $$
-  select coalesce(burst, greatest(1, floor(tickets_per_second))::int)
-$$;
+begin atomic
+  select coalesce(burst, greatest(1, floor(tickets_per_second))::int);
+end;
 
 -- How far ahead a bucket's F lies at a moment, under the rate and burst that are in force then (in microseconds).
 create or replace function holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate float8, burst int, at timestamptz)

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, lost-claims
 --
 -- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
@@ -306,6 +306,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: processes-operate
 --
 -- Looking at processes (P-21).
@@ -77,7 +77,7 @@ create or replace function holdfast.process_fits(
 returns boolean
 language sql
 stable
-as $$
+begin atomic
   select (not filter ? 'key' or key = filter ->> 'key')
     and (not filter ? 'batch_id' or batch_id = (filter ->> 'batch_id')::uuid)
     and (not filter ? 'parent_id' or parent_id = (filter ->> 'parent_id')::uuid)
@@ -88,8 +88,8 @@ as $$
       when 'EXECUTING' then leased_at is not null
       when 'COMPENSATING' then leased_at is not null or status = 'COMPENSATING'
       else not filter ? 'status' or leased_at is null and status = filter ->> 'status'
-    end
-$$;
+    end;
+end;
 
 -- Which processes a filter may mean, the newest. What is asked for decides by which index: ids, key, batch, parent or
 -- attributes; else what rests with a status, what is leased, or what was created last, each of them per type, so that no

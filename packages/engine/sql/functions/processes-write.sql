@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -157,15 +157,17 @@ begin
   from rested;
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
-    insert into holdfast.process_trouble (id, type, since, error_kind, error_code, error_message, fingerprint, batch_id)
+    insert into holdfast.process_trouble (
+      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+    )
     select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'fingerprint', detail.batch_id
+      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
     set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
-        error_message = excluded.error_message, fingerprint = excluded.fingerprint;
+        error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
     -- The history has no record of it; a turn to undoing is one.

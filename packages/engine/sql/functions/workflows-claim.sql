@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, workflows-write, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
@@ -109,7 +109,7 @@ begin
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
-      case when compensates then output end, case when compensates then output_notes end
+      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
     ) order by rank, scheduled_at),
     -- Not fresh, and a call was on its way: it was lost.
     array_agg(workflow_id) filter (where in_flight and not fresh),

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 3
 -- after: kernel
 --
 -- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
@@ -11,13 +11,13 @@ returns timestamptz
 language sql
 stable
 parallel safe
-as $$
+begin atomic
   select case
     when priority >= 100 then scheduled
     when aging > 0 then scheduled + least((100 - priority) / aging::float8, 1e10) * interval '1 second'
     else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
-  end
-$$;
+  end;
+end;
 
 -- The priority that people see.
 create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
@@ -25,9 +25,9 @@ returns int
 language sql
 immutable
 parallel safe
-as $$
-  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int
-$$;
+begin atomic
+  select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int;
+end;
 
 -- Each document names an instance, the revision on which it was decided, and of every step that it changes the epoch of its
 -- last claim. Answers, in order: 0 done, 1 decided on something that has changed, 2 held by somebody else, 3 unknown; null
@@ -138,6 +138,8 @@ begin
       abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
       attempts = asked.att,
       compensation_attempts = asked.catt,
+      outcome = asked.outcome,
+      compensation_outcome = asked.compensation_outcome,
       ended_order = asked.ord,
       side = asked.side,
       dlq = asked.dlq,
@@ -153,8 +155,8 @@ begin
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
       n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
-      abort boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, hi boolean, input jsonb,
-      input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
+      abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+      hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )
     where step.epoch is not null
     offset 0
@@ -194,20 +196,20 @@ declare
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
-    in_flight, attempts, compensation_attempts, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
     output_notes, failure
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
     coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
     case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
-    step.fl, step.att, step.catt, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
+    step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
     n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
-    fl boolean, att int, catt int, ord int, side text, dlq boolean, over boolean, input jsonb, input_notes jsonb, output jsonb,
-    output_notes jsonb, failure jsonb
+    fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
+    input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )
   cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
   where step.epoch is null;
@@ -314,7 +316,8 @@ begin
     (
       select json_agg(json_build_array(
         step.number, step.lease_epoch, step.status, step.input::text, step.input_notes, step.output::text, step.output_notes,
-        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq
+        step.attempts, step.compensation_attempts, step.ended_order, step.in_flight, step.side, step.failure, step.dlq,
+        step.outcome, step.compensation_outcome
       ) order by step.number)
       from holdfast.workflow_step as step
       where step.workflow_id = workflow.id and step.number >= 0

@@ -1,15 +1,20 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
+import { withDatabaseRetry } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { derivedId } from '../kernel/ids/derived-id.js'
 import { newId, parseId } from '../kernel/ids/id.js'
+import { createBackoff } from '../kernel/retry/backoff.js'
 import { checkOptions, choiceOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { BATCH_STATUSES, type Batch, type BatchStatus } from './batch.js'
 import type { CommandClient, CommandToSend } from './client.js'
 import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
 import { findBatches } from './queries/find-batches.js'
+
+/** How long a caller waits for a database that does not answer, in milliseconds. */
+const GIVE_UP_AFTER = 30_000
 
 export interface CreateBatchOptions {
   readonly batchId?: string
@@ -70,6 +75,8 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
       json,
       notes === null ? null : JSON.stringify(notes),
       callback ? JSON.stringify(callback) : null,
+      // By which a repeated statement recognises the batch that it has made already.
+      newId(),
     ]
     return { batchId, row }
   }
@@ -95,19 +102,23 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
   return {
     async create(definition, commands, options = {}) {
       const batch = await prepare(definition.domain, options)
+      const bulk = await client.prepareMany(definition, commands, { batchId: batch.batchId })
       // One transaction: a batch that was made and never sealed would stay open for ever.
       return db.transaction(
         async (transaction) => {
           await insert(transaction, batch)
-          await client.sendMany(definition, commands, { batchId: batch.batchId, transaction })
+          await bulk.send(transaction)
           await seal(transaction, batch.batchId)
           return batch.batchId
         },
-        { retry: true },
+        { retry: true, idempotent: true },
       )
     },
-    open: async (domain, options = {}) => insert(db, await prepare(domain, options)),
-    seal: (batchId) => seal(db, batchId),
+    async open(domain, options = {}) {
+      const batch = await prepare(domain, options)
+      return throughTrouble('batches.open', () => insert(db, batch))
+    },
+    seal: (batchId) => throughTrouble('batches.seal', () => seal(db, batchId)),
     async get(batchId) {
       const id = parseId('batch: batchId', batchId)
       const [batch] = await findBatches(db, codec, { batchId: id, limit: 1 })
@@ -123,13 +134,24 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
   }
 }
 
+/** Both recognise their own earlier success, so they are repeated while the database is away (K-11). */
+function throughTrouble<T>(name: string, operation: () => Promise<T>): Promise<T> {
+  const backoff = createBackoff({ base: 10, cap: 1_000 })
+  return withDatabaseRetry(operation, { name, idempotent: true, giveUpAfter: GIVE_UP_AFTER, backoff })
+}
+
 const insertStatement = {
   name: 'batches.insert',
   text: `
-    insert into holdfast.batch (batch_id, domain, name, data, notes, on_complete, sealed, created_at)
-    values ($1, $2, $3, $4::jsonb, $5::jsonb, $6::jsonb, false, holdfast.now())
-    on conflict (batch_id) do nothing
-    returning batch_id`,
+    with made as (
+      insert into holdfast.batch (batch_id, domain, name, data, notes, on_complete, create_token, sealed, created_at)
+      values ($1, $2, $3, $4::jsonb, $5::jsonb, $6::jsonb, $7, false, holdfast.now())
+      on conflict (batch_id) do nothing
+      returning batch_id
+    )
+    select batch_id from made
+    union all
+    select batch_id from holdfast.batch where batch_id = $1 and create_token = $7`,
 }
 
 // Locked for update, which waits for senders that are adding to it and makes later ones see that it is sealed. The

@@ -10,7 +10,7 @@ import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
 import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
 import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
-import { prepareBulk } from './send-many.js'
+import { type PreparedBulk, prepareBulk } from './send-many.js'
 import type { SendOptions } from './send-options.js'
 
 /** One of many: its data and what is particular to it. */
@@ -32,6 +32,12 @@ export interface CommandClient {
     commands: readonly CommandToSend<NoInfer<Input>>[],
     options?: SendManyOptions,
   ): Promise<string[]>
+  /** The same for a transaction of our own, which may be repeated: checked and encoded once, with the same ids. */
+  prepareMany<Input>(
+    definition: CommandDefinition<Input>,
+    commands: readonly CommandToSend<NoInfer<Input>>[],
+    options?: Pick<SendManyOptions, 'batchId'>,
+  ): Promise<PreparedBulk>
   close(): Promise<void>
 }
 
@@ -62,6 +68,33 @@ export function createCommandClient(
     return sends.write(envelope)
   }
 
+  async function prepareMany<Input>(
+    definition: CommandDefinition<Input>,
+    commands: readonly CommandToSend<NoInfer<Input>>[],
+    { batchId }: Pick<SendManyOptions, 'batchId'> = {},
+  ): Promise<PreparedBulk> {
+    if (!Array.isArray(commands) || commands.length === 0) {
+      throw new HoldfastError('HF_INVALID_OPTION', {
+        where: 'sendMany',
+        option: 'commands',
+        problem: 'must hold at least one command',
+      })
+    }
+    const shared = batchId === undefined ? {} : { batchId }
+    const queue = await domains.ready(definition.domain, { buildIndex: false })
+    return prepareBulk({
+      count: commands.length,
+      seal(place) {
+        const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
+        const command = commands[place]
+        checkOptions(where, command, ONE_OF_MANY)
+        const { data, ...own } = { ...command, ...shared }
+        return sealEnvelope(definition, data, own, { codec, queue, schema: db.schema, where })
+      },
+      check: (place, envelope, outcome) => checkOutcome(envelope, outcome, { ...commands[place], ...shared }),
+    })
+  }
+
   return {
     async send(definition, data, options = {}) {
       const queue = await domains.ready(definition.domain, { buildIndex: false })
@@ -75,31 +108,14 @@ export function createCommandClient(
     },
     async sendMany(definition, commands, options = {}) {
       checkOptions('sendMany', options, ['transaction', 'batchId'])
-      if (!Array.isArray(commands) || commands.length === 0) {
-        throw new HoldfastError('HF_INVALID_OPTION', {
-          where: 'sendMany',
-          option: 'commands',
-          problem: 'must hold at least one command',
-        })
-      }
-      const shared = options.batchId === undefined ? {} : { batchId: options.batchId }
-      const queue = await domains.ready(definition.domain, { buildIndex: false })
-      const bulk = await prepareBulk({
-        count: commands.length,
-        seal(place) {
-          const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
-          const command = commands[place]
-          checkOptions(where, command, ONE_OF_MANY)
-          const { data, ...own } = { ...command, ...shared }
-          return sealEnvelope(definition, data, own, { codec, queue, schema: db.schema, where })
-        },
-        check: (place, envelope, outcome) => checkOutcome(envelope, outcome, { ...commands[place], ...shared }),
-      })
-      await (options.transaction
-        ? withinSavepoint(options.transaction, () => bulk.send(db.inside(options.transaction as Queryable)))
-        : db.transaction((tx) => bulk.send(tx), { retry: true }))
+      const bulk = await prepareMany(definition, commands, options)
+      const { transaction } = options
+      if (transaction) await withinSavepoint(transaction, () => bulk.send(db.inside(transaction)))
+      // Repeated, it recognises what an earlier commit has sent.
+      else await db.transaction((tx) => bulk.send(tx), { retry: true, idempotent: true })
       return bulk.ids()
     },
+    prepareMany,
     close: () => sends.close(GIVE_UP_AFTER),
   }
 }

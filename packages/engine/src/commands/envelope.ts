@@ -77,7 +77,8 @@ function seal(
     }),
     batch_id: options.batchId === undefined ? undefined : parseId(`${where}: batchId`, options.batchId),
     version,
-    token: newId(),
+    // An id that was made here can be nobody else's: a command that has it was sent by us.
+    token: options.commandId === undefined ? undefined : newId(),
     notes: encoded.notes ?? undefined,
     ...dueOf(where, options),
   }

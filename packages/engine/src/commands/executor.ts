@@ -7,6 +7,7 @@ import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
 import { newId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
@@ -16,6 +17,7 @@ import { LONGEST_TIMER } from './define.js'
 import { type AttemptEnd, type FinishWrite, finishCommands } from './queries/finish-commands.js'
 import type { ReceivedCommand } from './queries/receive-commands.js'
 import type { HandlerRegistry, RegisteredHandler } from './registry.js'
+import { reportAttempt } from './report.js'
 import { decideFailedAttempt } from './states.js'
 
 export interface ExecutorOptions {
@@ -29,6 +31,7 @@ export interface ExecutorOptions {
   readonly maxAttempts: number
   readonly timeoutMs: number | undefined
   readonly logger: Logger
+  readonly reports: Reports
   readonly extend: (lease: Lease<ReceivedCommand>, milliseconds: number) => Promise<void>
 }
 
@@ -40,10 +43,14 @@ export function createExecutor(options: ExecutorOptions) {
     const handler = registry.find(domain, command.type)
     const maxAttempts = command.maxAttempts ?? handler?.definition.maxAttempts ?? options.maxAttempts
     const call = new CommandCall(command, lease, maxAttempts)
+    const began = performance.now()
+    if (command.epoch === 1) options.reports.started({ model: 'commands', domain, type: command.type })
     try {
       const end = await attempt(call, handler)
       call.ended = true
       if (end && !call.finished) await record(call, end)
+      const ended = call.finished ? ({ outcome: 'COMPLETED' } as const) : end
+      if (ended) reportAttempt(options.reports, domain, command, ended, performance.now() - began)
     } catch (error) {
       if (error instanceof HoldfastError && error.code === 'HF_LEASE_LOST') {
         return logger.warn(
@@ -168,10 +175,10 @@ export function createExecutor(options: ExecutorOptions) {
   }
 
   function failed(call: CommandCall, handler: RegisteredHandler | undefined, failure: Failure): AttemptEnd {
-    const { kind, code, message, fingerprint } = failure
+    const { kind, code, message, fingerprint, stack } = failure
     const policy = handler?.definition.retry ?? options.retry
     const decision = decideFailedAttempt(failure, call.attempt, call.maxAttempts, policy)
-    return { ...decision, failure: { kind, code, message, fingerprint } }
+    return { ...decision, failure: { kind, code, message, fingerprint, stack } }
   }
 
   function record(call: CommandCall, end: AttemptEnd): Promise<void> {

@@ -24,6 +24,16 @@ export interface PreparedBulk {
 export async function prepareBulk({ count, seal, check }: Bulk): Promise<PreparedBulk> {
   const envelopes: Envelope[] = []
   const seen = new Set<string>()
+  let sealing: Promise<void> = Promise.resolve()
+
+  /** One after the other: a chunk may still be parsed for a transaction that broke when the next one asks for it. */
+  function ensureSealed(end: number): Promise<void> {
+    if (envelopes.length >= Math.min(end, count)) return Promise.resolve()
+    sealing = sealing.then(() => sealUpTo(end))
+    // Whoever waits for it hears of a failure; a transaction that broke meanwhile no longer waits.
+    sealing.catch(() => undefined)
+    return sealing
+  }
 
   async function sealUpTo(end: number): Promise<void> {
     for (let place = envelopes.length; place < Math.min(end, count); place += 1) {
@@ -36,12 +46,12 @@ export async function prepareBulk({ count, seal, check }: Bulk): Promise<Prepare
     }
   }
 
-  await sealUpTo(CHUNK)
+  await ensureSealed(CHUNK)
   return {
     async send(executor) {
       for (let from = 0; from < count; from += CHUNK) {
         const chunk = envelopes.slice(from, from + CHUNK)
-        const [outcomes] = await Promise.all([sendCommands(executor, chunk), sealUpTo(from + 2 * CHUNK)])
+        const [outcomes] = await Promise.all([sendCommands(executor, chunk), ensureSealed(from + 2 * CHUNK)])
         for (const [place, envelope] of chunk.entries()) check(from + place, envelope, outcomes[place])
       }
     },

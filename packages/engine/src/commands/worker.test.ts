@@ -157,13 +157,14 @@ test('C-15 WK-11 a thousand handlers run at once', async () => {
 test('C-05 leases are kept while handlers run longer than they last', async () => {
   const Do = defineCommand('long', 'Do')
   const { handler, seen, open } = gated()
-  await bus.work(Do, handler, { lease: '150ms' })
+  // Long enough for a process that stands still for seconds on a busy machine.
+  await bus.work(Do, handler, { lease: '5s' })
   const id = await bus.hf.send(Do, null)
   await waitFor('it runs', () => seen.running === 1)
   const [{ vt } = { vt: new Date(0) }] = await bus.sql<{ vt: Date }>('select vt from pgmq.q_long__commands')
   await waitFor('its lease was extended a few times', async () => {
     const [row] = await bus.sql<{ vt: Date }>('select vt from pgmq.q_long__commands')
-    return (row?.vt.getTime() ?? 0) > vt.getTime() + 400
+    return (row?.vt.getTime() ?? 0) > vt.getTime() + 3_000
   })
   open()
   await bus.hf.commands.result(Do, id)

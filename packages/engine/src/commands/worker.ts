@@ -7,6 +7,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import { createExecutor } from './executor.js'
@@ -32,6 +33,7 @@ interface Parts {
   readonly listener: Listener | undefined
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** How often a worker says which types it handles; a type that nobody names for an hour counts as unhandled (C-09). */
@@ -41,7 +43,7 @@ const SEEN_EVERY = 60_000
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db, { domain, queue, types, metrics })
@@ -73,6 +75,7 @@ export function createCommandWorker(
     maxAttempts: settings.maxAttempts,
     timeoutMs: settings.timeoutMs,
     logger,
+    reports,
     extend: async (lease, milliseconds) => {
       const { lost } = await source.extend([lease.item], milliseconds)
       if (lost.length > 0) {

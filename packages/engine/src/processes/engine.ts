@@ -4,12 +4,14 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { ProcessDefinition } from './define.js'
 import type { ExecutionParts, SlotGiver } from './execution/parts.js'
 import { createLiveExecutions, type LiveExecutions } from './live.js'
 import { type News, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
 import { createProcessRegistry, type ProcessRegistry } from './registry.js'
 import { createRemotes } from './remotes.js'
+import { reportWrites } from './report.js'
 import { createRespond, type Respond } from './respond.js'
 import { createSettings, type SettingsCache } from './settings.js'
 
@@ -35,20 +37,25 @@ interface Options {
   readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 const LOOK_EVERY = 1_000
 
 export function createProcessEngine(
   db: Database,
-  { codec, commands, outgoing, limiter, abortGraceMs, logger, metrics }: Options,
+  { codec, commands, outgoing, limiter, abortGraceMs, logger, metrics, reports }: Options,
 ): ProcessEngine {
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
   const writes: Batcher<ProcessWrite, News | undefined> = createBatcher<ProcessWrite, News | undefined>({
     name: 'processes.write',
     key: ({ id }) => id,
-    flush: (batch) => writeProcesses(db, batch),
+    async flush(batch) {
+      const outcomes = await writeProcesses(db, batch)
+      reportWrites(reports, batch, outcomes)
+      return outcomes
+    },
     logger,
     metrics,
   })
@@ -61,7 +68,7 @@ export function createProcessEngine(
     respond: createRespond(db, { codec, logger, metrics }),
     async partsFor(definition, { inStarter, stopping } = { inStarter: true, stopping: () => false }) {
       const own = await settings.of(definition.name)
-      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, logger }
+      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, logger, reports }
       return { ...shared, definition, settings: own, inStarter, stopping }
     },
     async close() {

@@ -1,6 +1,7 @@
 import { classifyFailure } from '../kernel/failure/classify.js'
 import { newId } from '../kernel/ids/id.js'
 import { parseWith } from '../kernel/validation/schema.js'
+import { executionClock } from './execution/clock.js'
 import { toRecorded } from './execution/decisions.js'
 import type { ExecutionParts } from './execution/parts.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
@@ -56,7 +57,15 @@ async function restUnchecked(
       state: undefined,
       ...(item.limited ? { limited: true } : {}),
     }
-    const news = await writes.write({ id, epoch, generation, token: newId(), events: [], rest })
+    const news = await writes.write({
+      id,
+      epoch,
+      generation,
+      token: newId(),
+      events: [],
+      rest,
+      by: { item, now: executionClock(item.now) },
+    })
     if (!news) return rest
     heard = news.responses.at(-1)?.number ?? heard
     cancel = news.cancel ?? cancel

@@ -1,4 +1,5 @@
 import { PermanentError } from '../kernel/failure/failure-errors.js'
+import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
@@ -43,6 +44,7 @@ export async function runProcess(
   live: LiveExecutions,
 ): Promise<Rest | undefined> {
   try {
+    if (isFirstClaim(item)) parts.reports.started({ model: 'processes', ...splitName(item.type) })
     const entry = await checkEntry(item, parts)
     return 'rest' in entry ? entry.rest : await execute(entry.item, lease, parts, live)
   } catch (error) {
@@ -51,6 +53,9 @@ export async function runProcess(
     return undefined
   }
 }
+
+const isFirstClaim = ({ epoch, restedEpoch, generation, status, history }: ClaimedProcess): boolean =>
+  generation === 1 && status === 'PENDING' && history.length === 0 && restedEpoch === epoch - 1
 
 async function execute(
   item: ClaimedProcess,

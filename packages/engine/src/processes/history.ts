@@ -17,6 +17,8 @@ export interface RecordedFailure {
   readonly message: string
   readonly fingerprint: string
   readonly details?: unknown
+  /** Where it was thrown, at most 4 kB. */
+  readonly stack?: string
 }
 
 /** What only some records have. */

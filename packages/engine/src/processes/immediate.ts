@@ -123,6 +123,7 @@ function firstClaim(
     deadline,
     mismatchSince: null,
     startAt: now,
+    createdAt: now,
     state: JSON.parse(state.json),
     stateNotes: state.notes as ClaimedProcess['stateNotes'],
     stateResponses: 0,

@@ -3,6 +3,7 @@ import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { ProcessEngine } from './engine.js'
 import { createManagerDriver } from './managers/driver.js'
 import type { ManagerRegistry } from './managers/registry.js'
@@ -21,6 +22,7 @@ interface Parts {
   readonly outgoing: Outgoing
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** How long a reply is left for workers that have the definition of its process. */
@@ -31,7 +33,7 @@ const LEFT_FOR_OTHERS = 1_000
  * queue: then none of its processes can send a command.
  */
 export async function createReplyWork(domain: string, parts: Parts) {
-  const { db, engine, managers, outgoing, logger, metrics } = parts
+  const { db, engine, managers, outgoing, logger, metrics, reports } = parts
   const queue = await queueFor(domain, parts)
   if (queue === undefined) return undefined
   const { codec } = engine
@@ -42,7 +44,7 @@ export async function createReplyWork(domain: string, parts: Parts) {
     logger,
     metrics,
   })
-  const driver = createManagerDriver(db, { queue, registry: managers, outgoing, codec, logger, metrics })
+  const driver = createManagerDriver(db, { queue, registry: managers, outgoing, codec, logger, metrics, reports })
 
   async function handOver(item: ClaimedReply): Promise<void> {
     const { managed } = item

@@ -4,6 +4,7 @@ import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
@@ -32,13 +33,14 @@ interface Parts {
   readonly listener: Listener | undefined
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** The loops that run a domain's processes: executions, the inbox, replies to commands, step-based processes. */
 export async function createProcessLoops(
   domain: string,
   settings: WorkerSettings,
-  { db, engine, managers, outgoing, listener, logger, metrics }: Parts,
+  { db, engine, managers, outgoing, listener, logger, metrics, reports }: Parts,
 ): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void; close(): Promise<void> }> {
   let stopping = false
   const definitions = () => engine.registry.inDomain(domain)
@@ -85,7 +87,7 @@ export async function createProcessLoops(
       logger,
     }),
   })
-  const replies = await createReplyWork(domain, { db, engine, managers, outgoing, logger, metrics })
+  const replies = await createReplyWork(domain, { db, engine, managers, outgoing, logger, metrics, reports })
 
   function replyLoops(): WorkLoop[] {
     if (!replies) return []

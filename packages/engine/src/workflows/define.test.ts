@@ -58,12 +58,26 @@ describe('W-01 the builder', () => {
     expect(other).toMatchObject({ maxAttempts: 7, onFailure: { maxAttempts: 3 } })
   })
 
-  it('calls a non-idempotent step once, compensations too', () => {
+  it('K-20 a step and a compensation that must not be repeated keep their attempts for what was not done', () => {
     const once = { nonIdempotent: true }
-    const [step] = defineWorkflow('d', 1).step('a', 'A', once).onFailure('b', 'B', once).build().steps
-    expect(step).toMatchObject({ maxAttempts: 1, onFailure: { maxAttempts: 1 } })
-    expect(() => defineWorkflow('d', 1).step('a', 'A', { nonIdempotent: true, maxAttempts: 2 })).toThrow(
-      'workflow d, step `a`: option `maxAttempts` must be 1 or left out beside `nonIdempotent`',
+    const [step] = defineWorkflow('d', 1)
+      .step('a', 'A', once)
+      .onFailure('b', 'B', { ...once, maxAttempts: 2 })
+      .build().steps
+    expect(step).toMatchObject({
+      nonIdempotent: true,
+      maxAttempts: 3,
+      onFailure: { nonIdempotent: true, maxAttempts: 2 },
+    })
+  })
+
+  it('K-19 a compensation says which calls it undoes', () => {
+    const undo = { compensateIf: 'completed' } as const
+    const [step] = defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B', undo).build().steps
+    expect(step).toMatchObject({ onFailure: { compensateIf: 'completed', maxAttempts: 3 } })
+    const wrong = { compensateIf: 'always' } as unknown as typeof undo
+    expect(() => defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B', wrong)).toThrow(
+      "option `compensateIf` must be one of 'possible', 'completed', 'attempted'",
     )
   })
 

@@ -2,7 +2,6 @@ import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'
 import { checkSteps } from './definition/check.js'
 import {
-  type CompensationDefinition,
   compensationOf,
   type JoinStrategy,
   type Metadata,
@@ -13,7 +12,9 @@ import { type Draft, flatten, type Path } from './definition/flatten.js'
 import { invalidWorkflow } from './definition/invalid.js'
 import { workflowNameProblem } from './definition/names.js'
 import {
+  type CompensationOptions,
   checkCall,
+  checkCompensation,
   checkMetadata,
   checkVersion,
   checkWorkflowOptions,
@@ -117,11 +118,14 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
     return this.step(name, handler, options)
   }
 
-  /** How the step before it is undone: called when it has failed, or has completed and the instance fails later. */
+  /**
+   * How the step before it is undone: called when it has failed, or when the instance fails or is cancelled later and the
+   * step has completed, or may have had an effect all the same (K-19).
+   */
   onFailure<Name extends string, Handler extends string>(
     name: NewName<Name, Steps>,
     handler: Handler,
-    options?: StepOptions,
+    options?: CompensationOptions,
   ): WorkflowBuilder<Steps, Handlers | Handler, Humans> {
     const last = this.#path.at(-1)
     if (last === undefined || (last.step.type !== 'task' && last.step.type !== 'human')) {
@@ -131,8 +135,7 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
       throw this.#invalid(name, `step \`${last.step.name}\` has a compensation already; a step has one`)
     }
     const priority = last.step.type === 'task' ? last.step.priority : 50
-    const call = checkCall(this.#where(name), handler, options, { maxAttempts: 3, priority })
-    const onFailure: CompensationDefinition = { name, ...call }
+    const onFailure = checkCompensation(this.#where(name), { name, handler, priority }, options)
     return new WorkflowBuilder(this.#head, [...this.#path.slice(0, -1), { ...last, step: { ...last.step, onFailure } }])
   }
 

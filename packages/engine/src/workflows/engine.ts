@@ -2,6 +2,7 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import { type Aborts, createAborts } from './aborts.js'
 import type { Payloads } from './decide/payloads.js'
 import type { WorkflowDefinition } from './definition/definition.js'
@@ -10,6 +11,7 @@ import { createHappenings, type Happenings } from './happenings.js'
 import { createHooks, type Hooks } from './hooks.js'
 import { payloadsOf } from './payloads.js'
 import { createStepHandlers, type StepHandlers } from './registry.js'
+import { reportingHooks } from './report.js'
 
 /** What starters, workers and operators of workflows share in one program. */
 export interface WorkflowEngine {
@@ -35,16 +37,17 @@ interface Options {
   readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** A call on another machine hears within a second that it is to stop (W-11). */
 const LOOK_EVERY = 500
 
 export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {
-  const { codec, aging, abortGraceMs, logger, metrics } = options
+  const { codec, aging, abortGraceMs, logger, metrics, reports } = options
   const definitions = createDefinitions(db)
   const payloads = payloadsOf(codec)
-  const hooks = createHooks(logger)
+  const hooks = reportingHooks(createHooks(logger), reports)
   const aborts = createAborts(db, { everyMs: LOOK_EVERY, logger })
   const happenings = createHappenings(db, {
     definitions,

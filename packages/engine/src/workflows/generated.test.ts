@@ -136,7 +136,7 @@ async function runAll(some: readonly Tree[], lives: readonly number[]): Promise<
   return { all, deaths }
 }
 
-const ENDS = ['step_completed', 'join_completed', 'condition_evaluated', 'fork_started', 'step_failed']
+const ENDS = ['step_completed', 'join_completed', 'condition_evaluated', 'fork_started', 'step_failed', 'step_skipped']
 
 async function check({ id, tree, calls }: Generated): Promise<void> {
   const { status, error } = await bus.hf.workflows.status(id)

@@ -143,7 +143,7 @@ test.each([
   ['woken', true],
   ['polling', false],
 ])(
-  'W-11 cancel reaches a handler on another worker (%s); what was done is undone, what ran is skipped',
+  'W-11 cancel reaches a handler on another worker (%s); K-19 what was done is undone, and what ran and obeyed',
   async (_, notify) => {
     const name = named()
     const calls = calling(name)
@@ -157,8 +157,8 @@ test.each([
     await waitFor('it is told', () => told.length === 1, { timeout: 5_000 })
     expect(told[0]).toMatchObject({ code: 'HF_STOPPED' })
     await see.until(id, 'CANCELLED')
-    expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'SKIPPED' })
-    expect(calls).toEqual(['a', 'ua'])
+    expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'ROLLED_BACK' })
+    expect(calls).toEqual(['a', 'ul', 'ua'])
     const started = (await people().events(id)).find(({ type }) => type === 'cancellation_started')
     expect(started).toMatchObject({ status: 'CANCELLING', ...by })
     // Twice is once.

@@ -66,16 +66,17 @@ export function instanceHasEnded(status: InstanceStatus): status is InstanceEnd 
  *     PAUSED --> PENDING: requeued, or thawed
  *     PAUSED --> RUNNING: thawed (parallel)
  *     PAUSED --> WAITING_DECISION: thawed (human)
- *     PAUSED --> COMPLETED: thawed (condition, fork, join, save point)
+ *     PAUSED --> COMPLETED: thawed (condition, fork, join, save point); a person says that it was done
  *     PAUSED --> FAILED: if it had failed for good: cancel, abort, lost to another branch
  *     WAITING_DECISION --> CONFIRMED: a person confirms
  *     WAITING_DECISION --> REJECTED: a person rejects
  *     PENDING --> SKIPPED: failure, cancel, abort, lost to another branch
- *     RUNNING --> SKIPPED: cancel, abort, lost to another branch
+ *     RUNNING --> SKIPPED: cancel, abort, lost to another branch; failure, where it was not called yet
  *     PAUSED --> SKIPPED: cancel, abort, lost to another branch
  *     WAITING_DECISION --> SKIPPED: failure, cancel, abort, lost to another branch
  *     SKIPPED --> COMPLETED: its handler returned all the same
- *     SKIPPED --> FAILED: its worker died, so nobody knows what it did
+ *     SKIPPED --> COMPENSATING: its turn in the rollback, where it was called and nobody knows what it did
+ *     SKIPPED --> ROLLED_BACK: the same, and it has no compensation
  *     COMPLETED --> COMPENSATING: its turn in the rollback
  *     CONFIRMED --> COMPENSATING: its turn in the rollback
  *     FAILED --> COMPENSATING: its turn in the rollback; requeue
@@ -85,7 +86,7 @@ export function instanceHasEnded(status: InstanceStatus): status is InstanceEnd 
  *     COMPENSATING --> CONFIRMED: abort
  *     COMPLETED --> ROLLED_BACK: its turn, and it has no compensation
  *     CONFIRMED --> ROLLED_BACK: its turn, and it has no compensation
- *     FAILED --> ROLLED_BACK: its turn, and it has no compensation
+ *     FAILED --> ROLLED_BACK: its turn, and it has no compensation; a person says that it is undone
  * ```
  */
 export const stepStatuses = [

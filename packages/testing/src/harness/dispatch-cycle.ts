@@ -7,6 +7,7 @@ import {
   type Database,
   type Metrics,
   noMetrics,
+  noReports,
   runChecks,
   runCycle,
   silentLogger,
@@ -29,7 +30,17 @@ export async function runDispatchCycle<Input>(
   if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
   const workflows = { definitions: createDefinitions(db), aging: 0.5 }
-  const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
+  const parts = {
+    db,
+    definition,
+    limiter,
+    codec,
+    marks: createMarks(),
+    workflows,
+    logger: silentLogger,
+    metrics,
+    reports: noReports,
+  }
   const signal = new AbortController().signal
   await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)
   await limiter.close()
@@ -48,7 +59,17 @@ export async function runDispatchChecks<Input>(
   if (!row) throw new Error(`there are no checks of ${definition.itemType}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
   const workflows = { definitions: createDefinitions(db), aging: 0.5 }
-  const parts = { db, definition, limiter, codec, marks: createMarks(), workflows, logger: silentLogger, metrics }
+  const parts = {
+    db,
+    definition,
+    limiter,
+    codec,
+    marks: createMarks(),
+    workflows,
+    logger: silentLogger,
+    metrics,
+    reports: noReports,
+  }
   const signal = new AbortController().signal
   await runChecks(parts, { type, epoch: row.epoch, signal }, target, () => true)
   await limiter.close()

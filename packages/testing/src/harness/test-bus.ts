@@ -4,6 +4,7 @@ import type {
   CommandHandler,
   Holdfast,
   HoldfastOptions,
+  Logger,
   Metrics,
   RecordedAuditEntry,
   Worker,
@@ -18,6 +19,8 @@ import { type TestProcesses, testProcesses } from './test-processes.js'
 export interface TestBusOptions {
   readonly codec?: Codec
   readonly metrics?: Metrics
+  /** Silent unless given. */
+  readonly logger?: Logger
   readonly faults?: Faults
   readonly poolSize?: number
   readonly workflows?: HoldfastOptions['workflows']
@@ -53,13 +56,14 @@ export interface TestBus extends TestProcesses {
  * await bus.work(BookRisk, () => ({ reference: 'r1' }))
  */
 export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus> {
-  const { codec, metrics, faults, poolSize = 10 } = options
+  const { codec, metrics, logger, faults, poolSize = 10 } = options
   const connectionString = options.connectionString ?? (await testDatabase()).connectionString
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
   const { workflows, abortGrace } = options
   const hf = assemble(db, {
     ...(codec ? { codec } : {}),
     ...(metrics ? { metrics } : {}),
+    ...(logger ? { logger } : {}),
     ...(workflows ? { workflows } : {}),
     ...(abortGrace === undefined ? {} : { abortGrace }),
   })

@@ -19,6 +19,7 @@ interface FailureRow {
   readonly code: string
   readonly message: string
   readonly fingerprint: string
+  readonly stack?: string | undefined
 }
 
 export type FinishAnswer = 'done' | 'lost' | 'held'
@@ -46,8 +47,8 @@ function toJson({ messageId, attempt, commandId, token, end }: FinishWrite): str
     const notes = end.notes === null ? '' : `,"result_notes":${JSON.stringify(end.notes)}`
     return `${head},"outcome":"COMPLETED"${notes},"result":${end.json}}`
   }
-  const { kind, code, message, fingerprint } = end.failure
-  const error = { error_kind: kind, error_code: code, error_message: message, fingerprint }
+  const { kind, code, message, fingerprint, stack } = end.failure
+  const error = { error_kind: kind, error_code: code, error_message: message, error_stack: stack, fingerprint }
   const delay = end.outcome === 'RETRY' ? { delay_ms: end.delayMs } : {}
   return `${head},${JSON.stringify({ outcome: end.outcome, ...error, ...delay }).slice(1)}`
 }

@@ -17,7 +17,13 @@ export interface TroubledCommand {
   readonly type: string
   readonly since: Date
   readonly attempts: number
-  readonly error: { readonly kind: string; readonly code: string; readonly message: string }
+  readonly error: {
+    readonly kind: string
+    readonly code: string
+    readonly message: string
+    /** Where it was thrown, where that is known. */
+    readonly stack?: string
+  }
   readonly fingerprint: string
   readonly batchId: string | null
   readonly data: unknown
@@ -39,17 +45,20 @@ type Row = Omit<TroubledCommand, 'error'> & {
   readonly error_kind: string
   readonly error_code: string
   readonly error_message: string
+  readonly error_stack: string | null
   readonly notes: Record<string, string> | null
 }
 
 /** What is in troubleshooting, the longest first. */
 export async function listTrouble(executor: Executor, codec: Codec, filter: TroubleFilter): Promise<TroubledCommand[]> {
   const rows = await executor.run<Row>(listStatement, [...conditions(filter), filter.limit ?? 100])
-  return rows.map(({ error_kind: kind, error_code: code, error_message: message, notes, data, ...row }) => ({
-    ...row,
-    error: { kind, code, message },
-    data: decodeOrRaw(codec, data, notes),
-  }))
+  return rows.map(
+    ({ error_kind: kind, error_code: code, error_message: message, error_stack: stack, notes, data, ...row }) => ({
+      ...row,
+      error: { kind, code, message, ...(stack === null ? {} : { stack }) },
+      data: decodeOrRaw(codec, data, notes),
+    }),
+  )
 }
 
 export async function countTrouble(executor: Executor, filter: TroubleFilter): Promise<number> {
@@ -73,7 +82,7 @@ const listStatement = {
   text: `
     select
       trouble.command_id as "commandId", trouble.domain, trouble.type, trouble.since, command.attempts,
-      trouble.error_kind, trouble.error_code, trouble.error_message, trouble.fingerprint,
+      trouble.error_kind, trouble.error_code, trouble.error_message, trouble.error_stack, trouble.fingerprint,
       trouble.batch_id as "batchId", command.data, command.notes
     from holdfast.command_trouble as trouble
     join holdfast.command on command.command_id = trouble.command_id and command.domain = trouble.domain

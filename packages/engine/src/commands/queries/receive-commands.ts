@@ -13,6 +13,8 @@ export interface ReceivedCommand extends Claimed {
   readonly version: number | null
   /** Receives that use up no attempt: interrupted by a stop, or lost while other work ran beside it (K-26). */
   readonly uncounted: number
+  /** How long ago it could run for the first time. */
+  readonly waitedMs: number
 }
 
 export interface Received {
@@ -40,7 +42,8 @@ export async function receiveCommands(
     spareLeased,
     ceilingMs,
   ])
-  return row ?? { items: [], marks: [], nextDueMs: null, notOurs: 0 }
+  // Without marks: all its types are paused.
+  return row ? { ...row, marks: row.marks ?? [] } : { items: [], marks: [], nextDueMs: null, notOurs: 0 }
 }
 
 const statement = {

@@ -1,4 +1,4 @@
-import { finishCycle } from '../queries/finish-cycle.js'
+import { findNewestDeadLetters, finishCycle } from '../queries/finish-cycle.js'
 import type { DispatchConfig } from '../queries/read-config.js'
 import { readConfig } from '../queries/read-config.js'
 import { isOwn } from '../targets.js'
@@ -19,7 +19,8 @@ const AHEAD_MS = 20
  */
 export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => boolean): Promise<void> {
   const { db, metrics, logger } = parts
-  const labels = { model: 'dispatch', type: cycle.type }
+  const what = { model: 'dispatch', type: cycle.type } as const
+  const labels = what
   let intervalMs = IDLE_MS
   let restMs = IDLE_MS
   let problem: string | null = null
@@ -40,7 +41,11 @@ export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => b
     logger.warn({ err: error, type: cycle.type }, 'a cycle of dispatch failed; the next one tries again')
   }
   const dead = await finishCycle(db, cycle, { intervalMs, restMs, error: problem })
-  if (dead) metrics.count('dispatch_dead_letters', labels, dead)
+  if (!dead) return
+  metrics.count('dispatch_dead_letters', labels, dead)
+  for (const { itemId: id, code, message } of await findNewestDeadLetters(db, cycle.type, dead)) {
+    parts.reports.needsPerson({ ...what, id }, { code, message })
+  }
 }
 
 async function runBatch(

@@ -2,6 +2,7 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import type { Database } from '../../kernel/database/database.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
+import type { Reports } from '../../kernel/reports/reports.js'
 import type { Limiter } from '../../limiter/index.js'
 import type { WorkflowEngine } from '../../workflows/index.js'
 import type { DispatchDefinition } from '../define.js'
@@ -18,6 +19,7 @@ export interface CycleParts {
   readonly workflows: Pick<WorkflowEngine, 'definitions' | 'aging'>
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** Which cycle it is: every write that takes from the queue names its epoch. */

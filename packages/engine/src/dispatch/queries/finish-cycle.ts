@@ -16,6 +16,15 @@ export async function finishCycle(
   return row?.dead ?? null
 }
 
+/** What became dead letters last, for reports. */
+export async function findNewestDeadLetters(
+  executor: Executor,
+  itemType: string,
+  most: number,
+): Promise<readonly { readonly itemId: string; readonly code: string; readonly message: string }[]> {
+  return executor.run(newestStatement, [itemType, most])
+}
+
 /** How many items a rate limit is to be asked for. */
 export async function countReleasable(executor: Executor, itemType: string, most: number): Promise<number> {
   const [row] = await executor.run<{ count: number }>(countStatement, [itemType, most])
@@ -29,4 +38,13 @@ const finishStatement = {
 const countStatement = {
   name: 'dispatch.count-releasable',
   text: 'select holdfast.count_releasable_items($1, $2) as count',
+}
+const newestStatement = {
+  name: 'dispatch.newest-dead-letters',
+  text: `
+    select item_id as "itemId", error_code as code, error_message as message
+    from holdfast.dispatch_dead_letter
+    where item_type = $1
+    order by since desc, item_id
+    limit $2`,
 }

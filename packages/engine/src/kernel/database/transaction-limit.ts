@@ -1,7 +1,7 @@
 import { formatDuration } from '../duration/duration.js'
 import { TransientError } from '../failure/failure-errors.js'
 import type { LentConnection } from './checkout.js'
-import type { UserCodeLimits } from './transaction.js'
+import type { AnswerLimits, UserCodeLimits } from './transaction.js'
 
 /** Shorter leases are for tests: a process that is merely busy must not be taken for frozen. */
 const SHORTEST_IDLE = 2_000
@@ -23,15 +23,7 @@ export function startTransactionLimit(
   connection: LentConnection,
   { limitMs, idleMs, signal }: UserCodeLimits,
 ): TransactionLimit {
-  let isOver = false
-  let fail: (reason: unknown) => void = () => undefined
-  const over = new Promise<never>((_, reject) => {
-    fail = (reason) => {
-      isOver = true
-      reject(reason)
-    }
-  })
-  over.catch(() => undefined)
+  const { limit, fail } = openLimit()
   const onAbort = () => fail(signal?.reason)
   if (signal?.aborted) onAbort()
   signal?.addEventListener('abort', onAbort, { once: true })
@@ -43,14 +35,51 @@ export function startTransactionLimit(
     if (!connection.busy) connection.query({ text: 'select 1' }).catch(() => undefined)
   }, idleLimit(idleMs) / 3).unref()
   return {
-    over,
+    ...limit,
     get isOver() {
-      return isOver
+      return limit.isOver
     },
     clear() {
       clearTimeout(timer)
       clearInterval(pulse)
       signal?.removeEventListener('abort', onAbort)
+    },
+  }
+}
+
+/** The clock of one transaction that must answer soon. */
+export function startAnswerLimit({ commitBy, late }: AnswerLimits): TransactionLimit {
+  const { limit, fail } = openLimit()
+  const left = commitBy - performance.now()
+  if (left <= 0) fail(late())
+  const timer = setTimeout(() => fail(late()), Math.max(0, left))
+  return {
+    ...limit,
+    get isOver() {
+      return limit.isOver
+    },
+    clear: () => clearTimeout(timer),
+  }
+}
+
+function openLimit(): { limit: Omit<TransactionLimit, 'clear'>; fail: (reason: unknown) => void } {
+  let isOver = false
+  let reject: (reason: unknown) => void = () => undefined
+  const over = new Promise<never>((_, refuse) => {
+    reject = refuse
+  })
+  over.catch(() => undefined)
+  const limit = {
+    over,
+    get isOver() {
+      return isOver
+    },
+  }
+  return {
+    limit,
+    fail: (reason) => {
+      isOver = true
+      reject(reason)
     },
   }
 }

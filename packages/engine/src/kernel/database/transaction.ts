@@ -6,7 +6,7 @@ import type { Executor, Queryable, Statement } from './executor.js'
 import { withDatabaseRetry } from './retrying.js'
 import type { Session } from './session.js'
 import { judgeResult, mayKeepSetting, refuseControl } from './transaction-control.js'
-import { idleLimit, startTransactionLimit } from './transaction-limit.js'
+import { idleLimit, startAnswerLimit, startTransactionLimit } from './transaction-limit.js'
 import { markNotApplied, outcomeUnknown } from './transient.js'
 
 /** A transaction of our own. Statements run one after the other; it must not be used after the function has ended. */
@@ -17,8 +17,26 @@ export interface Transaction extends Executor, Queryable {
 export interface TransactionOptions {
   /** Run the function again when the database gave up on it before the commit. It must be harmless to repeat. */
   readonly retry?: boolean
+  /** The function recognises its own earlier commit: run it again also after a commit whose answer was lost. */
+  readonly idempotent?: boolean
   /** User code runs in it, within these limits. */
   readonly userCode?: UserCodeLimits
+  /** A person waits for the answer (operator-call.ts). */
+  readonly answer?: AnswerLimits
+}
+
+/** What bounds a transaction that must answer soon, whatever else holds its rows. */
+export interface AnswerLimits {
+  /** Milliseconds that it waits for a lock before it fails. */
+  readonly lockMs: number
+  /** When it must have got as far as its commit, by `performance.now()`; after that it is rolled back. */
+  readonly commitBy: number
+  /** How long the commit may take before its outcome counts as unknown. */
+  readonly commitMs: number
+  /** What it fails with when it has not got that far. */
+  readonly late: () => Error
+  /** Called before the commit is sent: from then on nobody can say that nothing was applied. */
+  readonly onCommit: () => void
 }
 
 /**
@@ -47,17 +65,17 @@ export async function runTransaction<T>(
   checkout: Checkout,
   session: Session,
   work: (tx: Transaction) => Promise<T>,
-  { retry = false, userCode }: TransactionOptions,
+  { retry = false, idempotent = false, userCode, answer }: TransactionOptions,
 ): Promise<T> {
   const once = () =>
     userCode
       ? checkout.lendToUser((connection) => transact(connection, session, work, userCode), userCode.signal)
-      : checkout.lend((connection) => transact(connection, session, work))
+      : checkout.lend((connection) => transact(connection, session, work, undefined, answer))
   if (!retry) return once()
   return withDatabaseRetry(once, {
     name: 'the transaction',
     // An unknown commit is the caller's to judge: only it knows whether the work may happen twice.
-    idempotent: false,
+    idempotent,
     giveUpAfter: GIVE_UP_AFTER,
     backoff: createBackoff({ base: 10, cap: 1_000 }),
   })
@@ -71,17 +89,21 @@ async function transact<T>(
   session: Session,
   work: (tx: Transaction) => Promise<T>,
   userCode?: UserCodeLimits,
+  answer?: AnswerLimits,
 ): Promise<T> {
   const { tx, end, checkWhole } = openTransaction(connection, session, userCode !== undefined)
-  const limit = userCode && startTransactionLimit(connection, userCode)
+  const limit = userCode ? startTransactionLimit(connection, userCode) : answer && startAnswerLimit(answer)
   try {
-    const begin = userCode ? `${BEGIN}; ${settingsOf(userCode, session)}` : BEGIN
-    await beforeCommit(session.send(connection, 'begin', begin))
+    // It waited for its connection for too long.
+    if (limit?.isOver) await limit.over
+    const settings = userCode ? userSettings(userCode, session) : answer ? answerSettings(answer) : []
+    await beforeCommit(session.send(connection, 'begin', [BEGIN, ...settings].join('; ')))
     const result = await (limit ? Promise.race([work(tx), limit.over]) : work(tx))
     end()
     limit?.clear()
     checkWhole()
-    await commit(connection, session)
+    answer?.onCommit()
+    await commit(connection, session, answer?.commitMs)
     return result
   } catch (error) {
     end()
@@ -97,15 +119,17 @@ async function transact<T>(
 }
 
 /** In the same message as the begin. The last one is a mark of ours, which goes when the transaction ends. */
-function settingsOf({ limitMs, idleMs }: UserCodeLimits, session: Session): string {
+function userSettings({ limitMs, idleMs }: UserCodeLimits, session: Session): string[] {
   const settings = [
     `set local idle_in_transaction_session_timeout = ${idleLimit(idleMs)}`,
     "set local holdfast.transaction = 'open'",
   ]
   // A little later than our own limit, which can say why.
   if (session.hasTransactionTimeout()) settings.push(`set local transaction_timeout = ${Math.ceil(limitMs) + 5_000}`)
-  return settings.join('; ')
+  return settings
 }
+
+const answerSettings = ({ lockMs }: AnswerLimits): string[] => [`set local lock_timeout = ${Math.ceil(lockMs)}`]
 
 interface OpenTransaction {
   readonly tx: Transaction
@@ -183,10 +207,10 @@ async function beforeCommit<T>(sent: Promise<T>): Promise<T> {
   }
 }
 
-async function commit(connection: LentConnection, session: Session): Promise<void> {
+async function commit(connection: LentConnection, session: Session, timeLimit?: number): Promise<void> {
   let result: DriverResult
   try {
-    result = await session.send(connection, 'commit', 'commit')
+    result = await session.send(connection, 'commit', 'commit', undefined, timeLimit)
   } catch (error) {
     if (!outcomeUnknown(error)) throw error
     connection.discard()

@@ -3,7 +3,7 @@ import type { Json } from '../codec/type.js'
 import { describe } from '../validation/describe.js'
 import { type FailureKind, failureKind } from './failure-errors.js'
 import { fingerprint, messageShape } from './fingerprint.js'
-import { describeThrown, originOf, read, readText, shorten, toDetails } from './thrown.js'
+import { describeThrown, originOf, read, readText, shorten, stackOf, toDetails } from './thrown.js'
 
 /** What went wrong, as data: it can be stored, shown, grouped and searched whatever was thrown (K-08). */
 export interface Failure {
@@ -20,6 +20,8 @@ export interface Failure {
    */
   readonly refused?: true
   readonly details?: Json
+  /** Where it was thrown: the error's own stack without its message, at most 4 kB. */
+  readonly stack?: string
   /** The chain of `cause`s, nearest first. */
   readonly causes?: readonly string[]
   /** Why the definition's classifier was no help, where it threw or answered nonsense. */
@@ -44,6 +46,7 @@ export interface ClassifyOptions {
 export function classifyFailure(error: unknown, options: ClassifyOptions): Failure {
   const { kind, code, refused, details, classifierProblem } = verdictOn(error, options)
   const { message, causes } = describeThrown(error)
+  const stack = stackOf(error)
   const shownCode = shorten(storableText(code), longestCode)
   const shape = messageShape(message)
   return {
@@ -54,6 +57,7 @@ export function classifyFailure(error: unknown, options: ClassifyOptions): Failu
     fingerprint: fingerprint(shownCode, shape),
     ...(refused ? { refused: true } : {}),
     ...(details === undefined ? {} : { details }),
+    ...(stack === undefined ? {} : { stack }),
     ...(causes.length === 0 ? {} : { causes }),
     ...(classifierProblem === undefined ? {} : { classifierProblem }),
   }

@@ -42,6 +42,27 @@ export function describeThrown(thrown: unknown): { message: string; causes: stri
   return { message: messageOf(thrown), causes }
 }
 
+/** Bounded in bytes: the record keeps it with every failed attempt (K-21). */
+const longestStack = 4_096
+
+/** The lines of the stack that say where; the message is kept apart, and may be long. */
+export function stackOf(thrown: unknown): string | undefined {
+  const text = readText(thrown, 'stack')
+  if (text === undefined) return undefined
+  // Cut before the lines are searched: a message of megabytes is part of the text.
+  const message = readText(thrown, 'message') ?? ''
+  const at = text.indexOf('\n    at ', message.length < text.length ? message.length : 0)
+  if (at === -1) return undefined
+  const lines: string[] = []
+  let bytes = 0
+  for (const line of storableText(text.slice(at + 1, at + 1 + longestStack)).split('\n')) {
+    bytes += Buffer.byteLength(line) + 1
+    if (bytes > longestStack) break
+    lines.push(line.trim())
+  }
+  return lines.join('\n')
+}
+
 function messageOf(thrown: unknown): string {
   const text = typeof thrown === 'string' ? thrown : (readText(thrown, 'message') ?? readText(thrown, 'name'))
   // Shortened first: the end of a cut may be half of a surrogate pair.

@@ -11,6 +11,13 @@ export interface MetricLabels {
 }
 
 type CounterName =
+  | 'started'
+  | 'completed'
+  | 'failed'
+  | 'compensated'
+  | 'cancelled'
+  | 'attempts_failed'
+  | 'needs_person'
   | 'claims_tried'
   | 'claims_won'
   | 'leases_lost'
@@ -29,13 +36,22 @@ type CounterName =
   | 'dispatch_dead_letters'
 
 type ObservationName =
+  | 'queue_milliseconds'
+  | 'run_milliseconds'
+  | 'total_milliseconds'
   | 'flush_size'
   | 'flush_milliseconds'
   | 'claim_milliseconds'
   | 'step_milliseconds'
   | 'dispatch_cycle_milliseconds'
 
-type GaugeName = 'in_flight' | 'oldest_due_seconds' | 'steps_without_handler' | 'dispatch_depth'
+type GaugeName =
+  | 'in_flight'
+  | 'oldest_due_seconds'
+  | 'needing_person'
+  | 'oldest_needing_person_seconds'
+  | 'steps_without_handler'
+  | 'dispatch_depth'
 
 export interface Metrics {
   /** Raises a counter. */

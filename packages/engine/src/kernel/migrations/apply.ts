@@ -8,6 +8,7 @@ import type { FunctionFile, MigrationFile, SqlFiles } from './files.js'
 import { tryMigrationLock } from './lock.js'
 import { planMigration } from './plan.js'
 import { schemaMustBeCreated } from './rights.js'
+import { fixSearchPaths } from './search-path.js'
 import { CREATE_BOOKKEEPING, hasBookkeeping, readState } from './state.js'
 
 /** `busy`: another instance holds the lock. `done`: there was nothing left to do when we got it. */
@@ -62,6 +63,7 @@ async function ensureBookkeeping(db: Database, tx: Transaction): Promise<void> {
 
 async function applyMigration(db: Database, tx: Transaction, file: MigrationFile): Promise<ApplyOutcome> {
   await execute(file.name, db.sql(file.text), (text) => tx.query(text, undefined, 0))
+  await fixSearchPaths(tx, db.schema)
   await recordMigration(tx, file)
   return { applied: file.name }
 }
@@ -75,6 +77,7 @@ export async function recordMigration(
 
 async function applyFunctions(db: Database, tx: Transaction, file: FunctionFile): Promise<ApplyOutcome> {
   await execute(`functions/${file.name}`, db.sql(file.text), (text) => tx.query(text, undefined, 0))
+  await fixSearchPaths(tx, db.schema)
   await tx.run(noteFunctions, [file.name, file.revision, file.checksum])
   return { functions: file.name }
 }

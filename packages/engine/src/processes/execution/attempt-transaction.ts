@@ -1,8 +1,8 @@
 import type { Database } from '../../kernel/database/database.js'
 import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import type { JournalEvent } from '../queries/write-processes.js'
-import { writeProcesses } from '../queries/write-processes.js'
+import { type JournalEvent, type ProcessWrite, writeProcesses } from '../queries/write-processes.js'
+import { reportWrite } from '../report.js'
 import { databaseTrouble, isLostLease, seal } from './attempt.js'
 import type { Attempted, Sealed } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
@@ -17,7 +17,7 @@ import type { NewRecord } from './journal.js'
  */
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
   const startedAt = execution.now()
-  let written: { readonly event: JournalEvent; readonly sealed: Sealed } | undefined
+  let written: { readonly event: JournalEvent; readonly sealed: Sealed; readonly write: ProcessWrite } | undefined
   const { journal } = execution
   const { db } = execution.parts
   const queries = new UserQueries()
@@ -30,7 +30,7 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
         if (!held?.held) throw lost()
         const sealed = seal(execution, call, await queries.run(spec.work, tx))
         const { event, write } = journal.beginCommit(recordOf(call, sealed, startedAt))
-        written = { event, sealed }
+        written = { event, sealed, write }
         const [answer] = await writeProcesses(tx, [write])
         if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
       }),
@@ -45,6 +45,7 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
   }
   if (!written) throw new Error('a transaction committed without its record')
   journal.committed(written.event)
+  reportWrite(execution.parts.reports, written.write)
   return { recorded: written }
 }
 

@@ -45,13 +45,24 @@ export function verdictOn(error: RecordedFailure): Verdict {
 /** Into troubleshooting under one of our own codes; what went wrong stays in the message and in the group. */
 export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Extract<Verdict, { to: 'TSQ' }> {
   const message = error.code === code ? error.message : `${error.code}: ${error.message}`
-  return { to: 'TSQ', error: { kind: 'PERMANENT', code, message, fingerprint: error.fingerprint } }
+  const { fingerprint, stack } = error
+  return {
+    to: 'TSQ',
+    error: { kind: 'PERMANENT', code, message, fingerprint, ...(stack === undefined ? {} : { stack }) },
+  }
 }
 
 export function retryDelay(baseMs: number, failed: number): number {
   return Math.min(baseMs * 2 ** (failed - 1), Math.max(LONGEST_DELAY, baseMs))
 }
 
-export function toRecorded({ kind, code, message, fingerprint, details }: Failure): RecordedFailure {
-  return { kind, code, message, fingerprint, ...(details === undefined ? {} : { details }) }
+export function toRecorded({ kind, code, message, fingerprint, details, stack }: Failure): RecordedFailure {
+  return {
+    kind,
+    code,
+    message,
+    fingerprint,
+    ...(details === undefined ? {} : { details }),
+    ...(stack === undefined ? {} : { stack }),
+  }
 }

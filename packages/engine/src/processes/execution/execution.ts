@@ -73,7 +73,7 @@ export class Execution {
     })
     const { id, epoch, generation } = item
     this.journal = new Journal(
-      { id, epoch, generation, state: this.state, now: this.now, writes: parts.writes },
+      { id, epoch, generation, by: { item, now: this.now }, state: this.state, now: this.now, writes: parts.writes },
       item.startAt,
     )
   }

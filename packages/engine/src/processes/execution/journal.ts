@@ -13,6 +13,7 @@ interface JournalOptions {
   readonly id: string
   readonly epoch: number
   readonly generation: number
+  readonly by?: ProcessWrite['by']
   readonly state: ProcessState
   readonly now: () => number
   readonly writes: Batcher<ProcessWrite, News | undefined>
@@ -137,8 +138,8 @@ export class Journal {
   }
 
   private write(events: readonly JournalEvent[]): ProcessWrite {
-    const { id, epoch, generation } = this.#options
-    return { id, epoch, generation, token: newId(), events }
+    const { id, epoch, generation, by } = this.#options
+    return { id, epoch, generation, token: newId(), events, ...(by ? { by } : {}) }
   }
 
   async #fly<T>(flight: Promise<T>): Promise<T> {

@@ -2,6 +2,7 @@ import type { Batcher } from '../../kernel/batching/batcher.js'
 import type { Codec } from '../../kernel/codec/codec.js'
 import type { Database } from '../../kernel/database/database.js'
 import type { Logger } from '../../kernel/logger.js'
+import type { Reports } from '../../kernel/reports/reports.js'
 import type { ProcessDefinition } from '../define.js'
 import type { News, ProcessWrite } from '../queries/write-processes.js'
 import type { ProcessSettings } from '../settings.js'
@@ -29,6 +30,7 @@ export interface ExecutionParts {
   /** How long code that was told to stop is waited for. */
   readonly abortGraceMs: number
   readonly logger: Logger
+  readonly reports: Reports
   /** Runs in whoever started it: workers have to be told when it is due next. */
   readonly inStarter: boolean
   /** The worker is being stopped: finish what runs, begin nothing more. */

@@ -6,8 +6,10 @@ import { isTransient } from '../../kernel/database/transient.js'
 import { newId } from '../../kernel/ids/id.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
+import { type Reports, splitName } from '../../kernel/reports/reports.js'
 import { applyManaged, type ManagedAnswer, type ManagedWrite } from '../queries/apply-managed.js'
 import { findCompletedCommands, type ManagedProcess, readManaged } from '../queries/read-managed.js'
+import { endOf } from '../report.js'
 import { type Decision, decide, type Incoming, type Question } from './decide.js'
 import { createMailboxes, type Mail } from './mailboxes.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
@@ -22,6 +24,7 @@ interface Options {
   readonly codec: Codec
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** What came for one process, and the process as it was read. */
@@ -38,7 +41,7 @@ interface Matter {
  * is applied behind a fence, many processes in one statement, and decided again where a process has changed meanwhile.
  */
 export function createManagerDriver(db: Database, options: Options) {
-  const { queue, registry, outgoing, codec, logger, metrics } = options
+  const { queue, registry, outgoing, codec, logger, metrics, reports } = options
   const writes: Batcher<ManagedWrite, ManagedAnswer> = createBatcher<ManagedWrite, ManagedAnswer>({
     name: 'processes.apply-managed',
     key: ({ managed }) => managed.id,
@@ -107,9 +110,10 @@ export function createManagerDriver(db: Database, options: Options) {
       const why = final ? 'a reply that changes nothing: removed' : 'a provisional reply that nobody waits for: removed'
       logger.info({ process: id, type, command: reply.commandId, outcome: reply.outcome }, why)
     }
-    if (moves && resting.status === 'WAITING_FOR_TSQ') {
-      logger.warn({ process: id, type, error: resting.error }, 'a step-based process waits for an operator')
-    }
+    const what = { model: 'processes', ...splitName(type), id, step: resting.waitingFor.step } as const
+    const end = moves ? endOf(resting.status) : undefined
+    if (end) reports.ended(what, end)
+    if (moves && resting.status === 'WAITING_FOR_TSQ' && resting.error) reports.needsPerson(what, resting.error)
   }
 
   return {

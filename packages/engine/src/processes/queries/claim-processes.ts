@@ -26,6 +26,7 @@ export interface ClaimedProcess extends Claimed {
   readonly deadline: number | null
   readonly mismatchSince: number | null
   readonly startAt: number
+  readonly createdAt: number
   readonly key: string | null
   readonly state: unknown
   readonly stateNotes: Notes | null

@@ -10,7 +10,13 @@ export interface TroubledProcess {
   readonly domain: string
   readonly type: string
   readonly since: Date
-  readonly error: { readonly kind: string; readonly code: string; readonly message: string }
+  readonly error: {
+    readonly kind: string
+    readonly code: string
+    readonly message: string
+    /** Where it was thrown, where that is known. */
+    readonly stack?: string
+  }
   readonly fingerprint: string
   readonly batchId: string | null
   readonly state: unknown
@@ -20,6 +26,7 @@ type Row = Omit<TroubledProcess, 'error'> & {
   readonly kind: string
   readonly code: string
   readonly message: string
+  readonly stack: string | null
   readonly notes: Notes | null
 }
 
@@ -30,9 +37,9 @@ export async function listProcessTrouble(
   filter: TroubleFilter,
 ): Promise<TroubledProcess[]> {
   const rows = await executor.run<Row>(listStatement, [...conditions(filter), filter.limit ?? 100])
-  return rows.map(({ kind, code, message, notes, state, ...row }) => ({
+  return rows.map(({ kind, code, message, stack, notes, state, ...row }) => ({
     ...row,
-    error: { kind, code, message },
+    error: { kind, code, message, ...(stack === null ? {} : { stack }) },
     state: decodeOrRaw(codec, state, notes),
   }))
 }
@@ -69,7 +76,7 @@ const listStatement = {
     select
       trouble.id, detail.key, split_part(trouble.type, '/', 1) as domain, split_part(trouble.type, '/', 2) as type,
       trouble.since, trouble.error_kind as kind, trouble.error_code as code, trouble.error_message as message,
-      trouble.fingerprint, trouble.batch_id as "batchId",
+      trouble.error_stack as stack, trouble.fingerprint, trouble.batch_id as "batchId",
       case when detail.projection is null then detail.state else detail.projection end as state,
       case when detail.projection is null then detail.state_notes else detail.projection_notes end as notes
     from holdfast.process_trouble as trouble

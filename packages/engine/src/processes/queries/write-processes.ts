@@ -8,6 +8,7 @@ import {
   type ResponseRow,
   toResponse,
 } from '../history.js'
+import type { WrittenBy } from '../report.js'
 import type { ProcessStatus } from '../states.js'
 
 /** A record on its way into the history. */
@@ -53,6 +54,8 @@ export interface ProcessWrite {
   readonly token: string
   readonly events: readonly JournalEvent[]
   readonly rest?: Rest
+  /** Whose write it is, for reports. */
+  readonly by?: WrittenBy
 }
 
 /** What an execution had not heard of when it wanted to rest. */

@@ -5,6 +5,7 @@ import { HoldfastError } from '../../kernel/errors.js'
 import { type Logger, silentLogger } from '../../kernel/logger.js'
 import { execute, settle } from '../../kernel/migrations/apply.js'
 import { tryMigrationLock } from '../../kernel/migrations/lock.js'
+import { fixSearchPaths } from '../../kernel/migrations/search-path.js'
 import { amongOthers } from '../contention.js'
 import { type PgmqFacts, readFacts } from './facts.js'
 import { readPgmqSql } from './pgmq-sql.js'
@@ -86,5 +87,8 @@ async function installSql(tx: Transaction, createSchema: boolean): Promise<void>
   const { version, text } = await readPgmqSql()
   if (createSchema) await tx.query('create schema pgmq')
   await execute('pgmq', text, (sql) => tx.query(sql, undefined, 0))
+  // PGMQ qualifies its own names but trusts the caller's path for operators and casts. An extension's functions are the
+  // extension's; what we install ourselves is ours to make safe.
+  await fixSearchPaths(tx, 'pgmq')
   await tx.query(`comment on schema pgmq is '${schemaComment(version)}'`)
 }

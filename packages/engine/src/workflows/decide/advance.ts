@@ -1,7 +1,7 @@
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import type { ConditionStep } from '../definition/definition.js'
-import { outputOfPath } from './blocks.js'
+import { didNothing, outputOfPath, pathHasFailed } from './blocks.js'
 import { giveUp } from './fail.js'
 import type { Block } from './plan.js'
 import { skipOtherBranches } from './skip.js'
@@ -96,7 +96,14 @@ function reachFork(t: Transition, name: string, input: Payload): readonly Arriva
 export function complete(t: Transition, step: StepState, output: Payload): readonly Arrival[] {
   const { type } = t.plan.step(step.name)
   const status = type === 'human' ? 'CONFIRMED' : 'COMPLETED'
-  const done = t.change(step, { status, output, order: t.nextOrder(), inFlight: false, failure: null })
+  const done = t.change(step, {
+    status,
+    output,
+    order: t.nextOrder(),
+    inFlight: false,
+    failure: null,
+    outcome: 'completed',
+  })
   if (type === 'join') t.write(stepEvent('join_completed', done))
   else if (type === 'condition') {
     t.write(stepEvent('condition_evaluated', done, { detail: { result: done.side === 'next' } }))
@@ -126,6 +133,13 @@ export function arriveAgain(t: Transition): void {
   }
 }
 
+/** The joins that may have waited for a branch that has failed now. */
+export function fireJoins(t: Transition): void {
+  for (let joins = t.takeJoinsToCheck(); joins.length > 0; joins = t.takeJoinsToCheck()) {
+    for (const join of joins) if (t.status === 'RUNNING') proceed(t, arrive(t, join))
+  }
+}
+
 /** A branch may have ended: fires the join if that is what it waited for, once. */
 function arrive(t: Transition, closer: string): readonly Arrival[] {
   const waiting = t.step(closer)
@@ -149,6 +163,24 @@ function endedBranches(t: Transition, block: Block): (readonly [string, Payload]
     const output = outputOfPath(t, branch)
     return output === null ? [] : [[branch, output] as const]
   })
-  // In the DLQ two branches may have ended before the join was asked; the first of the definition wins then.
-  return block.strategy === 'any' ? ended.slice(0, 1) : ended
+  return block.strategy === 'any' ? winnerOf(t, block, ended) : ended
+}
+
+/**
+ * The branch that fires an `any` join. A branch that ended because a condition was false, and has called nothing and asked
+ * nobody, is no success (W-07): it wins only when no other branch can. In the DLQ two branches may have ended before the join
+ * was asked; the first of the definition wins then.
+ */
+function winnerOf(
+  t: Transition,
+  { branches }: Block,
+  ended: readonly (readonly [string, Payload])[],
+): (readonly [string, Payload])[] {
+  const winner = ended.find(([branch]) => !didNothing(t, branch))
+  if (winner !== undefined) return [winner]
+  const [empty] = ended
+  // What waits for a person in the DLQ may still succeed.
+  const isLost = (branch: string) => !t.plan.definition.dlq && pathHasFailed(t, branch)
+  const over = branches.every((branch) => isLost(branch) || ended.some(([name]) => name === branch))
+  return empty !== undefined && over ? [empty] : []
 }

@@ -16,8 +16,22 @@ export function outputOfPath(t: Transition, first: string): Payload | null {
   }
 }
 
+/** Whether nothing was called and nobody asked on a path that has ended: there were conditions on it, and forks of such. */
+export function didNothing(t: Transition, first: string): boolean {
+  for (let name: string | undefined = first; name !== undefined; ) {
+    const step = t.step(name)
+    if (step === undefined) return true
+    const { type } = t.plan.step(name)
+    if (type === 'task' || type === 'human') return false
+    const block = t.plan.blockOf(name)
+    if (block?.branches.some((branch) => outputOfPath(t, branch) !== null && !didNothing(t, branch))) return false
+    name = t.plan.nextOf(step)
+  }
+  return true
+}
+
 /** Whether a path can never end well any more: a step of it has failed, and no `any` join above that step makes up for it. */
-function pathHasFailed(t: Transition, first: string): boolean {
+export function pathHasFailed(t: Transition, first: string): boolean {
   for (let name = first; ; ) {
     const step = t.step(name)
     if (step === undefined) return false

@@ -1,50 +1,63 @@
-import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
-import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
+import type { Failure } from '../../kernel/failure/classify.js'
 import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
 import type { CallSettings } from '../definition/definition.js'
 import { instanceHasEnded } from '../states.js'
 import { complete, proceed } from './advance.js'
+import type { Call } from './decision.js'
 import { giveUp } from './fail.js'
+import type { KnownOfCall, LostCall } from './occurrence.js'
+import { interruptedCall, lostCall, outcomeAfter, unknownOutcome } from './outcome.js'
 import { continueRollback } from './rollback.js'
+import { endOfCalls } from './skip.js'
 import type { Payload, StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /** What became of the handlers of steps. The compensations' side is in compensations.ts. */
 
-export function claimStep(t: Transition, step: StepState, uncounted = false): void {
-  if (step.inFlight) claimLost(t, step, uncounted)
+export function claimStep(t: Transition, step: StepState, lost: LostCall): void {
+  if (step.inFlight) claimLost(t, step, lost)
   else if (step.status === 'PENDING' && t.status === 'RUNNING') begin(t, step)
   else t.dequeue(step.name, 'step')
 }
 
-function begin(t: Transition, step: StepState, attempts = step.attempts + 1): void {
+function begin(t: Transition, step: StepState): void {
+  const attempts = step.attempts + 1
   const running = t.change(step, { status: 'RUNNING', attempts, inFlight: true })
-  t.callHandler(step.name, 'step', attempts)
+  const inquire = inquiryBefore(t.call(step.name, 'step'), step.outcome)
+  t.callHandler({ step: step.name, kind: 'step', attempt: attempts, ...inquire })
   t.write(stepEvent('step_started', running, { attempts }))
 }
 
+/** A call that must not be repeated, after one of unknown outcome: a person has requeued it, or its worker was stopped. */
+export function inquiryBefore(
+  { nonIdempotent }: CallSettings,
+  outcome: StepState['outcome'],
+): Pick<Call, 'inquire'> | undefined {
+  return nonIdempotent && outcome === 'unknown' ? { inquire: 'first' } : undefined
+}
+
 /** The worker that had it has died, was cut off or stopped: what its call did is unknown. */
-function claimLost(t: Transition, step: StepState, uncounted: boolean): void {
-  const counted = step.attempts - (uncounted ? 1 : 0)
-  const failure = lostCall(t.call(step.name, 'step'), counted)
-  if (step.status === 'RUNNING' && t.status === 'RUNNING' && failure.kind === 'TRANSIENT') begin(t, step, counted + 1)
-  else if (step.status === 'RUNNING') stepFailed(t, step, failure)
-  else {
-    t.dequeue(step.name, 'step')
-    if (instanceHasEnded(t.status)) t.change(step, { inFlight: false })
-    else failQuietly(t, step, failure)
-  }
+function claimLost(t: Transition, step: StepState, { canInquire = false, uncounted = false }: LostCall): void {
+  const settings = t.call(step.name, 'step')
+  const attempts = step.attempts - (uncounted ? 1 : 0)
+  const unknown: StepState = { ...step, outcome: 'unknown', attempts }
+  const failure = lostCall(settings, attempts)
+  if (canInquire && mayInquire(settings, attempts) && !instanceHasEnded(t.status)) inquire(t, unknown)
+  else if (step.status === 'RUNNING' && t.status === 'RUNNING' && failure.kind === 'TRANSIENT') begin(t, unknown)
+  else callFailed(t, { ...unknown, attempts: step.attempts }, failure)
 }
 
-export function lostCall({ maxAttempts, nonIdempotent }: CallSettings, attempts: number): Failure {
-  return classifyFailure(lossOf(nonIdempotent, shouldRetry(attempts, maxAttempts)), { unknown: 'permanent' })
-}
+/** One inquiry more than there are calls: a worker that dies of inquiring must not try for ever. */
+export const mayInquire = ({ nonIdempotent, maxAttempts }: CallSettings, attempts: number): boolean =>
+  nonIdempotent && attempts <= maxAttempts
 
-function lossOf(nonIdempotent: boolean, another: boolean): Error {
-  const what = 'the worker died during the call'
-  if (nonIdempotent) return new PermanentError(`${what}, so its outcome is unknown`, { code: 'OUTCOME_UNKNOWN' })
-  if (another) return new TransientError(what, { code: 'CALL_LOST' })
-  return new PermanentError(`${what}, and it was the last`, { code: 'ATTEMPTS_EXHAUSTED_BY_CRASH' })
+/** The claim counts as a call, which it is if the answer is that nothing was done. */
+function inquire(t: Transition, step: StepState): void {
+  const { maxAttempts } = t.call(step.name, 'step')
+  const another = step.status === 'RUNNING' && t.status === 'RUNNING' && shouldRetry(step.attempts, maxAttempts)
+  const attempts = step.attempts + 1
+  t.change(step, { attempts })
+  t.callHandler({ step: step.name, kind: 'step', attempt: attempts, inquire: another ? 'first' : 'only' })
 }
 
 export function stepCompleted(t: Transition, step: StepState, output: Payload): void {
@@ -55,24 +68,49 @@ export function stepCompleted(t: Transition, step: StepState, output: Payload): 
     return
   }
   // The instance fails, was stopped, or another branch has won: it happened all the same, and may have to be undone.
-  const done = t.change(step, { status: 'COMPLETED', output, order: t.nextOrder(), inFlight: false, failure: null })
+  const ended = { order: t.nextOrder(), inFlight: false, failure: null }
+  const done = t.change(step, { status: 'COMPLETED', output, outcome: 'completed', ...ended })
   t.write(stepEvent('step_completed', done, { attempts: done.attempts }))
   continueRollback(t)
 }
 
-export function stepFailed(t: Transition, step: StepState, failure: Failure): void {
+export function stepFailed(
+  t: Transition,
+  step: StepState,
+  { failure, known }: { readonly failure: Failure; readonly known?: KnownOfCall },
+): void {
   if (!step.inFlight) return
+  const outcome = outcomeAfter(step.outcome, failure, known)
+  // What never began and never will has used no call; what may be tried again is counted, so that it ends.
+  const attempts = known === 'notBegun' && failure.kind !== 'TRANSIENT' ? step.attempts - 1 : step.attempts
+  callFailed(t, { ...step, outcome, attempts }, failure)
+}
+
+/** The call is over, without success; what is known of it is in the step. */
+function callFailed(t: Transition, step: StepState, failure: Failure): void {
   t.dequeue(step.name, 'step')
-  if (step.status === 'SKIPPED') {
-    t.change(step, { inFlight: false, failure })
-    continueRollback(t)
-  } else if (t.status === 'ROLLING_BACK') failQuietly(t, step, failure)
+  if (step.status === 'SKIPPED') endSkipped(t, step, failure)
+  else if (t.status === 'ROLLING_BACK') failQuietly(t, step, failure)
   else if (mayBeTriedAgain(t, step, failure)) retry(t, step, failure)
-  else giveUp(t, step, failure)
+  else giveUp(t, step, failureForGood(t, step, failure))
 }
 
 function mayBeTriedAgain(t: Transition, step: StepState, failure: Failure): boolean {
-  return failure.kind === 'TRANSIENT' && shouldRetry(step.attempts, t.call(step.name, 'step').maxAttempts)
+  const { maxAttempts, nonIdempotent } = t.call(step.name, 'step')
+  if (nonIdempotent && step.outcome === 'unknown') return false
+  return failure.kind === 'TRANSIENT' && shouldRetry(step.attempts, maxAttempts)
+}
+
+/** K-20: what was thrown says less than that nobody knows what it did. */
+function failureForGood(t: Transition, step: StepState, failure: Failure): Failure {
+  const unknown = t.call(step.name, 'step').nonIdempotent && step.outcome === 'unknown'
+  return unknown ? asUnknown(failure) : failure
+}
+
+export function asUnknown(failure: Failure): Failure {
+  return failure.code === 'OUTCOME_UNKNOWN'
+    ? failure
+    : unknownOutcome(`the call failed with ${failure.code} (${failure.message})`)
 }
 
 function retry(t: Transition, step: StepState, failure: Failure): void {
@@ -88,10 +126,22 @@ function tryLater(t: Transition, step: StepState, change: Partial<StepState>, de
   return t.change(step, { ...change, status: frozen ? 'PAUSED' : 'PENDING', inFlight: false })
 }
 
-/** It failed while nothing is tried any more: its own compensation has a turn too when the instance is undone. */
+/** It was called off, and its call has ended: it stays skipped, and is undone with the others if it may have had an effect. */
+function endSkipped(t: Transition, step: StepState, failure: Failure): void {
+  const over = { ...step, inFlight: false }
+  const ended = t.change(over, step.outcome === null ? {} : { failure, ...endOfCalls(t, over) })
+  if (step.outcome !== null) t.write(stepEvent('step_failed', ended, { failure, attempts: ended.attempts }))
+  continueRollback(t)
+}
+
+/** It failed while nothing is tried any more; it is undone too if it may have had an effect. */
 function failQuietly(t: Transition, step: StepState, failure: Failure): void {
-  const failed = t.change(step, { status: 'FAILED', order: t.nextOrder(), inFlight: false, failure })
-  t.write(stepEvent('step_failed', failed, { failure, attempts: failed.attempts }))
+  if (step.outcome === null) {
+    t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED', inFlight: false })))
+  } else {
+    const failed = t.change(step, { status: 'FAILED', order: t.nextOrder(), inFlight: false, failure })
+    t.write(stepEvent('step_failed', failed, { failure, attempts: failed.attempts }))
+  }
   continueRollback(t)
 }
 
@@ -102,7 +152,21 @@ export function stepGivenBack(t: Transition, step: StepState, delayMs: number): 
   t.dequeue(step.name, 'step')
   if (step.status === 'RUNNING' && t.status !== 'ROLLING_BACK') tryLater(t, step, { attempts }, delayMs)
   else {
-    t.change(step, { status: 'SKIPPED', attempts, inFlight: false })
+    const over = { ...step, attempts, inFlight: false }
+    t.change(over, { status: 'SKIPPED', ...endOfCalls(t, over) })
     continueRollback(t)
   }
+}
+
+/** The worker was stopped in order during the call: the step begins again elsewhere, and this call does not count. */
+export function stepInterrupted(t: Transition, step: StepState): void {
+  if (!step.inFlight) return
+  const unknown: StepState = { ...step, outcome: 'unknown' }
+  if (step.status !== 'RUNNING' || t.status === 'ROLLING_BACK') {
+    callFailed(t, unknown, interruptedCall())
+    return
+  }
+  t.dequeue(step.name, 'step')
+  const waiting = tryLater(t, unknown, { attempts: Math.max(0, step.attempts - 1) }, 0)
+  t.write(stepEvent('step_released', waiting, { attempts: waiting.attempts, detail: { called: true } }))
 }

@@ -1,27 +1,38 @@
 import type { Failure } from '../../kernel/failure/classify.js'
 import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
-import { lostCall } from './calls.js'
+import { asUnknown, inquiryBefore, mayInquire } from './calls.js'
+import type { Call } from './decision.js'
+import type { KnownOfCall, LostCall } from './occurrence.js'
+import { lostCall, outcomeAfter } from './outcome.js'
 import { continueRollback } from './rollback.js'
 import type { StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /** What became of the handlers of compensations. They are tried again whatever failed (K-08). */
 
-export function claimCompensation(t: Transition, step: StepState, uncounted = false): void {
+export function claimCompensation(t: Transition, step: StepState, lost: LostCall): void {
   if (step.status !== 'COMPENSATING') {
     t.dequeue(step.name, 'compensation')
     if (step.inFlight) t.change(step, { inFlight: false })
-    return
-  }
-  const counted = step.compensationAttempts - (step.inFlight && uncounted ? 1 : 0)
-  const lost = step.inFlight ? lostCall(t.call(step.name, 'compensation'), counted) : undefined
-  if (lost !== undefined && lost.kind !== 'TRANSIENT') {
-    exhausted(t, step, lost)
-    return
-  }
-  const compensationAttempts = counted + 1
+  } else if (step.inFlight) claimLost(t, step, lost)
+  else begin(t, step, inquiryBefore(t.call(step.name, 'compensation'), step.compensationOutcome))
+}
+
+function begin(t: Transition, step: StepState, inquire: Pick<Call, 'inquire'> | undefined): void {
+  const compensationAttempts = step.compensationAttempts + 1
   t.change(step, { compensationAttempts, inFlight: true })
-  t.callHandler(step.name, 'compensation', compensationAttempts)
+  t.callHandler({ step: step.name, kind: 'compensation', attempt: compensationAttempts, ...inquire })
+}
+
+function claimLost(t: Transition, step: StepState, { canInquire = false, uncounted = false }: LostCall): void {
+  const settings = t.call(step.name, 'compensation')
+  const attempts = step.compensationAttempts - (uncounted ? 1 : 0)
+  const unknown: StepState = { ...step, compensationOutcome: 'unknown', compensationAttempts: attempts }
+  const failure = lostCall(settings, attempts)
+  if (canInquire && mayInquire(settings, attempts)) {
+    begin(t, unknown, { inquire: shouldRetry(attempts, settings.maxAttempts) ? 'first' : 'only' })
+  } else if (failure.kind === 'TRANSIENT') begin(t, unknown, undefined)
+  else exhausted(t, { ...unknown, compensationAttempts: step.compensationAttempts }, failure)
 }
 
 export function stepCompensated(t: Transition, step: StepState): void {
@@ -32,22 +43,28 @@ export function stepCompensated(t: Transition, step: StepState): void {
   continueRollback(t)
 }
 
-export function compensationFailed(t: Transition, step: StepState, failure: Failure): void {
+export function compensationFailed(
+  t: Transition,
+  step: StepState,
+  { failure, known }: { readonly failure: Failure; readonly known?: KnownOfCall },
+): void {
   if (!step.inFlight) return
   t.dequeue(step.name, 'compensation')
+  const compensationOutcome = outcomeAfter(step.compensationOutcome, failure, known)
   // Aborted meanwhile: the step is what it was before.
   if (step.status !== 'COMPENSATING') {
-    t.change(step, { inFlight: false })
+    t.change(step, { inFlight: false, compensationOutcome })
     return
   }
-  const { maxAttempts, retry } = t.call(step.name, 'compensation')
-  if (!shouldRetry(step.compensationAttempts, maxAttempts)) {
-    exhausted(t, step, failure)
-    return
+  const { maxAttempts, retry, nonIdempotent } = t.call(step.name, 'compensation')
+  const ended = { ...step, compensationOutcome }
+  if (nonIdempotent && compensationOutcome === 'unknown') exhausted(t, ended, asUnknown(failure))
+  else if (!shouldRetry(step.compensationAttempts, maxAttempts)) exhausted(t, ended, failure)
+  else {
+    const waiting = t.change(ended, { inFlight: false })
+    t.enqueue(step.name, 'compensation', retryDelay(retry, step.compensationAttempts, t.surroundings.random))
+    t.write(stepEvent('compensation_retry', waiting, { failure, attempts: waiting.compensationAttempts }))
   }
-  const waiting = t.change(step, { inFlight: false })
-  t.enqueue(step.name, 'compensation', retryDelay(retry, step.compensationAttempts, t.surroundings.random))
-  t.write(stepEvent('compensation_retry', waiting, { failure, attempts: waiting.compensationAttempts }))
 }
 
 /** A person has to see to it; the others are undone all the same. */
@@ -63,9 +80,18 @@ function exhausted(t: Transition, step: StepState, failure: Failure): void {
 
 /** Claimed, and never called. */
 export function compensationGivenBack(t: Transition, step: StepState, delayMs: number): void {
+  queueAgain(t, step, {}, delayMs)
+}
+
+/** The worker was stopped in order during the call: it is made again elsewhere, and this call does not count. */
+export function compensationInterrupted(t: Transition, step: StepState): void {
+  queueAgain(t, step, { compensationOutcome: 'unknown' }, 0)
+}
+
+function queueAgain(t: Transition, step: StepState, change: Partial<StepState>, delayMs: number): void {
   if (!step.inFlight) return
   const compensationAttempts = Math.max(0, step.compensationAttempts - 1)
-  t.change(step, { compensationAttempts, inFlight: false })
+  t.change(step, { ...change, compensationAttempts, inFlight: false })
   if (step.status === 'COMPENSATING') t.enqueue(step.name, 'compensation', delayMs)
   else t.dequeue(step.name, 'compensation')
 }

@@ -1,7 +1,13 @@
 import type { WorkflowDefinition } from '../definition/definition.js'
-import { proceed } from './advance.js'
-import { claimStep, stepCompleted, stepFailed, stepGivenBack } from './calls.js'
-import { claimCompensation, compensationFailed, compensationGivenBack, stepCompensated } from './compensations.js'
+import { fireJoins, proceed } from './advance.js'
+import { claimStep, stepCompleted, stepFailed, stepGivenBack, stepInterrupted } from './calls.js'
+import {
+  claimCompensation,
+  compensationFailed,
+  compensationGivenBack,
+  compensationInterrupted,
+  stepCompensated,
+} from './compensations.js'
 import type { Decision } from './decision.js'
 import { settle } from './fail.js'
 import type { Occurrence } from './occurrence.js'
@@ -32,6 +38,7 @@ export function decide(
     ...surroundings,
   })
   happen(t, occurrence)
+  fireJoins(t)
   settle(t)
   return t.decision()
 }
@@ -51,7 +58,7 @@ function happen(t: Transition, occurrence: Occurrence): void {
       abort(t, occurrence.by)
       break
     case 'requeued':
-      requeue(t, occurrence.step, occurrence.input, occurrence.by)
+      requeue(t, occurrence)
       break
     default:
       report(t, occurrence)
@@ -60,7 +67,7 @@ function happen(t: Transition, occurrence: Occurrence): void {
 
 type Report = Extract<
   Occurrence,
-  { type: 'claimed' | 'completed' | 'failed' | 'compensated' | 'compensation_failed' | 'given_back' }
+  { type: 'claimed' | 'completed' | 'failed' | 'compensated' | 'compensation_failed' | 'interrupted' | 'given_back' }
 >
 
 /** What a worker says of the item it has. */
@@ -69,20 +76,24 @@ function report(t: Transition, occurrence: Report): void {
   if (step === undefined) return
   switch (occurrence.type) {
     case 'claimed':
-      if (occurrence.kind === 'step') claimStep(t, step, occurrence.uncounted)
-      else claimCompensation(t, step, occurrence.uncounted)
+      if (occurrence.kind === 'step') claimStep(t, step, occurrence)
+      else claimCompensation(t, step, occurrence)
       break
     case 'completed':
       stepCompleted(t, step, occurrence.output)
       break
     case 'failed':
-      stepFailed(t, step, occurrence.failure)
+      stepFailed(t, step, occurrence)
       break
     case 'compensated':
       stepCompensated(t, step)
       break
     case 'compensation_failed':
-      compensationFailed(t, step, occurrence.failure)
+      compensationFailed(t, step, occurrence)
+      break
+    case 'interrupted':
+      if (occurrence.kind === 'step') stepInterrupted(t, step)
+      else compensationInterrupted(t, step)
       break
     case 'given_back':
       giveBack(t, step, occurrence)

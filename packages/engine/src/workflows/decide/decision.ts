@@ -7,8 +7,8 @@ import type { CallKind, InstanceState, Payload, StepState } from './state.js'
 
 /** What changes: everything in it is applied in one transaction, or nothing. */
 export interface Decision {
-  /** Only for a claim: the handler to call, and the how-many-eth call of it this is. Without it there is nothing to call. */
-  readonly call: { readonly step: string; readonly kind: CallKind; readonly attempt: number } | null
+  /** Only for a claim. Without it there is nothing to call. */
+  readonly call: Call | null
   readonly instance: Partial<Pick<InstanceState, 'status' | 'output' | 'failure'>>
   /** The new records of the steps that changed, or were reached. */
   readonly steps: readonly StepState[]
@@ -22,6 +22,19 @@ export interface Decision {
   readonly removedDeadLetters: readonly string[]
   readonly humanDecisions: readonly HumanDecision[]
   readonly events: readonly WorkflowEvent[]
+}
+
+/** A call that a claim leads to. */
+export interface Call {
+  readonly step: string
+  readonly kind: CallKind
+  /** The number of this call of the handler, from 1. */
+  readonly attempt: number
+  /**
+   * Ask first what became of an earlier call that must not be repeated (K-20), and call the handler only if that was not
+   * done; `only`: no call is left, whatever the answer.
+   */
+  readonly inquire?: 'first' | 'only'
 }
 
 /** The decision that changes nothing. */

@@ -43,8 +43,12 @@ function passUp(t: Transition, step: StepState, failure: Failure): void {
   const { failed, place } = endure(t, step.name)
   for (const block of failed) if (block.strategy === 'any') failJoin(t, block.closer)
   if (place === undefined) startRollback(t, step, failure)
-  // The others may still win; what is left of this branch leads nowhere.
-  else skipActive(t, ({ name }) => t.plan.isInside(name, place))
+  else {
+    // The others may still win; what is left of this branch leads nowhere.
+    skipActive(t, ({ name }) => t.plan.isInside(name, place))
+    const block = t.plan.blockOf(place.fork)
+    if (block !== undefined) t.noteFailedBranch(block.closer)
+  }
 }
 
 /** Up through the forks around a step: those that its failure makes fail too, and the branch of the first that bears it. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { defineWorkflow } from '../define.js'
 import { business, fail, forked } from '../simulation/samples.js'
-import { payload, Simulation } from '../simulation/simulation.js'
+import { by, payload, Simulation } from '../simulation/simulation.js'
 
 describe('W-07 forks and joins', () => {
   it('all: waits for every branch; its output has each under the name of its first step', () => {
@@ -56,7 +56,7 @@ describe('W-07 forks and joins', () => {
     dying.claim('l1')
     dying.complete('r1')
     dying.claim('l1')
-    expect(dying.statuses()).toMatchObject({ l1: 'FAILED', last: 'PENDING' })
+    expect(dying.statuses()).toMatchObject({ l1: 'SKIPPED', last: 'PENDING' })
     fail(dying, 'last')
     dying.compensate('last').compensate('l1').compensate('r1').compensate('first')
     expect(dying.state.status).toBe('FAILED')
@@ -87,9 +87,10 @@ describe('W-07 forks and joins', () => {
     fail(run, 'l2')
     expect(run.state).toMatchObject({ status: 'ROLLING_BACK', failure: { step: 'l2' } })
     expect(run.eventTypes()).toContain('step_failed join')
-    run.compensate('l2').compensate('r1').compensate('l1').compensate('first')
+    // K-19: the other branch was refused, so it has nothing to undo.
+    run.compensate('l2').compensate('l1').compensate('first')
     expect(run.state.status).toBe('FAILED')
-    expect(run.statuses()).toMatchObject({ join: 'ROLLED_BACK', fork: 'ROLLED_BACK', r1: 'ROLLED_BACK' })
+    expect(run.statuses()).toMatchObject({ join: 'ROLLED_BACK', fork: 'ROLLED_BACK', r1: 'FAILED' })
   })
 
   it('any: what is under way in a branch that has failed is skipped', () => {
@@ -192,10 +193,72 @@ describe('W-07 branches that end while the fork is being begun', () => {
       .step('last', 'H')
       .build()
 
-  it('any: the first wins before the others have begun', () => {
+  it('any: a branch that ends at once because its condition is false does not win against one that works', () => {
     const run = new Simulation(quick('any')).start()
+    expect(run.waiting()).toEqual(['step b'])
+    run.complete('b')
     expect(run.waiting()).toEqual(['step last'])
-    expect(run.state.steps.has('b')).toBe(false)
+    expect(JSON.parse(run.state.steps.get('last')?.input.json ?? '')).toEqual({ b: { of: 'b' } })
+  })
+
+  it('any: a branch that did nothing wins when every other branch has failed', () => {
+    const run = new Simulation(quick('any')).start()
+    fail(run, 'b')
+    expect(run.waiting()).toEqual(['step last'])
+    run.complete('last')
+    expect(run.state.status).toBe('COMPLETED')
+  })
+
+  it('any: branches that did nothing only: the first of the definition wins', () => {
+    const workflow = defineWorkflow('w', 1)
+      .fork(
+        'f',
+        (b) => b.condition('c', '{{ .no }}').step('a', 'H'),
+        (b) =>
+          b.parallel(
+            'p',
+            (d) => d.condition('d', '{{ .no }}').step('b', 'H'),
+            (d) => d.condition('e', '{{ .no }}').step('g', 'H'),
+          ),
+      )
+      .join('j', 'any')
+      .build()
+    const run = new Simulation(workflow).start()
+    expect(run.state.status).toBe('COMPLETED')
+    expect(Object.keys(JSON.parse(run.state.output?.json ?? ''))).toEqual(['c'])
+  })
+
+  it('any: a branch that has done something before its condition was false is a success, and so is an else branch', () => {
+    const workflow = defineWorkflow('w', 1)
+      .fork(
+        'f',
+        (b) => b.step('a', 'H').condition('c', '{{ .no }}').step('never', 'H'),
+        (b) => b.condition('d', '{{ .no }}', (e) => e.step('else', 'H')).step('not', 'H'),
+      )
+      .join('j', 'any')
+      .build()
+    const first = new Simulation(workflow).start().complete('a')
+    expect(first.state.status).toBe('COMPLETED')
+    const second = new Simulation(workflow).start().complete('else')
+    expect(Object.keys(JSON.parse(second.state.output?.json ?? ''))).toEqual(['d'])
+  })
+
+  it('any in DLQ mode: a dead letter of the other branch may still succeed, so one that did nothing waits for it', () => {
+    const workflow = defineWorkflow('w', 1, { dlq: true })
+      .fork(
+        'f',
+        (b) => b.condition('c', '{{ .no }}').step('a', 'H'),
+        (b) => b.step('b', 'H'),
+      )
+      .join('j', 'any')
+      .build()
+    const run = new Simulation(workflow).start()
+    fail(run, 'b')
+    expect(run.state.status).toBe('DLQ')
+    run.happen({ type: 'requeued', step: 'b', by })
+    run.complete('b')
+    expect(run.state.status).toBe('COMPLETED')
+    expect(Object.keys(JSON.parse(run.state.output?.json ?? ''))).toEqual(['b'])
   })
 
   it('all: the others begin', () => {

@@ -7,21 +7,39 @@ export interface By {
   readonly reason: string
 }
 
-/** What can happen to an instance. A worker reports the first seven, people cause the rest. */
+/**
+ * What a worker knows of a failed call besides its error: that the handler was never called (bad input, a veto), or that
+ * `inquire` said that it had no effect. Otherwise the error itself decides (K-19).
+ */
+export type KnownOfCall = 'notBegun' | 'notDone'
+
+/** What a person found out about a call of unknown outcome (K-20). */
+export type Answer = 'notDone' | { readonly done: Payload }
+
+/** What is known of a call that was lost, where a claim finds one. */
+export interface LostCall {
+  /** The worker can ask what became of it (K-20). */
+  readonly canInquire?: boolean
+  /** It uses up no attempt: it was interrupted by an orderly stop, or lost beside other work (K-26). */
+  readonly uncounted?: boolean
+}
+
+/** What can happen to an instance. A worker reports the first eight, people cause the rest. */
 export type Occurrence =
   | { readonly type: 'started' }
   /** A worker took the queue item. If another worker had it before, that call is lost. */
-  | {
-      readonly type: 'claimed'
-      readonly step: string
-      readonly kind: CallKind
-      /** The lost call uses up no attempt: it was interrupted by an orderly stop, or lost beside other work (K-26). */
-      readonly uncounted?: boolean
-    }
+  | ({ readonly type: 'claimed'; readonly step: string; readonly kind: CallKind } & LostCall)
   | { readonly type: 'completed'; readonly step: string; readonly output: Payload }
-  | { readonly type: 'failed'; readonly step: string; readonly failure: Failure }
+  | { readonly type: 'failed'; readonly step: string; readonly failure: Failure; readonly known?: KnownOfCall }
   | { readonly type: 'compensated'; readonly step: string }
-  | { readonly type: 'compensation_failed'; readonly step: string; readonly failure: Failure }
+  | {
+      readonly type: 'compensation_failed'
+      readonly step: string
+      readonly failure: Failure
+      readonly known?: KnownOfCall
+    }
+  /** The worker was stopped in order during the call: its outcome is unknown, and it does not count as a crash (K-26). */
+  | { readonly type: 'interrupted'; readonly step: string; readonly kind: CallKind }
   /** Claimed, and not called: the attempt does not count. */
   | {
       readonly type: 'given_back'
@@ -34,7 +52,16 @@ export type Occurrence =
   | { readonly type: 'decided'; readonly step: string; readonly decision: HumanVerdict; readonly by: By }
   | { readonly type: 'cancel'; readonly by: By }
   | { readonly type: 'abort'; readonly by: By }
-  /** The dead letter of a step, or of its compensation, is tried again, with another input if one is given. */
-  | { readonly type: 'requeued'; readonly step: string; readonly input?: Payload; readonly by: By }
+  /**
+   * The dead letter of a step, or of its compensation, is tried again, with another input if one is given; or a person says
+   * what became of its call.
+   */
+  | {
+      readonly type: 'requeued'
+      readonly step: string
+      readonly input?: Payload
+      readonly answer?: Answer
+      readonly by: By
+    }
 
 export type HumanVerdict = 'confirm' | 'reject'

@@ -74,7 +74,7 @@ describe('W-11 cancel', () => {
     run.happen({ type: 'failed', step: 'c', failure: transient })
     run.compensate('ok').compensate('a')
     expect(run.state.status).toBe('CANCELLED')
-    expect(run.statuses()).toMatchObject({ c: 'SKIPPED', ok: 'ROLLED_BACK', a: 'ROLLED_BACK' })
+    expect(run.statuses()).toMatchObject({ b: 'SKIPPED', c: 'ROLLED_BACK', ok: 'ROLLED_BACK', a: 'ROLLED_BACK' })
     expect(run.events.at(-1)).toMatchObject({ type: 'workflow_cancelled' })
     expect(run.events.find(({ type }) => type === 'cancellation_started')).toMatchObject(by)
   })

@@ -1,10 +1,10 @@
 import { HoldfastError } from '../../kernel/errors.js'
 import { instanceHasEnded } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'
-import type { By, HumanVerdict } from './occurrence.js'
+import type { Answer, By, HumanVerdict, Occurrence } from './occurrence.js'
 import { continueRollback, startUndoing } from './rollback.js'
 import { skipActive } from './skip.js'
-import type { Payload, StepState } from './state.js'
+import type { StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /** What people do to an instance. What does not fit its status is refused and changes nothing. */
@@ -53,27 +53,39 @@ function leaveAsItWas(t: Transition, step: StepState): void {
   if (step.inFlight) t.signalAbort(step.name)
   else t.dequeue(step.name, 'compensation')
   const done = t.plan.step(step.name).type === 'human' ? 'CONFIRMED' : 'COMPLETED'
-  t.change(step, { status: step.failure === null ? done : 'FAILED' })
+  t.change(step, { status: step.outcome === 'completed' ? done : 'FAILED' })
 }
 
-/** The dead letter of a step, or of its compensation, is tried again (W-08, W-09). */
-export function requeue(t: Transition, name: string, input: Payload | undefined, by: By): void {
-  t.plan.step(name)
+type Requeue = Extract<Occurrence, { type: 'requeued' }>
+
+/** The dead letter of a step, or of its compensation, is tried again, or a person says what became of it (W-08, W-09, K-20). */
+export function requeue(t: Transition, { step: name, input, answer, by }: Requeue): void {
+  const { type } = t.plan.step(name)
   const step = t.step(name)
   if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
+  const isStep = step.status === 'PAUSED'
+  if (answer !== undefined && isStep && type !== 'task')
+    throw wrongStep(t, name, step, 'answered for: it calls nothing')
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }
-  if (step.status === 'PAUSED') requeueStep(t, renewed, by)
-  else requeueCompensation(t, renewed, by)
+  if (isStep) requeueStep(t, renewed, answer, by)
+  else requeueCompensation(t, renewed, answer, by)
 }
 
-function requeueStep(t: Transition, step: StepState, by: By): void {
+const answerDetail = (answer: Answer | undefined) =>
+  answer === undefined ? {} : { answer: answer === 'notDone' ? answer : 'done' }
+
+/** What its calls so far may have done is not forgotten with its counters. */
+function requeueStep(t: Transition, step: StepState, answer: Answer | undefined, by: By): void {
   const frozen = t.status === 'DLQ' ? t.steps().filter(({ status, dlq }) => status === 'PAUSED' && !dlq) : []
   t.setInstance({ status: 'RUNNING', failure: null })
-  t.create(step.name, 'PAUSED', step.input)
+  const outcome = answer === 'notDone' ? 'refused' : step.outcome
+  const reset = t.change(t.create(step.name, 'PAUSED', step.input), { outcome })
   const resumed = frozen.map(({ name }) => name)
-  const detail = resumed.length === 0 ? {} : { detail: { resumed } }
-  t.write(stepEvent('dlq_requeued', { ...step, status: 'PENDING' }, { ...by, ...detail }))
+  const detail = { ...answerDetail(answer), ...(resumed.length === 0 ? {} : { resumed }) }
+  const status = typeof answer === 'object' ? 'COMPLETED' : 'PENDING'
+  t.write(stepEvent('dlq_requeued', { ...step, status }, { ...by, ...(Object.keys(detail).length > 0 && { detail }) }))
+  if (typeof answer === 'object') proceed(t, complete(t, { ...reset, attempts: step.attempts }, answer.done))
   for (const name of [step.name, ...resumed]) resume(t, name)
   arriveAgain(t)
 }
@@ -90,11 +102,16 @@ function resume(t: Transition, name: string): void {
 }
 
 /** That compensation only: in its turn while others are being undone, at once when the instance has ended. */
-function requeueCompensation(t: Transition, step: StepState, by: By): void {
-  const waiting = t.change(step, { compensationAttempts: 0 })
-  t.write(stepEvent('dlq_requeued', waiting, { ...by }))
-  if (instanceHasEnded(t.status)) startUndoing(t, waiting)
-  else continueRollback(t)
+function requeueCompensation(t: Transition, step: StepState, answer: Answer | undefined, by: By): void {
+  const compensationOutcome = answer === 'notDone' ? 'refused' : step.compensationOutcome
+  const waiting = t.change(step, { compensationAttempts: 0, compensationOutcome })
+  const detail = answer === undefined ? {} : { detail: answerDetail(answer) }
+  t.write(stepEvent('dlq_requeued', waiting, { ...by, ...detail }))
+  if (typeof answer === 'object') {
+    t.write(stepEvent('compensation_success', t.change(waiting, { status: 'ROLLED_BACK' }), { ...by, ...detail }))
+  }
+  if (!instanceHasEnded(t.status)) continueRollback(t)
+  else if (typeof answer !== 'object') startUndoing(t, waiting)
 }
 
 const wrongInstance = (t: Transition, operation: string) =>

@@ -27,12 +27,12 @@ describe('W-08 rollback', () => {
     run.claim('l2')
     fail(run, 'r1')
     expect(run.statuses()).toMatchObject({ l2: 'RUNNING', join: 'SKIPPED' })
-    run.compensate('r1')
+    // K-19: it is called off, and waited for before anything is undone.
+    expect(run.aborted).toEqual(['l2'])
     expect(run.waiting()).toEqual([])
     run.happen({ type: 'completed', step: 'l2', output: payload(1) })
-    run.compensate('l2').compensate('l1').compensate('first')
+    run.compensate('r1').compensate('l2').compensate('l1').compensate('first')
     expect(run.state.status).toBe('FAILED')
-    expect(run.aborted).toEqual([])
   })
 
   it('a sibling that fails after the failure is not tried again; its own compensation has its turn', () => {

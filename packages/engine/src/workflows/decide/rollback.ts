@@ -1,3 +1,4 @@
+import { mustCompensate } from '../../kernel/calls/outcome.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { compensationOf } from '../definition/definition.js'
 import { skipActive } from './skip.js'
@@ -5,11 +6,13 @@ import { isDone, type StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /**
- * The instance has failed (W-08). Steps that run may finish: they are undone too, before those that completed earlier.
+ * The instance has failed (W-08). Handlers that run are told to stop and waited for; what they did all the same is undone too,
+ * before what ended earlier.
  */
 export function startRollback(t: Transition, step: StepState, failure: Failure): void {
   t.setInstance({ status: 'ROLLING_BACK', failure: { step: step.name, failure } })
   skipActive(t, ({ inFlight }) => !inFlight)
+  for (const { name, status, inFlight } of t.steps()) if (inFlight && status === 'RUNNING') t.signalAbort(name)
   continueRollback(t)
 }
 
@@ -41,16 +44,27 @@ function scopeOf(t: Transition): (name: string) => boolean {
   return (name) => after.has(name)
 }
 
-/** The step that failed first; then, when nothing runs any more, strictly the last to have ended. */
+/** When nothing runs any more (K-19): the step that failed first, then strictly the last to have ended. */
 function nextToUndo(t: Transition, steps: readonly StepState[]): StepState | 'wait' | undefined {
-  const open = steps.filter(isToBeUndone)
-  const failing = open.find(({ name }) => name === t.failure?.step)
-  if (failing !== undefined) return failing
   if (steps.some(({ inFlight }) => inFlight)) return 'wait'
-  return open.toSorted((a, b) => (b.order ?? 0) - (a.order ?? 0))[0]
+  const open = steps.filter((step) => isToBeUndone(t, step))
+  const failing = open.find(({ name }) => name === t.failure?.step)
+  return failing ?? open.toSorted((a, b) => (b.order ?? 0) - (a.order ?? 0))[0]
 }
 
-const isToBeUndone = (step: StepState): boolean => isDone(step) || (step.status === 'FAILED' && !step.dlq)
+/**
+ * Every call that may have had an effect is undone, whatever status it ended in (K-19); what was never called is not. The step
+ * that made the instance fail is undone even if it was refused (W-08), unless its `compensateIf` says otherwise: a handler
+ * that throws a business error at its second effect has had its first.
+ */
+function isToBeUndone(t: Transition, step: StepState): boolean {
+  if (isDone(step)) return true
+  if (step.dlq || (step.status !== 'FAILED' && step.status !== 'SKIPPED')) return false
+  const compensation = compensationOf(t.plan.step(step.name))
+  if (compensation === undefined) return step.status === 'FAILED' || step.outcome === 'unknown'
+  const byDefault = step.name === t.failure?.step ? 'attempted' : 'possible'
+  return step.outcome !== null && mustCompensate(step.outcome, compensation.compensateIf ?? byDefault)
+}
 
 /** Answers whether there is something to wait for. */
 export function startUndoing(t: Transition, step: StepState): boolean {

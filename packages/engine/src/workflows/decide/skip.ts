@@ -11,7 +11,8 @@ export function skipOtherBranches(t: Transition, block: Block, winner: string): 
 
 /**
  * Skips what has not ended. A handler that runs gets its AbortSignal; its item stays with its worker, because it may
- * complete all the same, which is then recorded.
+ * complete all the same, which is then recorded. A step that was called before and waits for its next call has ended now:
+ * what it did may have to be undone (K-19).
  */
 export function skipActive(t: Transition, which: (step: StepState) => boolean): void {
   for (const step of t.steps()) if (isActive(step) && which(step)) skip(t, step)
@@ -21,7 +22,12 @@ function skip(t: Transition, step: StepState): void {
   if (step.inFlight) t.signalAbort(step.name)
   else if (t.plan.step(step.name).type === 'task') t.dequeue(step.name, 'step')
   if (step.dlq) condemn(t, step)
-  else t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED' })))
+  else t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED', ...endOfCalls(t, step) })))
+}
+
+/** Its place in the order of what is undone, where it was called and no call is under way. */
+export function endOfCalls(t: Transition, { inFlight, outcome }: StepState): Pick<StepState, 'order'> | undefined {
+  return inFlight || outcome === null ? undefined : { order: t.nextOrder() }
 }
 
 /** It failed for good before, and nobody will requeue it now: as in saga mode, its own compensation has a turn if there is one. */

@@ -1,3 +1,4 @@
+import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { InstanceStatus, StepStatus } from '../states.js'
@@ -25,6 +26,13 @@ export interface StepState {
   /** Calls that have begun; counted before each. */
   readonly attempts: number
   readonly compensationAttempts: number
+  /**
+   * What is known of the effect of all calls so far; null while none has begun (K-19). Once it is unknown, a later call that
+   * was refused does not change that: the earlier call may have had its effect.
+   */
+  readonly outcome: CallOutcome | null
+  /** The same for the calls of its compensation, while it has not succeeded. */
+  readonly compensationOutcome: Exclude<CallOutcome, 'completed'> | null
   /** The how-many-eth step of the instance it was to end, completed or failed: rollback goes by it, backwards. */
   readonly order: number | null
   /** Whether a worker has the step, or its compensation, in hand. A step may be skipped while one still has. */
@@ -46,6 +54,8 @@ export const emptyStep = (name: string, status: StepStatus, input: Payload): Ste
   output: null,
   attempts: 0,
   compensationAttempts: 0,
+  outcome: null,
+  compensationOutcome: null,
   order: null,
   inFlight: false,
   side: null,

@@ -1,7 +1,7 @@
 import type { Failure } from '../../kernel/failure/classify.js'
 import { type CallSettings, compensationOf } from '../definition/definition.js'
 import type { StepStatus } from '../states.js'
-import type { DeadLetter, Decision, HumanDecision, QueueItem, QueueRef, WorkflowEvent } from './decision.js'
+import type { Call, DeadLetter, Decision, HumanDecision, QueueItem, QueueRef, WorkflowEvent } from './decision.js'
 import type { Payloads } from './payloads.js'
 import type { Plan } from './plan.js'
 import { type CallKind, emptyStep, type InstanceState, type Payload, type StepState } from './state.js'
@@ -23,6 +23,7 @@ export class Transition {
   readonly #queue = new Map<string, QueueItem | QueueRef>()
   readonly #deadLetters = new Map<string, DeadLetter | undefined>()
   readonly #abort = new Set<string>()
+  readonly #joinsToCheck = new Set<string>()
   readonly #events: WorkflowEvent[] = []
   readonly #humanDecisions: HumanDecision[] = []
   #call: Decision['call'] = null
@@ -100,8 +101,19 @@ export class Transition {
     return call
   }
 
-  callHandler(step: string, kind: CallKind, attempt: number): void {
-    this.#call = { step, kind, attempt }
+  callHandler(call: Call): void {
+    this.#call = call
+  }
+
+  /** A branch has failed and its fork bears it: the join may have waited for just that. */
+  noteFailedBranch(closer: string): void {
+    this.#joinsToCheck.add(closer)
+  }
+
+  takeJoinsToCheck(): readonly string[] {
+    const joins = [...this.#joinsToCheck]
+    this.#joinsToCheck.clear()
+    return joins
   }
 
   signalAbort(step: string): void {

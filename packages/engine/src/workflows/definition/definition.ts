@@ -1,3 +1,4 @@
+import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import type { Json } from '../../kernel/codec/type.js'
 import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
 
@@ -46,7 +47,7 @@ export interface CallSettings {
   readonly delay: number
   readonly timeout?: number
   readonly priority: number
-  /** One call ever; if it is lost in a crash, it counts as failed. */
+  /** Called again only after it was refused, or after `inquire` answered that it was not done (K-20). */
   readonly nonIdempotent: boolean
   readonly metadata?: Metadata
 }
@@ -55,6 +56,8 @@ export type Metadata = { readonly [key: string]: Json }
 
 export interface CompensationDefinition extends CallSettings {
   readonly name: string
+  /** Which calls are undone; see `CompensationOptions`. */
+  readonly compensateIf?: CompensateIf
 }
 
 interface Named {

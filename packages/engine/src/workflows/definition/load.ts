@@ -4,7 +4,15 @@ import { checkOptions, choiceOption } from '../../kernel/validation/options.js'
 import { checkSteps } from './check.js'
 import type { CompensationDefinition, StepDefinition, StepType, WorkflowDefinition } from './definition.js'
 import { workflowNameProblem } from './names.js'
-import { callOptionNames, checkCall, checkMetadata, checkVersion, checkWorkflowOptions } from './settings.js'
+import {
+  callOptionNames,
+  checkCall,
+  checkCompensation,
+  checkMetadata,
+  checkVersion,
+  checkWorkflowOptions,
+  compensationOptionNames,
+} from './settings.js'
 
 const stepTypes = ['task', 'human', 'condition', 'fork', 'parallel', 'join', 'save_point'] as const satisfies StepType[]
 
@@ -94,10 +102,10 @@ function compensation(path: string, json: unknown, priority: number): { onFailur
   const { name, handler, ...call } = checkOptions(`workflow file ${at}`, record(at, json), [
     'name',
     'handler',
-    ...callOptionNames,
+    ...compensationOptionNames,
   ])
-  const settings = checkCall(`workflow file ${at}`, text(`${at}.handler`, handler), call, { maxAttempts: 3, priority })
-  return { onFailure: { name: text(`${at}.name`, name), ...settings } }
+  const named = { name: text(`${at}.name`, name), handler: text(`${at}.handler`, handler), priority }
+  return { onFailure: checkCompensation(`workflow file ${at}`, named, call) }
 }
 
 function parse(json: string): unknown {

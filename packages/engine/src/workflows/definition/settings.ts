@@ -1,3 +1,4 @@
+import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
@@ -8,8 +9,14 @@ import {
   type RetryPolicyInput,
 } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
-import { booleanOption, checkOptions, durationOption, integerOption } from '../../kernel/validation/options.js'
-import type { CallSettings, Metadata } from './definition.js'
+import {
+  booleanOption,
+  checkOptions,
+  choiceOption,
+  durationOption,
+  integerOption,
+} from '../../kernel/validation/options.js'
+import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
 /** How the handler of a step, or of its compensation, is called (W-01). */
 export interface StepOptions {
@@ -25,8 +32,22 @@ export interface StepOptions {
   readonly priority?: number
   /** Given to the handler as it is. */
   readonly metadata?: Metadata
-  /** One call ever; if it is lost in a crash, its outcome is unknown and it counts as failed. */
+  /**
+   * The call must not be made twice. It is repeated only after it was refused, or after the handler's `inquire` answered
+   * `'notDone'`; after any other error, a timeout or a crash its outcome is unknown, and the step fails with
+   * `OUTCOME_UNKNOWN`. Default: false.
+   */
   readonly nonIdempotent?: boolean
+}
+
+/** How and when a step is undone. */
+export interface CompensationOptions extends StepOptions {
+  /**
+   * Which calls of the step are undone: those that may have had an effect (`'possible'`), only those known to have had it
+   * (`'completed'`), or refused ones too (`'attempted'`). Default: `'possible'`; for the step that made the instance fail,
+   * `'attempted'`.
+   */
+  readonly compensateIf?: CompensateIf
 }
 
 export interface WorkflowOptions {
@@ -58,6 +79,22 @@ export interface CallDefaults {
   readonly priority: number
 }
 
+export const compensationOptionNames = [...callOptionNames, 'compensateIf'] as const
+
+/** The compensation of a step, its options filled in. Tried 3 times unless it says otherwise (K-08). */
+export function checkCompensation(
+  where: string,
+  { name, handler, priority }: { readonly name: string; readonly handler: string; readonly priority: number },
+  options: unknown,
+): CompensationDefinition {
+  const { compensateIf, ...call } = checkOptions(where, options, compensationOptionNames)
+  const chosen = choiceOption(where, 'compensateIf', compensateIf, ['possible', 'completed', 'attempted'], {
+    default: undefined,
+  })
+  const settings = checkCall(where, handler, call, { maxAttempts: 3, priority })
+  return { name, ...settings, ...(chosen === undefined ? {} : { compensateIf: chosen }) }
+}
+
 /** Fills in what was left out; the result is itself valid options. */
 export function checkCall(where: string, handler: string, options: unknown, defaults: CallDefaults): CallSettings {
   const given = checkOptions(where, options, callOptionNames)
@@ -69,7 +106,7 @@ export function checkCall(where: string, handler: string, options: unknown, defa
   })
   return {
     handler,
-    maxAttempts: attempts(where, given.maxAttempts, nonIdempotent, defaults.maxAttempts),
+    maxAttempts: given.maxAttempts === undefined ? defaults.maxAttempts : checkMaxAttempts(where, given.maxAttempts),
     retry: given.retry === undefined ? defaultRetry : normalizeRetryPolicy(given.retry, where),
     delay: durationOption(where, 'delay', given.delay, { default: 0 }),
     priority: integerOption(where, 'priority', given.priority, { min: 0, max: 100, default: defaults.priority }),
@@ -77,14 +114,6 @@ export function checkCall(where: string, handler: string, options: unknown, defa
     ...(timeout === undefined ? {} : { timeout }),
     ...checkMetadata(where, given.metadata),
   }
-}
-
-function attempts(where: string, value: unknown, once: boolean, fallback: number): number {
-  const given = value === undefined ? undefined : checkMaxAttempts(where, value)
-  if (!once) return given ?? fallback
-  if (given === undefined || given === 1) return 1
-  const problem = 'must be 1 or left out beside `nonIdempotent`: such a step is called once'
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'maxAttempts', problem })
 }
 
 export function checkMetadata(where: string, value: unknown): { readonly metadata?: Metadata } {

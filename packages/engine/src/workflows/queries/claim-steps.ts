@@ -1,3 +1,4 @@
+import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { ClaimAnswer, Claimed, ClaimRequest, LostClaim } from '../../kernel/work/source.js'
@@ -14,6 +15,9 @@ export interface ClaimedStep extends Claimed {
   readonly inputNotes: Notes | null
   readonly output: unknown
   readonly outputNotes: Notes | null
+  /** What is known of the calls of the step before this one, and of those of its compensation (K-19). */
+  readonly outcome: CallOutcome | null
+  readonly compensationOutcome: 'refused' | 'unknown' | null
 }
 
 /** The lane of instances that begin later: whoever runs workflows takes their start, which needs no handler. */
@@ -32,6 +36,8 @@ type Row = [
   inputNotes: Notes | null,
   output: unknown,
   outputNotes: Notes | null,
+  outcome: CallOutcome | null,
+  compensationOutcome: 'refused' | 'unknown' | null,
   /** There where a call before was lost. */
   lost?: LostClaim,
 ]
@@ -58,10 +64,11 @@ function toItem([
   attempts,
   ...payloads
 ]: Row): ClaimedStep {
-  const [input, inputNotes, output, outputNotes, lost] = payloads
+  const [input, inputNotes, output, outputNotes, outcome, compensationOutcome, lost] = payloads
   const id = stepId(workflowId, number, fresh)
   const call = { workflowId, number, definitionId, compensates, fresh, attempts }
-  return { id, type, epoch, ...call, input, inputNotes, output, outputNotes, ...(lost ? { lost } : {}) }
+  const payload = { input, inputNotes, output, outputNotes, outcome, compensationOutcome }
+  return { id, type, epoch, ...call, ...payload, ...(lost ? { lost } : {}) }
 }
 
 /** One text for the loop. It tells whether the claim made it a running call, which giving it back has to undo. */

@@ -21,6 +21,8 @@ export interface WorkflowDeadLetter {
     readonly code: string
     readonly message: string
     readonly fingerprint: string
+    /** Where it was thrown, where that is known. */
+    readonly stack?: string
   }
   readonly reason: string
   readonly createdAt: Date
@@ -61,8 +63,9 @@ export async function findDeadLetters(
 ): Promise<WorkflowDeadLetter[]> {
   const rows = await executor.run<Row>(listStatement, [...params(filter), filter.id ?? null, filter.limit ?? 100])
   return rows.map(({ input, notes, failure, ...row }) => {
-    const { kind, code, message, fingerprint } = failure
-    return { ...row, input: decodeOrRaw(codec, input, notes), error: { kind, code, message, fingerprint } }
+    const { kind, code, message, fingerprint, stack } = failure
+    const error = { kind, code, message, fingerprint, ...(stack === undefined ? {} : { stack }) }
+    return { ...row, input: decodeOrRaw(codec, input, notes), error }
   })
 }
 

@@ -107,15 +107,35 @@ export function toWorkflow(tree: Tree, dlq = false) {
   return { definition, fails }
 }
 
-/** Whether a path ends well if every handler does what it does: what a person would say from looking at the graph. */
-export function succeeds(tree: Tree, survives: (node: Extract<Node, { type: 'task' }>) => boolean): boolean {
+type Survives = (node: Extract<Node, { type: 'task' }>) => boolean
+
+/** Whether a path that ends well has called something or asked somebody on the way. */
+function works(tree: Tree, survives: Survives, dlq: boolean): boolean {
+  for (const node of tree) {
+    if (node.type === 'task' || node.type === 'human') return true
+    if (node.type === 'condition' && !node.holds) return node.otherwise !== null && works(node.otherwise, survives, dlq)
+    if (node.type === 'fork' || node.type === 'parallel') {
+      if (node.branches.some((branch) => succeeds(branch, survives, dlq) && works(branch, survives, dlq))) return true
+    }
+  }
+  return false
+}
+
+/**
+ * Whether a path ends well if every handler does what it does: what a person would say from looking at the graph. In DLQ mode
+ * a branch that did nothing wins an `any` join only if no other branch waits for a person.
+ */
+export function succeeds(tree: Tree, survives: Survives, dlq = false): boolean {
   for (const node of tree) {
     if (node.type === 'task' && !survives(node)) return false
-    if (node.type === 'condition' && !node.holds) return node.otherwise === null || succeeds(node.otherwise, survives)
+    if (node.type === 'condition' && !node.holds)
+      return node.otherwise === null || succeeds(node.otherwise, survives, dlq)
     if (node.type === 'fork' || node.type === 'parallel') {
       const some = node.type === 'fork' && node.join === 'any'
-      const good = (branch: Tree) => succeeds(branch, survives)
-      if (!(some ? node.branches.some(good) : node.branches.every(good))) return false
+      const good = (branch: Tree) => succeeds(branch, survives, dlq)
+      const wins = (branch: Tree) => good(branch) && (!dlq || works(branch, survives, dlq))
+      const ends = some ? node.branches.some(wins) || node.branches.every(good) : node.branches.every(good)
+      if (!(ends || (some && !dlq && node.branches.some(good)))) return false
     }
   }
   return true

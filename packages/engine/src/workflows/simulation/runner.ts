@@ -1,3 +1,4 @@
+import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
@@ -12,8 +13,9 @@ export interface Fate {
   readonly fails: ReadonlyMap<string, Fails>
   /** Compensations that never succeed. */
   readonly undoFails?: ReadonlySet<string>
-  /** How many workers may die on the way. */
+  /** How many workers may die on the way, and how many may be stopped in order during a call. */
   readonly kills?: number
+  readonly stops?: number
   /** What people do, and at which turn. */
   readonly at?: { readonly turn: number; readonly what: 'cancel' | 'abort' }
   /** Picks one of so many: the order in which things happen. */
@@ -27,13 +29,17 @@ export class Runner {
   /** The order in which steps really ended, and were really undone, as an onlooker saw it. */
   readonly ended: string[] = []
   readonly undone: string[] = []
+  /** How the calls of each step really ended, as far as the one who made them could know. */
+  readonly outcomes = new Map<string, CallOutcome[]>()
   #killsLeft: number
+  #stopsLeft: number
   #turn = 0
 
   constructor(definition: WorkflowDefinition, fate: Fate) {
     this.simulation = new Simulation(definition, { n: 1 })
     this.#fate = fate
     this.#killsLeft = fate.kills ?? 0
+    this.#stopsLeft = fate.stops ?? 0
   }
 
   run(): this {
@@ -74,7 +80,12 @@ export class Runner {
     if (!item.claimed) simulation.claim(step, kind)
     else if (this.#killsLeft > 0 && this.#fate.pick(4) === 0) {
       this.#killsLeft -= 1
+      if (kind === 'step') this.#note(step, 'unknown')
       simulation.claim(step, kind)
+    } else if (this.#stopsLeft > 0 && this.#fate.pick(4) === 0) {
+      this.#stopsLeft -= 1
+      if (kind === 'step') this.#note(step, 'unknown')
+      simulation.happen({ type: 'interrupted', step, kind })
     } else if (kind === 'compensation') {
       if (this.#fate.undoFails?.has(step)) simulation.happen({ type: 'compensation_failed', step, failure: transient })
       else simulation.happen({ type: 'compensated', step })
@@ -86,8 +97,18 @@ export class Runner {
     const fails = this.#fate.fails.get(step) ?? 'never'
     const attempts = simulation.state.steps.get(step)?.attempts ?? 0
     const fail = fails === 'always' || (typeof fails === 'number' && attempts <= fails)
+    this.#note(step, !fail ? 'completed' : fails === 'always' ? 'refused' : 'unknown')
     if (!fail) simulation.happen({ type: 'completed', step, output: payload({ step }) })
     else simulation.happen({ type: 'failed', step, failure: fails === 'always' ? business : transient })
+  }
+
+  #note(step: string, outcome: CallOutcome): void {
+    this.outcomes.set(step, [...(this.outcomes.get(step) ?? []), outcome])
+  }
+
+  /** Whether some call of the step may have had an effect (K-19). */
+  mayHaveDone(step: string): boolean {
+    return this.outcomes.get(step)?.some((outcome) => outcome !== 'refused') ?? false
   }
 
   #do(act: () => unknown): void {

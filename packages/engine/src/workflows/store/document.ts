@@ -100,6 +100,8 @@ function bodyOf(before: StoredInstance, change: Change, writing: Writing): strin
     row += epoch === undefined ? `,"name":${JSON.stringify(step.name)}` : `,"epoch":${epoch}`
     row += `,"status":"${step.status}","fl":${step.inFlight},"att":${step.attempts},"catt":${step.compensationAttempts}`
     row += `,"dlq":${step.dlq},"over":${isOver(step)}`
+    if (step.outcome !== null) row += `,"outcome":"${step.outcome}"`
+    if (step.compensationOutcome !== null) row += `,"compensation_outcome":"${step.compensationOutcome}"`
     if (step.order !== null) row += `,"ord":${step.order}`
     if (step.side !== null) row += `,"side":"${step.side}"`
     if (step.failure !== null) row += `,"failure":${JSON.stringify(step.failure)}`

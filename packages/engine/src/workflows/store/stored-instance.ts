@@ -1,3 +1,4 @@
+import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
@@ -92,6 +93,8 @@ type StepRow = readonly [
   side: 'next' | 'else' | null,
   failure: Failure | null,
   dlq: boolean,
+  outcome: CallOutcome | null,
+  compensationOutcome: 'refused' | 'unknown' | null,
 ]
 
 export function toStoredInstance(row: InstanceRow, definition: WorkflowDefinition): StoredInstance {
@@ -122,7 +125,7 @@ export function toStoredInstance(row: InstanceRow, definition: WorkflowDefinitio
 
 function toStep(row: StepRow, definition: WorkflowDefinition): StepState {
   const [number, , status, input, inputNotes, output, outputNotes, attempts, compensationAttempts] = row
-  const [, , , , , , , , , order, inFlight, side, failure, dlq] = row
+  const [, , , , , , , , , order, inFlight, side, failure, dlq, outcome, compensationOutcome] = row
   const step: StepState = {
     name: definition.steps[number]?.name ?? '',
     status,
@@ -130,6 +133,8 @@ function toStep(row: StepRow, definition: WorkflowDefinition): StepState {
     output: null,
     attempts,
     compensationAttempts,
+    outcome,
+    compensationOutcome,
     order,
     inFlight,
     side,

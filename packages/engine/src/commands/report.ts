@@ -1,0 +1,24 @@
+import type { Reports } from '../kernel/reports/reports.js'
+import type { AttemptEnd } from './queries/finish-commands.js'
+import type { ReceivedCommand } from './queries/receive-commands.js'
+
+/** Tells what an attempt came to, when that is committed (K-21). */
+export function reportAttempt(
+  reports: Reports,
+  domain: string,
+  command: ReceivedCommand,
+  end: AttemptEnd | { readonly outcome: 'COMPLETED' },
+  runMs: number,
+): void {
+  const { type, commandId: id, epoch: attempt, waitedMs } = command
+  const what = { model: 'commands', domain, type, id, attempt } as const
+  const times = { runMs, ...(attempt === 1 ? { queueMs: waitedMs } : {}) }
+  const totalMs = waitedMs + runMs
+  if ('failure' in end) {
+    reports.attemptFailed(what, end.failure, end.outcome === 'RETRY' ? { retryInMs: end.delayMs } : undefined)
+  }
+  if (end.outcome === 'COMPLETED') reports.ended(what, 'completed', { ...times, totalMs })
+  else if (end.outcome === 'FAILED') reports.ended(what, 'failed', { ...times, totalMs })
+  else reports.times(what, times)
+  if (end.outcome === 'TSQ') reports.needsPerson(what, end.failure)
+}

@@ -1,0 +1,69 @@
+import type { Outcome } from '../kernel/batching/flusher.js'
+import { type Reported, type ReportedEnd, type Reports, splitName } from '../kernel/reports/reports.js'
+import { callId } from './history.js'
+import type { ClaimedProcess } from './queries/claim-processes.js'
+import type { JournalEvent, News, ProcessWrite, Rest } from './queries/write-processes.js'
+import type { EndStatus, ProcessStatus } from './states.js'
+
+/** The execution that a write belongs to, as far as reports name it. */
+export interface WrittenBy {
+  readonly item: Pick<ClaimedProcess, 'id' | 'type' | 'key' | 'epoch' | 'now' | 'startAt' | 'createdAt'>
+  /** Milliseconds of the database's clock. */
+  readonly now: () => number
+}
+
+const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
+  COMPLETED: 'completed',
+  FAILED: 'failed',
+  COMPENSATED: 'compensated',
+  CANCELLED: 'cancelled',
+}
+
+/** Tells of the writes that are committed (K-21): attempts that failed, what needs a person, ends. */
+export function reportWrites(
+  reports: Reports,
+  writes: readonly ProcessWrite[],
+  outcomes: readonly Outcome<News | undefined>[],
+): void {
+  for (const [place, write] of writes.entries()) {
+    const outcome = outcomes[place]
+    // News instead of a rest: nothing was written.
+    if (outcome === undefined || outcome === 'held' || !('done' in outcome) || outcome.done) continue
+    reportWrite(reports, write)
+  }
+}
+
+export function reportWrite(reports: Reports, { events, rest, by }: ProcessWrite): void {
+  if (!by) return
+  const { id, type, key } = by.item
+  const what = { model: 'processes', ...splitName(type), id, key } as const
+  let failed: JournalEvent | undefined
+  for (const event of events) {
+    const { error, startedAt } = event.detail ?? {}
+    // A call that was refused a slot, or never left, used no attempt.
+    if (!error || startedAt === undefined) continue
+    failed = event
+    const { nextAt, at } = event
+    reports.attemptFailed(call(what, event), error, nextAt == null ? undefined : { retryInMs: nextAt - at })
+  }
+  if (rest) reportRest(reports, failed ? call(what, failed) : what, by, rest)
+}
+
+const call = (what: Reported, { name, occurrence, attempt }: JournalEvent): Reported => ({
+  ...what,
+  step: callId(name, occurrence),
+  attempt: attempt ?? undefined,
+})
+
+function reportRest(reports: Reports, what: Reported, { item, now }: WrittenBy, rest: Rest): void {
+  const runMs = now() - item.now
+  const times = { runMs, ...(item.epoch === 1 ? { queueMs: item.now - item.startAt } : {}) }
+  const end = endOf(rest.status)
+  if (end) reports.ended(what, end, { ...times, totalMs: now() - item.createdAt })
+  else reports.times(what, times)
+  if (rest.status === 'WAITING_FOR_TSQ' && rest.error) reports.needsPerson(what, rest.error)
+}
+
+export function endOf(status: ProcessStatus): ReportedEnd | undefined {
+  return ENDS[status as EndStatus]
+}

@@ -1,0 +1,44 @@
+import { type CallOutcome, outcomeOfFailure } from '../../kernel/calls/outcome.js'
+import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
+import { shouldRetry } from '../../kernel/retry/retry-policy.js'
+import type { CallSettings } from '../definition/definition.js'
+import type { KnownOfCall } from './occurrence.js'
+
+/** What is known of the effects of calls (K-19), and the failures that the engine itself finds. */
+
+type FailedOutcome = Exclude<CallOutcome, 'completed'>
+
+/** What is known of all calls together, after one more has failed. */
+export function outcomeAfter<Before extends CallOutcome | null>(
+  before: Before,
+  failure: Failure,
+  known: KnownOfCall | undefined,
+): Before | FailedOutcome {
+  if (known === 'notBegun') return before
+  // It is asked by the idempotency key, which all calls share.
+  if (known === 'notDone') return 'refused'
+  return before === 'unknown' ? 'unknown' : outcomeOfFailure(failure)
+}
+
+/** The worker that had the call has died, or was cut off. */
+export function lostCall({ maxAttempts, nonIdempotent }: CallSettings, attempts: number): Failure {
+  const what = 'the worker died during the call'
+  if (nonIdempotent) return unknownOutcome(what)
+  if (shouldRetry(attempts, maxAttempts)) return found(new TransientError(what, { code: 'CALL_LOST' }))
+  return found(new PermanentError(`${what}, and it was the last`, { code: 'ATTEMPTS_EXHAUSTED_BY_CRASH' }))
+}
+
+export const interruptedCall = (): Failure =>
+  found(new TransientError('the worker was stopped during the call', { code: 'CALL_INTERRUPTED' }))
+
+/** The end of a call that must not be repeated: only a person, or `inquire`, can say what became of it (K-20). */
+export function unknownOutcome(what: string): Failure {
+  return found(new PermanentError(`${what}; whether it had its effect is unknown`, { code: 'OUTCOME_UNKNOWN' }))
+}
+
+/** The engine speaks for itself: its errors say nothing about what the other side did. */
+function found(error: Error): Failure {
+  const { refused: _, ...failure } = classifyFailure(error, { unknown: 'permanent' })
+  return failure
+}

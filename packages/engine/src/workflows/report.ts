@@ -1,0 +1,58 @@
+import type { Reported, ReportedEnd, Reports } from '../kernel/reports/reports.js'
+import type { Decision, WorkflowEvent } from './decide/decision.js'
+import type { Happened } from './happenings.js'
+import type { Hooks } from './hooks.js'
+import type { EventType } from './states.js'
+
+/** Hooks that also report (K-21): both hear of everything that is committed, from the same place. */
+export function reportingHooks(hooks: Hooks, reports: Reports): Hooks {
+  return {
+    add: (own) => hooks.add(own),
+    get any() {
+      return hooks.any
+    },
+    starting: (workflow) => hooks.starting(workflow),
+    stepStarting: (step) => hooks.stepStarting(step),
+    happened(happened) {
+      reportDecision(reports, happened)
+      hooks.happened(happened)
+    },
+  }
+}
+
+const ENDS: Partial<Record<EventType, ReportedEnd>> = {
+  workflow_completed: 'completed',
+  workflow_failed: 'failed',
+  workflow_cancelled: 'cancelled',
+  workflow_aborted: 'cancelled',
+}
+
+function reportDecision(reports: Reports, { definition, decision, state }: Happened): void {
+  const what = { model: 'workflows', type: definition.name, id: state.id } as const
+  for (const event of decision.events) {
+    const { type, step, attempts } = event
+    const end = ENDS[type]
+    if (end) reports.ended(what, end)
+    else if (type === 'workflow_started') reports.started(what)
+    else if (FAILED.has(type) && event.error)
+      reportAttempt(reports, { ...what, step, attempt: attempts }, event, decision)
+  }
+  for (const { step, failure, reason } of decision.deadLetters) {
+    reports.needsPerson({ ...what, step }, { ...failure, message: `${failure.message} (${reason})` })
+  }
+}
+
+const FAILED: ReadonlySet<EventType> = new Set([
+  'step_retry',
+  'step_failed',
+  'compensation_retry',
+  'compensation_max_retries_exceeded',
+])
+
+function reportAttempt(reports: Reports, what: Reported, { type, error }: WorkflowEvent, decision: Decision): void {
+  if (!error) return
+  const { step } = what
+  const stack = decision.steps.find(({ name }) => name === step)?.failure?.stack
+  const again = type.endsWith('_retry') ? decision.enqueue.find((item) => item.step === step) : undefined
+  reports.attemptFailed(what, { ...error, stack }, again && { retryInMs: again.delayMs })
+}

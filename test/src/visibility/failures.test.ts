@@ -1,0 +1,228 @@
+import { numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import {
+  BusinessError,
+  defineCommand,
+  defineDispatch,
+  defineManager,
+  defineProcess,
+  defineWorkflow,
+  PermanentError,
+  processTarget,
+  stepCommand,
+  TransientError,
+} from 'holdfast'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { recording } from './recording.js'
+
+const told = recording()
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus({ logger: told.logger, metrics: told.metrics })
+})
+afterAll(() => bus.close())
+
+const domain = numbered('seen')
+const by = { actor: 'ann', reason: 'a test' }
+const stack = expect.stringContaining('failures.test.ts')
+const levels = (id: string) => told.about(id).map(({ level, event, code, attempt }) => [level, event, code, attempt])
+
+test('K-21 a command: each failed attempt is a warning, the last one an error with its stack, once', async () => {
+  const name = domain()
+  const Pay = defineCommand(name, 'Pay', { maxAttempts: 2, retry: ['1ms'] })
+  const worker = await bus.work(Pay, () => {
+    throw new TransientError('the bank is closed', { code: 'CLOSED' })
+  })
+  const id = await bus.hf.send(Pay, {})
+  const [line] = await waitFor('it needs a person', () => {
+    const found = told.about(id).filter(({ event }) => event === 'needs_person')
+    return found.length > 0 ? found : undefined
+  })
+  await worker.stop()
+  expect(levels(id)).toEqual([
+    ['warn', 'attempt_failed', 'CLOSED', 1],
+    ['warn', 'attempt_failed', 'CLOSED', 2],
+    ['error', 'needs_person', 'CLOSED', 2],
+  ])
+  expect(line).toMatchObject({ model: 'commands', domain: name, type: 'Pay', error: 'the bank is closed', stack })
+  expect(told.count(`attempts_failed commands ${name} Pay`)).toBe(2)
+  expect(told.count(`needs_person commands ${name} Pay`)).toBe(1)
+  expect(told.count(`started commands ${name} Pay`)).toBe(1)
+  expect(told.observed(`run_milliseconds commands ${name} Pay`)).toHaveLength(2)
+  expect(told.observed(`queue_milliseconds commands ${name} Pay`)).toHaveLength(1)
+  const [troubled] = await bus.hf.troubleshooting.list({ domain: name })
+  expect(troubled?.error).toMatchObject({ code: 'CLOSED', stack })
+})
+
+test('K-21 a command: ends are counted by how they ended, also in a transaction of the handler', async () => {
+  const name = domain()
+  const Do = defineCommand(name, 'Do', { data: z.string() })
+  const worker = await bus.work(Do, (how, ctx) => {
+    if (how === 'no') throw new BusinessError('no')
+    return how === 'tx' ? ctx.transaction(async () => undefined) : undefined
+  })
+  const ids = await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])
+  await Promise.allSettled(ids.map((id) => bus.hf.commands.result(Do, id)))
+  await worker.stop()
+  expect(told.count(`completed commands ${name} Do`)).toBe(2)
+  expect(told.count(`failed commands ${name} Do`)).toBe(1)
+  expect(told.observed(`total_milliseconds commands ${name} Do`)).toHaveLength(3)
+  expect(told.about(ids[2] ?? '').map(({ level }) => level)).toEqual(['warn'])
+})
+
+test('K-21 a process: attempts, troubleshooting with step, key and stack, and nothing again on a replay', async () => {
+  const name = domain()
+  const Payment = defineProcess(name, 'Payment', {
+    state: z.object({}),
+    async execute(ctx) {
+      await ctx.step('reserve', {
+        maxAttempts: 2,
+        retryDelay: '1ms',
+        run: ({ attempt }) => {
+          if (attempt === 1) throw new TransientError('busy', { code: 'BUSY' })
+        },
+      })
+      await ctx.step('book', {
+        run: () => {
+          throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
+        },
+      })
+    },
+  })
+  const worker = await bus.runProcesses(Payment)
+  const { id } = await bus.hf.start(Payment, {}, { key: 'PAY-1' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  await waitFor('it is told', () => told.about(id).some(({ event }) => event === 'needs_person'))
+  expect(levels(id)).toEqual([
+    ['warn', 'attempt_failed', 'BUSY', 1],
+    ['warn', 'attempt_failed', 'NO_ACCOUNT', 1],
+    ['error', 'needs_person', 'PERMANENT_FAILURE', 1],
+  ])
+  expect(told.about(id).at(-1)).toMatchObject({ domain: name, type: 'Payment', key: 'PAY-1', step: 'book', stack })
+  const [troubled] = await bus.hf.processes.troubles.list({ domain: name })
+  expect(troubled?.error).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
+  await bus.hf.processes.retry(Payment, id, by)
+  await waitFor('it failed again', () => told.count(`needs_person processes ${name} Payment`) === 2)
+  // The replay met `reserve` again, and reported nothing of it.
+  expect(told.about(id).filter(({ step }) => step === 'reserve')).toHaveLength(1)
+  expect(told.count(`started processes ${name} Payment`)).toBe(1)
+  await worker.stop()
+})
+
+test('K-21 a process: ends are counted, failed compensations need a person', async () => {
+  const name = domain()
+  const state = z.object({ how: z.string() })
+  const Payment = defineProcess(name, 'Payment', {
+    state,
+    async execute(ctx, { how }) {
+      await ctx.step('book', {
+        run: () => 1,
+        compensate() {
+          if (how === 'stuck') throw new Error('cannot undo')
+        },
+      })
+      if (how !== 'ok') throw new BusinessError('declined', { code: 'DECLINED' })
+    },
+  })
+  const worker = await bus.runProcesses(Payment)
+  await bus.hf.start(Payment, { how: 'ok' })
+  await bus.hf.start(Payment, { how: 'undone' })
+  const { id } = await bus.hf.start(Payment, { how: 'stuck' })
+  await waitFor('the compensation is tried again', async () => {
+    await bus.sql(
+      'update holdfast.process set due_at = holdfast.now() where id = $1 and leased_at is null and due_at is not null',
+      [id],
+    )
+    await bus.moveClock(60_000)
+    return told.about(id).some(({ event }) => event === 'needs_person')
+  })
+  await worker.stop()
+  expect(told.count(`completed processes ${name} Payment`)).toBe(1)
+  expect(told.count(`compensated processes ${name} Payment`)).toBe(1)
+  expect(told.about(id).at(-1)).toMatchObject({ level: 'error', code: 'COMPENSATION_FAILED', step: 'book' })
+  expect(told.about(id).filter(({ level }) => level === 'warn')).toHaveLength(3)
+})
+
+test('K-21 a step-based process: its command needs a person, and so does the process', async () => {
+  const name = domain()
+  const Debit = defineCommand(name, 'Debit')
+  const Transfer = defineManager(name, 'Transfer', {
+    state: z.object({}),
+    firstStep: () => 'debit',
+    command: () => stepCommand(Debit, {}),
+    onReply: (state) => state,
+    nextStep: () => null,
+  })
+  let broken = true
+  bus.hf.register(Transfer)
+  const worker = await bus.work(Debit, () => {
+    if (broken) throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
+  })
+  const { id } = await bus.hf.start(Transfer, {})
+  const [line] = await waitFor('the process needs a person', () =>
+    told.about(id).length > 0 ? told.about(id) : undefined,
+  )
+  expect(line).toMatchObject({
+    level: 'error',
+    event: 'needs_person',
+    model: 'processes',
+    type: 'Transfer',
+    step: 'debit',
+  })
+  expect(told.count(`needs_person commands ${name} Debit`)).toBe(1)
+  broken = false
+  const [troubled] = await bus.hf.troubleshooting.list({ domain: name })
+  await bus.hf.troubleshooting.retry(Debit, troubled?.commandId ?? '', by)
+  await waitFor('it has ended', () => told.count(`completed processes ${name} Transfer`) === 1)
+  await worker.stop()
+})
+
+test('K-21 a workflow: attempts and the dead letter with its step and stack; ends are counted', async () => {
+  const name = domain()
+  bus.hf.workflows.handle(name, (input) => {
+    if (input === 'bad') throw new TransientError('no', { code: 'NO' })
+  })
+  const Flow = defineWorkflow(name, 1, { dlq: true })
+    .step('a', name, { maxAttempts: 2, retry: ['1ms'] })
+    .build()
+  const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
+  await bus.hf.workflows.startAndWait(Flow, 'good')
+  const { id } = await bus.hf.workflows.start(Flow, 'bad')
+  await waitFor('it is told', () => told.about(id).some(({ event }) => event === 'needs_person'))
+  await worker.stop()
+  expect(levels(id)).toEqual([
+    ['warn', 'attempt_failed', 'NO', 1],
+    ['warn', 'attempt_failed', 'NO', 2],
+    ['error', 'needs_person', 'NO', undefined],
+  ])
+  expect(told.about(id).at(-1)).toMatchObject({ model: 'workflows', type: name, step: 'a', stack })
+  expect(told.count(`started workflows ${name}`)).toBe(2)
+  expect(told.count(`completed workflows ${name}`)).toBe(1)
+  const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
+  expect(letter?.error).toMatchObject({ code: 'NO', stack })
+})
+
+test('K-21 dispatch: a dead letter is an error that names its item', async () => {
+  const name = domain()
+  const Pay = defineProcess(name, 'Pay', { state: z.object({ n: z.number() }), execute: async () => undefined })
+  const Settlement = defineDispatch(name, {
+    target: processTarget(Pay),
+    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, maxDispatchRetries: 1 },
+  })
+  bus.hf.register(Pay)
+  bus.hf.register(Settlement)
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 1 }, execTime: new Date(0) })
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+  const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
+  await waitFor('it is told', () => told.about('PAY-1').length > 0)
+  await worker.stop()
+  expect(told.about('PAY-1')).toMatchObject([
+    { level: 'error', event: 'needs_person', model: 'dispatch', type: Settlement.itemType, code: 'CONTEXT_MISSING' },
+  ])
+})
+
+test('K-21 labels of metrics never hold an id', () => {
+  const uuid = /[0-9a-f]{8}-[0-9a-f]{4}/
+  expect(told.labels.length).toBeGreaterThan(0)
+  expect(told.labels.filter((labels) => uuid.test(JSON.stringify(labels)))).toEqual([])
+})
