@@ -238,8 +238,14 @@ export function assemble(
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
   const workers = new Set<Worker>()
+  const told = new Set<() => void>()
+  /** Workers that run already take up what is registered later. */
+  const registered = () => {
+    for (const tell of told) tell()
+  }
+  workflowEngine.handlers.onAdded(registered)
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
-    const worker = createWorker(db, workerOptions, {
+    const created = createWorker(db, workerOptions, {
       registry,
       queues,
       engine,
@@ -253,28 +259,33 @@ export function assemble(
       metrics,
       reports,
     })
-    workers.add(worker)
-    return worker
+    workers.add(created.worker)
+    told.add(created.registered)
+    return created.worker
   }
   return {
     schema: db.schema,
-    handle: (command, handler) => registry.add(command, handler),
+    handle(command, handler) {
+      registry.add(command, handler)
+      registered()
+    },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
     register(definition) {
       if (isWorkflow(definition)) {
         workflowEngine.registered.add(definition)
-        return
+        return registered()
       }
       if (isDispatch(definition)) {
         dispatches.add(definition)
-        return
+        return registered()
       }
       const name = definition?.name
       const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
       if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
       if (isManager(definition)) managers.add(definition)
       else engine.registry.add(definition as ProcessDefinition)
+      registered()
     },
     start: (
       definition: ProcessDefinition | ManagerDefinition,

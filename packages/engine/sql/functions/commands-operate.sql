@@ -1,5 +1,5 @@
--- revision: 2
--- after: commands-finish
+-- revision: 3
+-- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
 
@@ -198,6 +198,10 @@ declare
   v_replies jsonb;
 begin
   if v_queue is null or to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
+    return 0;
+  end if;
+  -- After a standstill the workers that live have their beat first.
+  if not holdfast.absence_counts() then
     return 0;
   end if;
   execute format(

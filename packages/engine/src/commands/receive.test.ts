@@ -6,6 +6,7 @@ import { PermanentError } from '../kernel/failure/failure-errors.js'
 import type { CommandContext } from './context.js'
 import { defineCommand } from './define.js'
 import { commandChores } from './sweep.js'
+import { noteHandlers } from './worker.js'
 
 let bus: TestBus
 const notOurs: Record<string, number> = {}
@@ -258,6 +259,7 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   await bus.moveClock(200_000)
   // That worker may hold the rows still, which our sweep then leaves to it.
   await waitFor('the sweep is over', async () => {
+    await bus.steady()
     await sweep()
     return (await bus.hf.commands.get(Nobody, id)).status !== 'PENDING'
   })
@@ -287,6 +289,31 @@ test('C-09 what waited for a worker through a long outage is run by it, not swep
   await bus.sql(`update holdfast.chore set due_at = holdfast.now()`)
   await bus.work(Do, () => 'late')
   for (const id of ids) expect(await bus.hf.commands.result(Do, id)).toBe('late')
+})
+
+test('C-09 after a standstill of hours nothing is swept before every worker that lives has had a beat', async () => {
+  const Do = defineCommand('standstill', 'Do')
+  const id = await bus.hf.send(Do, null)
+  await bus.sql(`insert into holdfast.command_handler values ('standstill', 'Do', holdfast.now())`)
+  await bus.steady()
+  // The database was away, the machine was suspended, or the clock jumped: nobody could beat.
+  await bus.moveClock(2 * 3_600_000)
+  const status = async () => {
+    await sweep()
+    return (await bus.hf.commands.get(Do, id)).status
+  }
+  expect(await status()).toBe('PENDING')
+  // Another worker comes first.
+  await bus.sql('select holdfast.note_beat()')
+  expect(await status()).toBe('PENDING')
+  await bus.moveClock(90_000)
+  await bus.sql('select holdfast.note_beat()')
+  expect(await status()).toBe('PENDING')
+  // Now the worker that has the handler; it lives, and nothing is swept later either.
+  await noteHandlers(bus.db, 'standstill', ['Do'])
+  await bus.moveClock(90_000)
+  await bus.sql('select holdfast.note_beat()')
+  expect(await status()).toBe('PENDING')
 })
 
 test('C-16 a message whose attempts were begun and never ended is not called again', async () => {

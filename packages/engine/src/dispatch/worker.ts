@@ -15,7 +15,8 @@ import { isOwn } from './targets.js'
 
 interface WorkerSettings {
   readonly name: string
-  readonly domains: readonly string[]
+  /** Read again when something is registered later. */
+  readonly domains: () => readonly string[]
   readonly leaseMs: number
   readonly pollMs: number
 }
@@ -28,20 +29,23 @@ interface Parts extends Omit<CycleParts, 'definition' | 'marks'> {
 /** All item types of one worker: their cycles run side by side, each by one dispatcher at a time. */
 const AT_ONCE = 100
 
+/** What a worker does for dispatch. */
+export interface DispatchWork {
+  /** Makes what the item types need that were registered since; answers the loop with the first of them, not started. */
+  grow(): Promise<readonly WorkLoop[]>
+  stopping(): void
+}
+
 /** The loop that runs the cycles of the item types registered here. None where there are none. */
-export async function createDispatchLoop(
-  settings: WorkerSettings,
-  { registry, listener, ...parts }: Parts,
-): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void }> {
+export function createDispatchWork(settings: WorkerSettings, { registry, listener, ...parts }: Parts): DispatchWork {
   const { db, logger, metrics } = parts
-  const definitions = registry.inDomains(settings.domains)
-  if (definitions.length === 0) return { loops: [], stopping() {} }
-  for (const definition of definitions) await noteDispatch(db, definition)
+  const noted = new Set<DispatchDefinition<never>>()
+  let made = false
   const marks = new Map<string, Marks>()
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
   const loop = createWorkLoop({
-    source: cycleSource(db, () => cyclesOf(definitions)),
+    source: cycleSource(db, () => cyclesOf([...noted])),
     async run({ type, epoch }, lease) {
       const checked = typeOfChecks(type)
       const definition = registry.find(checked ?? type)
@@ -69,7 +73,16 @@ export async function createDispatchLoop(
     metrics,
   })
   return {
-    loops: [loop],
+    async grow() {
+      for (const definition of registry.inDomains(settings.domains())) {
+        if (noted.has(definition)) continue
+        await noteDispatch(db, definition)
+        noted.add(definition)
+      }
+      if (made || noted.size === 0) return []
+      made = true
+      return [loop]
+    },
     stopping() {
       stopping = true
     },

@@ -37,6 +37,8 @@ export interface WorkLoopOptions<Item extends Claimed> {
    * work that calls no code of the user, or runs for as long as its worker.
    */
   readonly gate?: Gate | 'none'
+  /** For tests: the wall clock by which the loop notices that its machine was suspended. */
+  readonly wallClock?: () => number
   readonly logger?: Logger
   readonly metrics?: Metrics
 }
