@@ -22,7 +22,7 @@ async function untilWorkersManage(done: () => Promise<boolean>): Promise<number>
   for (;;) {
     const worker = startWorkerProcess(script, { connectionString })
     const died = worker.ended.then(() => 'died' as const)
-    const managed = waitFor('the workers manage', done, { timeout: 30_000 }).then(() => 'managed' as const)
+    const managed = waitFor('the workers manage', done, { timeout: 90_000 }).then(() => 'managed' as const)
     managed.catch(() => undefined)
     if ((await Promise.race([died, managed])) === 'managed') {
       await worker.kill()
@@ -41,7 +41,7 @@ const CODES = {
 
 test.each(models)(
   'K-26 one of %s that ends its workers goes to troubleshooting, and the twenty that shared a worker with it do not',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async (model) => {
     const good = await Promise.all(Array.from({ length: 10 }, () => begin(hf, model, { poison: false })))
     const bad = await begin(hf, model, { poison: true })

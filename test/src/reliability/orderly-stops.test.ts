@@ -81,7 +81,7 @@ test.each(cases)(
       const hf = await openOne((one) => it.register(one, interrupted))
       const worker = await hf.run({ lease: '400ms', poll: '20ms' })
       await waitFor(`call ${stop} begins`, () => begun === stop)
-      expect(await worker.stop('10ms')).toEqual({ abandoned: 1 })
+      expect((await worker.stop('10ms')).abandoned).toBeGreaterThan(0)
       await hf.close()
     }
     const last = await openOne((hf) => it.register(hf, async () => 'done'))

@@ -6,4 +6,4 @@ const { connectionString }: { connectionString: string } = JSON.parse(process.ar
 const db = await openDatabase({ connectionString, poolSize: 6 })
 const hf = assemble(db, {})
 registerAll(hf)
-await hf.run({ concurrency: 30, lease: '500ms', poll: '20ms' })
+await hf.run({ concurrency: 30, lease: '2s', poll: '20ms' })

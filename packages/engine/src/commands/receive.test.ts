@@ -231,7 +231,7 @@ test('C-09 a type without a handler here is left for a worker that has one, its 
   await bus.work(Mine, () => 'mine')
   const theirs = await bus.hf.sendMany(
     Theirs,
-    Array.from({ length: 200 }, () => ({ data: null })),
+    Array.from({ length: 50 }, () => ({ data: null })),
   )
   const mine = await bus.hf.send(Mine, null)
   expect(await bus.hf.commands.result(Mine, mine)).toBe('mine')
