@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 
 const source = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
@@ -24,13 +24,13 @@ export default defineConfig({
       'bench/src/**/*.test.ts',
       'examples/*/src/**/*.test.ts',
     ],
+    // What takes minutes by its nature (every kill of a matrix, hundreds of generated programs, chaos at size) is named
+    // `*.long.test.ts` and runs in `npm run test:long`.
+    exclude: [...configDefaults.exclude, '**/*.long.test.ts'],
     globalSetup: ['test/setup/postgres.ts'],
     testTimeout: 30_000,
     hookTimeout: 120_000,
     maxWorkers: 4,
-    // Other tenants stall a small machine for a second now and then, and tests with short leases feel it. A test that needed
-    // its second try is named in the output, and is a bug to look into.
-    retry: process.env['CI'] ? 1 : 0,
     coverage: {
       provider: 'v8',
       include: ['packages/*/src/**'],

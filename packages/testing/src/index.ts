@@ -2,6 +2,19 @@ export { type CrashReport, crashTest } from './crash/crash-test.js'
 export { crashWorker } from './crash/crash-worker.js'
 export type { KillAt } from './crash/kill-points.js'
 export type { CrashEnd, CrashTestOptions } from './crash/options.js'
+export {
+  createEffects,
+  type EffectCall,
+  type Effects,
+  type EffectsOptions,
+  type PerformOptions,
+  type Receipt,
+} from './effects/effects.js'
+export { type EffectEvent, type EffectStore, effectsInDatabase, effectsInMemory, effectTable } from './effects/event.js'
+export { type ExpectEffectsOptions, expectEveryEffectKeptOrUndone, type Standing } from './effects/expect-effects.js'
+export { type ChooseFault, type EffectFault, type FaultedCall, type FaultShares, faultsFrom } from './effects/faults.js'
+export { type EffectEnd, type EffectFinding, effectFindings } from './effects/law.js'
+export { type FaultTestEnd, type FaultTestOptions, type FaultTestReport, faultTest } from './fault-test/fault-test.js'
 export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
 export { gate } from './harness/gate.js'
 export { waitFor } from './harness/wait-for.js'

@@ -178,7 +178,7 @@ test('X-01 X-02 the guide to testing shows code of this file', async () => {
   const text = await readFile(new URL('../../../docs/guides/testing-your-processes.md', import.meta.url), 'utf8')
   const snippets = [...text.matchAll(/```ts\n([\s\S]*?)\n```/g)].map(([, code = '']) => code)
   const files = await Promise.all(
-    ['guide.test.ts', 'payment.ts', 'crash-worker-process.ts'].map((file) =>
+    ['guide.test.ts', 'payment.ts', 'crash-worker-process.ts', 'effects-guide.long.test.ts', 'refund.ts'].map((file) =>
       readFile(new URL(`./${file}`, import.meta.url), 'utf8'),
     ),
   )

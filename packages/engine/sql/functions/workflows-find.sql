@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, workflows-write, presence
 --
 -- What operators and housekeeping ask of workflows.
@@ -149,7 +149,8 @@ declare
 begin
   with due as (
     update holdfast.workflow_step
-    set due_at = v_now, ready = true
+    -- It has waited since now: with the time of its own retry it would stand behind everything that is due.
+    set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
     returning *
   ),

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { CommandDefinition } from '../commands/index.js'
+import type { Inquiry } from '../kernel/calls/inquiry.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { Logger } from '../kernel/logger.js'
@@ -16,8 +17,7 @@ export interface StepCall {
   readonly logger: Logger
 }
 
-/** What `inquire` answers: done with this result, not done and safe to call, or still unknown. */
-export type Inquiry<Result> = { readonly done: Result } | 'notDone' | 'unknown'
+export type { Inquiry }
 
 export interface Compensation<Result> {
   /** Undoes the step; gets its recorded result (undefined where it was only attempted). Tried three times. */

@@ -5,7 +5,7 @@ import { defineWorkflow } from './define.js'
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '30ms' })
   see = observeWorkflows(bus)
   await bus.hf.run({ poll: '20ms' })
 })

@@ -48,8 +48,8 @@ test('W-05 a handler knows its instance, step, attempt, key, input and metadata;
     maxAttempts: 3,
     input: { n: 5 },
   }
-  const step = { ...base, compensation: null, output: undefined, metadata: { colour: 'blue' } }
-  const undo = { ...base, compensation: 'take back', output: { done: 'work' }, metadata: {} }
+  const step = { ...base, compensation: null, output: undefined, outcome: null, metadata: { colour: 'blue' } }
+  const undo = { ...base, compensation: 'take back', outcome: 'completed', output: { done: 'work' }, metadata: {} }
   const attempts = [1, 2, 3].map((attempt) => ({ attempt, isLastAttempt: attempt === 3 }))
   expect(seen).toEqual([
     ...attempts.map((it) => ({ ...step, ...it, idempotencyKey: `${id}/work` })),
@@ -114,7 +114,7 @@ test('W-05 an input schema types, checks and fills in what a handler gets; what 
   const { error } = await see.until(id, 'FAILED')
   expect(error).toMatchObject({ step: 'a', kind: 'PERMANENT', code: 'HF_INVALID_DATA' })
   expect(calls).toBe(1)
-  expect((await bus.hf.workflows.steps(id))[0]).toMatchObject({ attempts: 1 })
+  expect((await bus.hf.workflows.steps(id))[0]).toMatchObject({ attempts: 0 })
 })
 
 test('W-05 nothing, null and undefined are inputs and outputs like others', async () => {

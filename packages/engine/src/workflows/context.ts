@@ -1,3 +1,5 @@
+import type { Inquiry } from '../kernel/calls/inquiry.js'
+import type { CallOutcome } from '../kernel/calls/outcome.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metadata } from './definition/definition.js'
@@ -19,8 +21,13 @@ export interface StepContext<Input = unknown> {
   readonly isLastAttempt: boolean
   /** What the step before it answered; a join's has each branch's under its name. For a compensation: the step's own. */
   readonly input: Input
-  /** For a compensation: what the step answered; undefined where it did not complete. */
+  /** For a compensation: what the step answered; undefined where it did not complete, or nobody knows whether it did. */
   readonly output: unknown
+  /**
+   * For a compensation: what is known of the effect of the step (K-19). `completed`; `unknown`: it may have had its effect,
+   * so look before you undo; `refused`: the step itself said that nothing was done. Null where the step itself is called.
+   */
+  readonly outcome: CallOutcome | null
   readonly metadata: Metadata
   /** Fires when the instance is cancelled or aborted, another branch has won, time is up, or the lease is lost. */
   readonly signal: AbortSignal
@@ -43,3 +50,26 @@ export type StepHandler<Input = unknown, Output = unknown> = (
   input: Input,
   context: StepContext<Input>,
 ) => Promise<Output> | Output
+
+/** What `inquire` knows of the call that it is asked about. */
+export type InquireContext = Pick<
+  StepContext,
+  | 'instanceId'
+  | 'workflow'
+  | 'version'
+  | 'stepName'
+  | 'compensation'
+  | 'idempotencyKey'
+  | 'metadata'
+  | 'signal'
+  | 'logger'
+>
+
+/**
+ * Finds out what became of a call that must not be repeated (K-20), by its idempotency key. Asked after an error, a timeout or
+ * a crash of a step marked `nonIdempotent`, and before a person's requeue calls it again.
+ */
+export type StepInquire<Input = unknown, Output = unknown> = (
+  input: Input,
+  context: InquireContext,
+) => Promise<Inquiry<Output>> | Inquiry<Output>

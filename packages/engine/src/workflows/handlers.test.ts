@@ -54,6 +54,11 @@ test('W-04 two services with disjoint handlers carry one instance together, its 
   await Promise.all([left.close(), right.close()])
 })
 
+test('K-24 a handler named like the lane of starts is refused', () => {
+  expect(() => bus.hf.workflows.handle('_root_', () => 1)).toThrow(/names that begin with `_root_` are reserved/)
+  bus.hf.workflows.handle('handlers/with#signs', () => 1)
+})
+
 test('W-04 a handler that comes later is found by workers that run already', async () => {
   const name = named()
   const service = await open()

@@ -43,6 +43,12 @@ export interface Happenings {
   report(happening: Happening): Promise<Happened>
   /** Decides and writes inside a transaction, on a state that it locks; the transaction must be given up if this throws. */
   reportWithin(tx: Executor, happening: Happening): Promise<Happened>
+  /**
+   * The same for what a person asks for: waits for whoever has the instance, and may decide that nothing changes. The caller
+   * tells of it with `committed` when its transaction has committed.
+   */
+  operateWithin(tx: Executor, happening: Happening): Promise<Happened>
+  committed(happened: Happened): void
   /** An instance that was just started here. */
   remember(stored: StoredInstance): void
   close(timeout?: number): Promise<void>
@@ -208,7 +214,11 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     return []
   }
 
-  async function decideWithin(tx: Executor, { id, occurrence, claim }: Happening): Promise<Happened | undefined> {
+  async function decideWithin(
+    tx: Executor,
+    { id, occurrence, claim }: Happening,
+    mayChangeNothing = false,
+  ): Promise<Happened | undefined> {
     const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
     const stored = loaded.get(id)
     if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
@@ -218,6 +228,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     const change = noChange()
     addDecision(change, decision)
     const { state } = withDecision(before, decision)
+    if (isEmpty(change) && mayChangeNothing) return { definition, decision, state }
     // Its end was decided without it: what the transaction wrote must not stay.
     if (isEmpty(change)) throw new HoldfastError('HF_LEASE_LOST', { id, epoch: String(claim?.epoch ?? '') })
     const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
@@ -240,6 +251,15 @@ export function createHappenings(db: Executor, options: Options): Happenings {
       }
       throw new HoldfastError('HF_INSTANCE_HELD', { id: happening.id })
     },
+    async operateWithin(tx, happening) {
+      states.forget(happening.id)
+      await tx.run(lockStatement, [happening.id])
+      await tx.run(lockStepsStatement, [happening.id])
+      const happened = await decideWithin(tx, happening, true)
+      if (happened) return happened
+      throw new HoldfastError('HF_INSTANCE_HELD', { id: happening.id })
+    },
+    committed: (happened) => options.happened(happened),
     remember: (stored) => states.set(stored),
     close: (timeout) => batcher.close(timeout),
   }
@@ -285,4 +305,14 @@ function groupsOf(happenings: readonly Happening[]): Group[] {
 const lockStatement = {
   name: 'workflows.lock',
   text: 'select revision from holdfast.workflow where id = $1 for no key update',
+}
+// Only waits: which step a decision changes is not known before it is made.
+const lockStepsStatement = {
+  name: 'workflows.lock-steps',
+  text: `
+    select number
+    from holdfast.workflow_step
+    where workflow_id = $1 and number >= 0
+    order by number
+    for no key update`,
 }

@@ -133,6 +133,30 @@ test('W-15 a step hook that never answers takes no longer than the step may', as
   remove()
 })
 
+test('K-23 a hook that never answers holds neither a start nor a slot: it has a time limit of its own', async () => {
+  const name = named()
+  bus.hf.workflows.handle(name, () => 'called')
+  const hang = new Promise<void>(() => undefined)
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name, { retry: ['1ms'] })
+    .onFailure('undo a', name)
+    .build()
+  const starting = bus.hf.workflows.use({ name: 'slow', timeout: '50ms', workflowStarting: () => hang })
+  await expect(bus.hf.workflows.start(Flow)).rejects.toMatchObject({
+    code: 'HF_START_VETOED',
+    message: expect.stringMatching(/slow.*longer than 50 ms/),
+  })
+  starting()
+  const stepStarting = bus.hf.workflows.use({ timeout: '50ms', stepStarting: () => hang })
+  const { id } = await bus.hf.workflows.start(Flow)
+  expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'TIMEOUT' })
+  // K-19: the handler was never called, so there is nothing to undo.
+  expect(await see.statuses(id)).toEqual({ a: 'FAILED' })
+  stepStarting()
+  // @ts-expect-error no duration
+  expect(() => bus.hf.workflows.use({ timeout: 'long' })).toThrow(/timeout/)
+})
+
 test('W-15 a hook that throws after the fact changes nothing', async () => {
   const name = named()
   bus.hf.workflows.handle(name, (_, { stepName }) => {

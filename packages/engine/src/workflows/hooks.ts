@@ -1,7 +1,9 @@
+import { callLimited } from '../kernel/calls/limited.js'
+import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { describe } from '../kernel/validation/describe.js'
-import { checkOptions } from '../kernel/validation/options.js'
+import { checkOptions, durationOption } from '../kernel/validation/options.js'
 import type { Happened } from './happenings.js'
 import type { InstanceEnd } from './states.js'
 
@@ -29,6 +31,11 @@ interface HookedError {
 export interface WorkflowHooks {
   /** Shown where it refuses something; `hook 1`, `hook 2` … unless given. */
   readonly name?: string
+  /**
+   * How long a hook that is asked before may take: after that the start is refused, or the attempt of the step fails, and
+   * the program goes on. Default: 10 s.
+   */
+  readonly timeout?: Duration
   workflowStarting?(workflow: HookedWorkflow & { readonly input: unknown }): void | Promise<void>
   workflowCompleted?(workflow: HookedWorkflow): void | Promise<void>
   workflowFailed?(workflow: HookedWorkflow & HookedError & { readonly status: InstanceEnd }): void | Promise<void>
@@ -40,6 +47,7 @@ export interface WorkflowHooks {
 
 const HOOKS = [
   'name',
+  'timeout',
   'workflowStarting',
   'workflowCompleted',
   'workflowFailed',
@@ -60,7 +68,7 @@ export interface Hooks {
 }
 
 export function createHooks(logger: Logger): Hooks {
-  const plugins = new Set<{ readonly name: string; readonly hooks: WorkflowHooks }>()
+  const plugins = new Set<{ readonly name: string; readonly limitMs: number; readonly hooks: WorkflowHooks }>()
   let count = 0
 
   function tell(name: string, call: () => void | Promise<void> | undefined): void {
@@ -75,9 +83,9 @@ export function createHooks(logger: Logger): Hooks {
 
   return {
     add(hooks) {
-      check(hooks)
+      const limitMs = check(hooks)
       count += 1
-      const plugin = { name: hooks.name ?? `hook ${count}`, hooks }
+      const plugin = { name: hooks.name ?? `hook ${count}`, limitMs, hooks }
       plugins.add(plugin)
       return () => void plugins.delete(plugin)
     },
@@ -85,9 +93,9 @@ export function createHooks(logger: Logger): Hooks {
       return plugins.size > 0
     },
     async starting(workflow) {
-      for (const { name, hooks } of plugins) {
+      for (const { name, limitMs, hooks } of plugins) {
         try {
-          await hooks.workflowStarting?.(workflow)
+          await within(limitMs, () => hooks.workflowStarting?.(workflow))
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
           const details = { workflow: `${workflow.workflow}-v${workflow.version}`, hook: name, problem }
@@ -96,7 +104,7 @@ export function createHooks(logger: Logger): Hooks {
       }
     },
     async stepStarting(step) {
-      for (const { hooks } of plugins) await hooks.stepStarting?.(step)
+      for (const { limitMs, hooks } of plugins) await within(limitMs, () => hooks.stepStarting?.(step))
     },
     happened({ definition, decision, state }) {
       if (plugins.size === 0) return
@@ -126,13 +134,20 @@ export function createHooks(logger: Logger): Hooks {
   }
 }
 
-function check(hooks: WorkflowHooks): void {
+/** A hook has no signal, so nothing is gained by waiting for it longer. */
+const within = (limitMs: number, code: () => void | Promise<void> | undefined) =>
+  callLimited({ limitMs, graceMs: 0, around: () => [] }, code)
+
+/** Answers the time limit of those that are asked before. */
+function check(hooks: WorkflowHooks): number {
   const given = checkOptions('workflows.use', hooks, HOOKS)
   for (const name of HOOKS) {
+    if (name === 'timeout') continue
     const value = given[name]
     const wanted = name === 'name' ? 'string' : 'function'
     if (value === undefined || typeof value === wanted) continue
     const problem = `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`
     throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.use', option: name, problem })
   }
+  return durationOption('workflows.use', 'timeout', given.timeout, { min: '1ms', max: '1d', default: '10s' })
 }

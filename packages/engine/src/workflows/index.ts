@@ -4,7 +4,7 @@ export {
   type WorkflowReference,
   type WorkflowStartOptions,
 } from './client.js'
-export type { StepContext, StepHandler } from './context.js'
+export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanVerdict } from './decide/occurrence.js'
 export { defineWorkflow, type Workflow, type WorkflowBuilder } from './define.js'
 export type {
@@ -18,7 +18,7 @@ export type {
 } from './definition/definition.js'
 export { handlersOf, isWorkflow } from './definition/definition.js'
 export { loadWorkflow } from './definition/load.js'
-export type { StepOptions, WorkflowOptions } from './definition/settings.js'
+export type { CompensationOptions, StepOptions, WorkflowOptions } from './definition/settings.js'
 export { createDefinitions } from './definitions.js'
 export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'

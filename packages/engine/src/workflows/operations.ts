@@ -1,17 +1,27 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
+import type { Executor } from '../kernel/database/executor.js'
+import { operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
-import type { HumanVerdict } from './decide/occurrence.js'
+import type { Answer, HumanVerdict, Occurrence } from './decide/occurrence.js'
 import type { WorkflowEngine } from './engine.js'
+import type { Happened } from './happenings.js'
 import { findDeadLetters } from './queries/find-dead-letters.js'
 import type { InstanceEnd } from './states.js'
 
 export interface RequeueOptions {
   /** Another input for the step, or for what the compensation sees as the step's input. */
   readonly input?: unknown
+  /**
+   * What became of a call of unknown outcome (K-20): `'notDone'`, so that it is made again; or `{ done: output }`, so that the
+   * instance goes on with that output, and of a compensation that the step is undone. Without it, a call that must not be
+   * repeated is inquired about first, and comes back with `OUTCOME_UNKNOWN` if that does not help.
+   */
+  readonly answer?: 'notDone' | { readonly done: unknown }
 }
 
 /** What became of one of many. */
@@ -30,7 +40,8 @@ export interface CleanUpOptions {
 
 /**
  * What people do with instances. Everything takes who acts and why and is on record; what makes no sense in the status that
- * the instance has is refused with `HF_WRONG_STATUS` and changes nothing.
+ * the instance has is refused with `HF_WRONG_STATUS` and changes nothing. Each call answers within five seconds (K-23):
+ * `HF_BUSY` and `HF_DATABASE_UNAVAILABLE` say that it did not take effect and will not, `HF_OUTCOME_UNKNOWN` that it may have.
  */
 export interface WorkflowOperations {
   /**
@@ -52,6 +63,7 @@ export interface WorkflowOperations {
    *
    * @example
    * await hf.workflows.requeue(letter.id, { actor: 'ann', reason: 'IBAN corrected' }, { input: { ...letter.input, iban } })
+   * await hf.workflows.requeue(letter.id, { actor: 'ann', reason: 'seen at the bank' }, { answer: { done: { receipt: 7 } } })
    */
   requeue(deadLetter: string, by: Actor, options?: RequeueOptions): Promise<void>
   /** Many at once, by their ids or by what they failed with; each has its own answer. */
@@ -62,22 +74,75 @@ export interface WorkflowOperations {
 
 const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED', 'ABORTED'] as const satisfies readonly InstanceEnd[]
 const MOST_LETTERS = 10_000
+/** As many as one transaction does well within the time of an operator's call. */
+const LETTERS_AT_ONCE = 50
 
 export function createWorkflowOperations(db: Database, { codec, happenings }: WorkflowEngine): WorkflowOperations {
-  async function requeue(id: string, by: Actor, options: RequeueOptions = {}): Promise<void> {
-    const given = checkOptions('workflows.requeue', options, ['input'])
-    const actor = checkActor('workflows.requeue', by)
-    const letterId = parseId('workflows.requeue: deadLetter', id)
-    const [letter] = await findDeadLetters(db, codec, { id: letterId })
+  async function operate(operation: string, id: string, occurrence: Occurrence): Promise<void> {
+    const work = (tx: Executor) => happenings.operateWithin(tx, { id, occurrence })
+    happenings.committed(await operatorCall(db, `${operation} workflow instance ${id}`, work))
+  }
+
+  async function requeueWithin(tx: Executor, id: string, how: Omit<Requeue, 'type' | 'step'>): Promise<Happened> {
+    const [letter] = await findDeadLetters(tx, codec, { id: parseId('workflows.requeue: deadLetter', id) })
     if (!letter) throw new HoldfastError('HF_UNKNOWN_DEAD_LETTER', { id })
     const { instanceId, step } = letter
-    const input = 'input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}
+    return happenings.operateWithin(tx, { id: instanceId, occurrence: { type: 'requeued', step, ...how } })
+  }
+
+  function requeueOptions(options: RequeueOptions): Pick<Requeue, 'input' | 'answer'> {
+    const given = checkOptions('workflows.requeue', options, ['input', 'answer'])
+    const answer = given.answer === undefined ? undefined : readAnswer(given.answer)
+    if (answer !== undefined && typeof answer === 'object' && 'input' in given) {
+      const problem = 'must be left out beside an answer that it was done: it is not called again'
+      throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'input', problem })
+    }
+    return {
+      ...('input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}),
+      ...(answer === undefined ? {} : { answer }),
+    }
+  }
+
+  function readAnswer(answer: unknown): Answer {
+    if (answer === 'notDone') return answer
+    if (typeof answer === 'object' && answer !== null && 'done' in answer) {
+      return { done: codec.encode(answer.done ?? null, { at: 'answer.done' }) }
+    }
+    const problem = `must be 'notDone' or { done: output }, not ${describe(answer)}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'answer', problem })
+  }
+
+  /** In one transaction; one that is refused leaves the others alone. */
+  async function requeueAll(tx: Executor, ids: readonly string[], by: Actor): Promise<Requeued[]> {
+    const answers: Requeued[] = []
+    for (const deadLetter of ids) {
+      try {
+        const happened = await requeueWithin(tx, deadLetter, { by })
+        answers.push({ answer: { deadLetter, outcome: 'requeued' }, happened })
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.status >= 500) throw error
+        answers.push({ answer: refused(deadLetter, unknownLetter(deadLetter, error)) })
+      }
+    }
+    return answers
+  }
+
+  async function requeuePart(ids: readonly string[], by: Actor): Promise<RequeueAnswer[]> {
+    const operation = `requeue ${ids.length} dead letters`
     try {
-      await happenings.report({ id: instanceId, occurrence: { type: 'requeued', step, ...input, by: actor } })
+      const { answers, busy } = await operatorCallForMany(db, operation, ids, (tx, some) => requeueAll(tx, some, by))
+      for (const { happened } of answers) if (happened) happenings.committed(happened)
+      const problem = 'another transaction has locked its instance'
+      const held = new HoldfastError('HF_BUSY', { operation: 'requeue', waited: '200ms', problem })
+      const byId = new Map([
+        ...answers.map(({ answer }) => [answer.deadLetter, answer] as const),
+        ...busy.map((id) => [id, refused(id, held)] as const),
+      ])
+      return ids.flatMap((id) => byId.get(id) ?? [])
     } catch (error) {
-      // Somebody was quicker.
-      if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') throw error
-      throw new HoldfastError('HF_UNKNOWN_DEAD_LETTER', { id }, { cause: error })
+      // What it says of all of them: not done, or unknown.
+      if (error instanceof HoldfastError) return ids.map((id) => refused(id, error))
+      throw error
     }
   }
 
@@ -86,46 +151,56 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       const decision = choiceOption('workflows.decide', 'verdict', verdict, ['confirm', 'reject'])
       const actor = checkActor('workflows.decide', by)
       const occurrence = { type: 'decided', step, decision, by: actor } as const
-      await happenings.report({ id: parseId('workflows.decide: id', id), occurrence })
+      await operate('decide', parseId('workflows.decide: id', id), occurrence)
     },
     async cancel(id, by) {
       const actor = checkActor('workflows.cancel', by)
-      await happenings.report({ id: parseId('workflows.cancel: id', id), occurrence: { type: 'cancel', by: actor } })
+      await operate('cancel', parseId('workflows.cancel: id', id), { type: 'cancel', by: actor })
     },
     async abort(id, by) {
       const actor = checkActor('workflows.abort', by)
-      await happenings.report({ id: parseId('workflows.abort: id', id), occurrence: { type: 'abort', by: actor } })
+      await operate('abort', parseId('workflows.abort: id', id), { type: 'abort', by: actor })
     },
     async retry(id, step, by) {
       const { actor, reason } = checkActor('workflows.retry', by)
       const instance = parseId('workflows.retry: id', id)
       const name = textOption('workflows.retry', 'step', step, { max: 200 })
-      const [row] = await db.run<{ done: boolean }>(retryStatement, [instance, name, actor, reason])
-      if (row?.done) return
-      const [found] = await db.run<{ known: boolean; status: string | null }>(statusStatement, [instance, name])
-      if (!found?.known) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
-      const status = found.status ?? 'not reached yet'
-      const details = { what: 'step', id: `\`${name}\` of workflow instance ${id}`, status, operation: 'retried' }
-      throw new HoldfastError('HF_WRONG_STATUS', details)
+      await operatorCall(db, `retry step ${name} of workflow instance ${instance}`, async (tx) => {
+        const [row] = await tx.run<{ done: boolean }>(retryStatement, [instance, name, actor, reason])
+        if (row?.done) return
+        const [found] = await tx.run<{ known: boolean; status: string | null }>(statusStatement, [instance, name])
+        if (!found?.known) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
+        const status = found.status ?? 'not reached yet'
+        const details = { what: 'step', id: `\`${name}\` of workflow instance ${id}`, status, operation: 'retried' }
+        throw new HoldfastError('HF_WRONG_STATUS', details)
+      })
     },
-    requeue,
+    async requeue(id, by, options = {}) {
+      const how = { ...requeueOptions(options), by: checkActor('workflows.requeue', by) }
+      const letter = parseId('workflows.requeue: deadLetter', id)
+      const work = (tx: Executor) => requeueWithin(tx, letter, how)
+      try {
+        happenings.committed(await operatorCall(db, `requeue dead letter ${letter}`, work))
+      } catch (error) {
+        throw unknownLetter(id, error)
+      }
+    },
     async requeueMany(which, by) {
-      checkActor('workflows.requeueMany', by)
+      const actor = checkActor('workflows.requeueMany', by)
       const ids =
         'fingerprint' in which
           ? (await findDeadLetters(db, codec, { ...which, limit: MOST_LETTERS })).map(({ id }) => id)
           : which
-      return Promise.all(
-        ids.map(async (deadLetter): Promise<RequeueAnswer> => {
-          try {
-            await requeue(deadLetter, by)
-            return { deadLetter, outcome: 'requeued' }
-          } catch (error) {
-            if (!(error instanceof HoldfastError) || error.status >= 500) throw error
-            return { deadLetter, outcome: 'refused', code: error.code, message: error.message }
-          }
-        }),
-      )
+      const answers: RequeueAnswer[] = []
+      for (let from = 0; from < ids.length; from += LETTERS_AT_ONCE) {
+        const part = ids.slice(from, from + LETTERS_AT_ONCE)
+        const last = answers.at(-1)
+        // Without a database the rest would wait five seconds each time to hear the same.
+        if (last?.outcome === 'refused' && last.code === 'HF_DATABASE_UNAVAILABLE') {
+          answers.push(...part.map((deadLetter) => ({ ...last, deadLetter })))
+        } else answers.push(...(await requeuePart(part, actor)))
+      }
+      return answers
     },
     async cleanUp(options) {
       const where = 'workflows.cleanUp'
@@ -138,6 +213,26 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       return row?.removed ?? 0
     },
   }
+}
+
+type Requeue = Extract<Occurrence, { type: 'requeued' }>
+
+interface Requeued {
+  readonly answer: RequeueAnswer
+  readonly happened?: Happened
+}
+
+const refused = (deadLetter: string, { code, message }: HoldfastError): RequeueAnswer => ({
+  deadLetter,
+  outcome: 'refused',
+  code,
+  message,
+})
+
+/** Another person was quicker: the letter is gone by now. */
+function unknownLetter<E>(id: string, error: E): E | HoldfastError<'HF_UNKNOWN_DEAD_LETTER'> {
+  if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') return error
+  return new HoldfastError('HF_UNKNOWN_DEAD_LETTER', { id }, { cause: error })
 }
 
 const retryStatement = {

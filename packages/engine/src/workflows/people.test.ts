@@ -317,6 +317,7 @@ test('W-14 an operator makes a step due that waits for its next attempt', async 
   await people().retry(id, 'a', by)
   await see.until(id, 'COMPLETED')
   expect(calls).toBe(2)
+  expect((await people().steps(id))[0]).toMatchObject({ attempts: 2 })
   const retries = (await people().events(id)).filter(({ type }) => type === 'step_retry')
   expect(retries[1]).toMatchObject({ step: 'a', ...by })
   await expect(people().retry(id, 'a', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })

@@ -1,11 +1,34 @@
 import { describe, expect, it } from 'vitest'
 import { defineWorkflow } from './define.js'
+import { loadWorkflow } from './definition/load.js'
 
 const refused: [string, () => unknown, string][] = [
   ['no steps', () => defineWorkflow('d', 1).build(), 'workflow d: it has no steps; add one with `step`'],
   ['an empty name', () => defineWorkflow('d', 1).step('', 'A').build(), 'step ``: the name is empty'],
+  ['a name with a slash', () => defineWorkflow('d', 1).step('a/b', 'A').build(), 'must not contain `#` or `/`'],
+  ['a name with a hash', () => defineWorkflow('d', 1).step('a#2', 'A').build(), 'must not contain `#` or `/`'],
+  [
+    'a compensation with a slash',
+    () => defineWorkflow('d', 1).step('a', 'A').onFailure('u/a', 'U').build(),
+    'must not contain `#` or `/`',
+  ],
+  ['a workflow with a slash', () => defineWorkflow('d/e', 1), 'must not contain `#` or `/`'],
+  [
+    'a handler named like the lane of starts',
+    () => defineWorkflow('d', 1).step('a', '_root_').build(),
+    'it has no handler: names that begin with `_root_` are reserved',
+  ],
+  [
+    'a compensation whose handler is named like the lane of starts',
+    () => defineWorkflow('d', 1).step('a', 'A').onFailure('u', '_root_').build(),
+    'its compensation has no handler: names that begin with `_root_` are reserved',
+  ],
   ['a blank name', () => defineWorkflow('d', 1).step(' ', 'A').build(), 'step ` `: the name is empty'],
-  ['a long name', () => defineWorkflow('d', 1).step('x'.repeat(201), 'A').build(), '201 characters; 200 is the most'],
+  [
+    'a long name',
+    () => defineWorkflow('d', 1).step('x'.repeat(201), 'A').build(),
+    'must have at most 200 characters, not 201',
+  ],
   ['a name with a zero', () => defineWorkflow('d', 1).step('a\u0000', 'A').build(), 'which PostgreSQL cannot hold'],
   [
     'a name cond#',
@@ -198,6 +221,21 @@ describe('W-02 build refuses', () => {
     const start = defineWorkflow('d', 1) as unknown as Any
     expect(nest(start, 450).build()).toBeDefined()
     expect(() => nest(start, 501).build()).toThrow('is nested deeper than 500')
+  })
+
+  it('more steps than can be numbered', () => {
+    const file = (count: number) => ({
+      name: 'd',
+      version: 1,
+      steps: Array.from({ length: count }, (_, at) => ({
+        name: `s${at}`,
+        type: 'task',
+        handler: 'A',
+        ...(at + 1 < count && { next: `s${at + 1}` }),
+      })),
+    })
+    expect(loadWorkflow(file(32_767)).steps).toHaveLength(32_767)
+    expect(() => loadWorkflow(file(32_768))).toThrow('it has 32768 steps; 32767 is the most, split the workflow')
   })
 
   it('a builder that is awaited by mistake', async () => {

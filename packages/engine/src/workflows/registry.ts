@@ -2,17 +2,23 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
 import { checkSchema } from '../kernel/validation/schema.js'
-import type { StepHandler } from './context.js'
-import { nameProblem } from './definition/names.js'
+import type { StepHandler, StepInquire } from './context.js'
+import { handlerNameProblem } from './definition/names.js'
 
 export interface RegisteredStepHandler {
   readonly handle: StepHandler
   readonly inputSchema: StandardSchemaV1 | undefined
+  readonly inquire: StepInquire | undefined
+}
+
+export interface HandlerOptions {
+  readonly input?: StandardSchemaV1 | undefined
+  readonly inquire?: StepInquire | undefined
 }
 
 /** The handlers that this program has, by name (W-04). Read before every claim, so they may come and go. */
 export interface StepHandlers {
-  add(name: string, handle: StepHandler, inputSchema?: StandardSchemaV1): void
+  add(name: string, handle: StepHandler, options?: HandlerOptions): void
   /** Answers whether it was there. What it is running goes on. */
   remove(name: string): boolean
   find(name: string): RegisteredStepHandler | undefined
@@ -29,16 +35,19 @@ export function createStepHandlers(): StepHandlers {
     names = [...handlers.keys()].toSorted()
   }
   return {
-    add(name, handle, inputSchema) {
-      const problem = nameProblem(name)
+    add(name, handle, { input: inputSchema, inquire } = {}) {
+      const problem = handlerNameProblem(name)
       if (problem !== undefined) throw invalid('workflows.handle', 'name', `is no name: ${problem}`)
       const where = `workflows.handle ${name}`
       if (typeof handle !== 'function') {
         throw invalid(where, 'handler', `must be a function, not ${describe(handle)}`)
       }
       if (inputSchema !== undefined) checkSchema(where, 'input', inputSchema)
+      if (inquire !== undefined && typeof inquire !== 'function') {
+        throw invalid(where, 'inquire', `must be a function, not ${describe(inquire)}`)
+      }
       if (handlers.has(name)) throw new HoldfastError('HF_DUPLICATE_STEP_HANDLER', { handler: name })
-      handlers.set(name, { handle, inputSchema })
+      handlers.set(name, { handle, inputSchema, inquire })
       changed()
       for (const listener of listeners) listener(name)
     },

@@ -1,5 +1,5 @@
-import { formatDuration } from '../kernel/duration/duration.js'
-import { TransientError } from '../kernel/failure/failure-errors.js'
+import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
+import { HoldfastError } from '../kernel/errors.js'
 import type { Lease } from '../kernel/work/leases.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 
@@ -16,11 +16,14 @@ export class StepCall {
   ended = false
   /** Completed by its own transaction. */
   finished = false
-  #controller: AbortController | undefined
+  /** The handler was called: only then may there be an effect. */
+  began = false
+  /** The handler has neither returned nor thrown. */
+  running = false
+  #calledOff: AbortController | undefined
   #reason: Error | undefined
-  #timers: NodeJS.Timeout[] = []
-  #settle: ((end: typeof ABANDONED) => void) | undefined
-  #fail: ((error: Error) => void) | undefined
+  #grace: NodeJS.Timeout | undefined
+  #abandon: (() => void) | undefined
 
   constructor(item: ClaimedStep, lease: Lease<ClaimedStep>, graceMs: number) {
     this.item = item
@@ -28,46 +31,46 @@ export class StepCall {
     this.#graceMs = graceMs
   }
 
-  /** The handler's own end, or what comes before it: its time is up, or it does not heed its signal. */
-  async outcome(run: () => unknown, timeoutMs: number | undefined): Promise<unknown> {
-    const before = new Promise<typeof ABANDONED>((resolve, reject) => {
-      this.#settle = resolve
-      this.#fail = reject
+  /** The code's own end, or what comes before it: its time is up, or it was called off and does not heed its signal. */
+  async outcome<T>(code: (over: LazySignal) => Promise<T>, limitMs: number): Promise<T | typeof ABANDONED> {
+    const abandoned = new Promise<typeof ABANDONED>((resolve) => {
+      this.#abandon = () => resolve(ABANDONED)
     })
-    before.catch(() => undefined)
-    if (timeoutMs !== undefined) this.#timers.push(setTimeout(() => this.#timeUp(timeoutMs), timeoutMs))
+    const limits = { limitMs, graceMs: this.#graceMs, around: () => [this.lease.signal, this.#controller().signal] }
     try {
-      return await Promise.race([run(), before])
+      return await Promise.race([callLimited(limits, (over) => this.#watch(code, over)), abandoned])
     } finally {
-      for (const timer of this.#timers) clearTimeout(timer)
+      clearTimeout(this.#grace)
     }
   }
 
-  #timeUp(timeoutMs: number): void {
-    const error = new TransientError(`the handler took longer than ${formatDuration(timeoutMs)}`, { code: 'TIMEOUT' })
-    // First: a handler that ends upon its signal must not overtake the verdict.
-    this.#fail?.(error)
-    this.#fire(error)
+  async #watch<T>(code: (over: LazySignal) => Promise<T>, over: LazySignal): Promise<T> {
+    this.running = true
+    try {
+      return await code(over)
+    } finally {
+      this.running = false
+    }
   }
 
   /** The instance does not want it any more. It may end in its own way for a while. */
   abort(reason: Error): void {
     if (this.#reason || this.ended) return
-    this.#fire(reason)
-    this.#timers.push(setTimeout(() => this.#settle?.(ABANDONED), this.#graceMs).unref())
+    this.#reason = reason
+    this.#calledOff?.abort(reason)
+    this.#grace = setTimeout(() => this.#abandon?.(), this.#graceMs).unref()
   }
 
-  #fire(reason: Error): void {
-    this.#reason ??= reason
-    this.#controller?.abort(reason)
+  /** Its worker was stopped in order, and did not wait for it any longer (K-26). */
+  get interrupted(): boolean {
+    if (!this.lease.aborted) return false
+    const { reason } = this.lease.signal
+    return reason instanceof HoldfastError && reason.code === 'HF_STOPPED'
   }
 
-  // Made on first use: most handlers never look at it.
-  get signal(): AbortSignal {
-    if (!this.#controller) {
-      this.#controller = new AbortController()
-      if (this.#reason) this.#controller.abort(this.#reason)
-    }
-    return AbortSignal.any([this.lease.signal, this.#controller.signal])
+  #controller(): AbortController {
+    this.#calledOff ??= new AbortController()
+    if (this.#reason) this.#calledOff.abort(this.#reason)
+    return this.#calledOff
   }
 }

@@ -15,7 +15,7 @@ import { defineWorkflow, type WorkflowBuilder } from './define.js'
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '100ms' })
   see = observeWorkflows(bus)
   await bus.sql('create table booking (instance uuid, step text)')
   await bus.hf.run({ poll: '20ms', concurrency: 10 })
@@ -83,7 +83,8 @@ test('W-05 a worker that dies between the rows and the commit: neither is there,
   await see.endLease(id, 'a')
   bus.hf.workflows.handle(name, book)
   await see.until(id, 'COMPLETED')
-  expect(await bookings(id)).toEqual(['1'])
+  // Stopped, it has no attempt to its name; the rows are those of one transaction.
+  expect(await bookings(id)).toHaveLength(1)
   await victim.close()
 })
 
@@ -91,13 +92,10 @@ test('W-05 a handler whose step has a new owner cannot commit any more', async (
   const name = named()
   const frozen = gate()
   const errors: unknown[] = []
-  let calls = 0
   bus.hf.workflows.handle(name, async (_, ctx) => {
-    calls += 1
-    const call = calls
-    if (call === 1) await frozen.passed
+    if (ctx.attempt === 1) await frozen.passed
     try {
-      await ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${call}`])))
+      await ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${ctx.attempt}`])))
     } catch (error) {
       errors.push(error)
       throw error

@@ -5,7 +5,7 @@ import { parseId } from '../kernel/ids/id.js'
 import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
 import type { WorkflowClient } from './client.js'
-import type { StepHandler } from './context.js'
+import type { StepHandler, StepInquire } from './context.js'
 import type { Workflow } from './define.js'
 import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
@@ -48,9 +48,10 @@ export interface Workflows extends Omit<WorkflowClient, 'close'>, WorkflowOperat
   handle<Schema extends StandardSchemaV1>(
     name: string,
     handler: StepHandler<OutputOf<Schema>>,
-    options: { readonly input: Schema },
+    options: { readonly input: Schema; readonly inquire?: StepInquire<OutputOf<Schema>> },
   ): void
-  handle(name: string, handler: StepHandler): void
+  /** With `inquire` a call that must not be repeated (`nonIdempotent`) can be asked about when its outcome is unknown. */
+  handle(name: string, handler: StepHandler, options?: { readonly inquire?: StepInquire }): void
   /** Several at once; their names are those of the workflow, and the compiler knows them. */
   handle<Steps extends string, Handlers extends string, Humans extends string>(
     workflow: Workflow<Steps, Handlers, Humans>,
@@ -95,11 +96,11 @@ export function createWorkflows(db: Database, engine: WorkflowEngine, client: Wo
   function handle(
     what: string | WorkflowDefinition,
     handler: StepHandler | Readonly<Record<string, StepHandler | undefined>>,
-    options: { readonly input?: StandardSchemaV1 } = {},
+    options: { readonly input?: StandardSchemaV1; readonly inquire?: StepInquire } = {},
   ): void {
     if (typeof what === 'string' && typeof handler === 'function') {
-      checkOptions(`workflows.handle ${what}`, options, ['input'])
-      handlers.add(what, handler, options.input)
+      checkOptions(`workflows.handle ${what}`, options, ['input', 'inquire'])
+      handlers.add(what, handler, options)
       return
     }
     if (typeof what !== 'object' || what === null || typeof handler !== 'object' || handler === null) {

@@ -65,7 +65,8 @@ async function everywhere<World, Subject>(
     const { passed } = await checkedRun(options, template, { order, kill: undefined })
     seeds.push(...killPointsOf(passed, polls, killAt).map((kill) => ({ order, kill })))
   }
-  const chosen = spread(seeds, options.kills)
+  const cancelled = options.cancel ? seeds.map((seed) => ({ ...seed, cancels: true })) : []
+  const chosen = [...spread(seeds, options.kills), ...spread(cancelled, options.kills)]
   let kills = 0
   await inLanes(chosen, options.lanes ?? 4, async (seed) => {
     if ((await checkedRun(options, template, seed)).killed) kills += 1
@@ -109,7 +110,7 @@ async function checkedRun<World, Subject>(
     const why = error instanceof Error ? error.message : String(error)
     const order = responses === 0 ? '' : `\n  responses: ${describePlan(planDeliveries(responses, seed.order))}`
     throw new Error(
-      `crashTest: it does not hold ${describeKill(seed.kill)}\n  ${why.replaceAll('\n', '\n  ')}${order}\n  rerun exactly this: seed: '${formatSeed(seed)}'`,
+      `crashTest: it does not hold ${describeKill(seed)}\n  ${why.replaceAll('\n', '\n  ')}${order}\n  rerun exactly this: seed: '${formatSeed(seed)}'`,
       { cause: error },
     )
   }

@@ -77,6 +77,7 @@ export async function liveApart(
   ])
   return {
     starter: 'client',
+    within: (work) => work(),
     died,
     points: () => points,
     async drain({ skipTime, timeout = '20s' }: DrainOptions = {}) {

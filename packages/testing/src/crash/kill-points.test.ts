@@ -43,11 +43,14 @@ test('X-02 fewer kills are spread from the first point to the last', () => {
 })
 
 test('X-02 a seed is one line that says everything', () => {
-  for (const seed of ['0', '7', '1:before processes.write#12', '3:after commit#1']) {
+  for (const seed of ['0', '7', '1:before processes.write#12', '3:after commit#1', '0:after call pay#1 then cancel']) {
     expect(formatSeed(parseSeed(seed))).toBe(seed)
   }
-  expect(describeKill(parseSeed('1:before m.write#2').kill)).toBe(
+  expect(describeKill(parseSeed('1:before m.write#2'))).toBe(
     'when its worker is killed before m.write, passed for the 2. time',
+  )
+  expect(describeKill(parseSeed('0:after call pay#1 then cancel'))).toBe(
+    'when its worker is killed after call pay, and it is cancelled then',
   )
   for (const bad of ['', 'x', '1:', '1:before', '-1', '1:during m.write#1'])
     expect(() => parseSeed(bad)).toThrow('seed')

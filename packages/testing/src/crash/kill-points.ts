@@ -38,29 +38,34 @@ export function spread<T>(all: readonly T[], most = all.length): readonly T[] {
 /** Statements of the kit itself. */
 const isKits = (point: string) => / clock\./.test(point)
 
-/** One run of a crash test: in which order the responses come (0: as given), and where the worker is killed. */
+/**
+ * One run of a crash test: in which order the responses come (0: as given), where the worker is killed, and whether the
+ * execution is cancelled before another one goes on with it.
+ */
 export interface RunSeed {
   readonly order: number
   readonly kill: KillPoint | undefined
+  readonly cancels?: boolean
 }
 
-/** As it is printed, and given to `seed`: `3` or `3:before processes.write#2`. */
-export function formatSeed({ order, kill }: RunSeed): string {
-  return kill ? `${order}:${formatPoint(kill)}` : `${order}`
+/** As it is printed, and given to `seed`: `3`, `3:before processes.write#2` or `3:before processes.write#2 then cancel`. */
+export function formatSeed({ order, kill, cancels }: RunSeed): string {
+  return kill ? `${order}:${formatPoint(kill)}${cancels ? ' then cancel' : ''}` : `${order}`
 }
 
 export const formatPoint = ({ point, time }: KillPoint) => `${point}#${time}`
 
 export function parseSeed(text: string): RunSeed {
-  const [, order, point, time] = /^(\d+)(?::((?:before|after) .+)#(\d+))?$/.exec(text) ?? []
+  const [, order, point, time, cancels] = /^(\d+)(?::((?:before|after) .+)#(\d+)( then cancel)?)?$/.exec(text) ?? []
   if (order === undefined) {
     throw new RangeError(`crashTest: ${JSON.stringify(text)} is no seed; take the one that a failing run has printed`)
   }
-  return { order: Number(order), kill: point === undefined ? undefined : { point, time: Number(time) } }
+  const kill = point === undefined ? undefined : { point, time: Number(time) }
+  return { order: Number(order), kill, ...(cancels === undefined ? {} : { cancels: true }) }
 }
 
-export function describeKill(kill: KillPoint | undefined): string {
+export function describeKill({ kill, cancels }: RunSeed): string {
   if (!kill) return 'without any kill'
   const times = kill.time === 1 ? '' : `, passed for the ${kill.time}. time`
-  return `when its worker is killed ${kill.point}${times}`
+  return `when its worker is killed ${kill.point}${times}${cancels ? ', and it is cancelled then' : ''}`
 }

@@ -2,13 +2,20 @@ import type { Holdfast } from 'holdfast'
 import pg from 'pg'
 import type { Faults } from '../harness/faults.js'
 import type { DrainOptions } from '../kit/drain.js'
-import { openKit, type TestKit } from '../kit/test-kit.js'
+import { openKit } from '../kit/test-kit.js'
 import type { KillPoint } from './kill-points.js'
+import { type Living, livingIn } from './living.js'
+import { withCallPoints } from './user-code.js'
+
+/** More than one: what one execution does beside another of its own (parallel branches of a workflow) is killed in the middle. */
+const CONCURRENCY = 4
 
 /** One worker of a crash test, from its start to its end or its death. */
 export interface Life {
   /** Through which processes are started; `client` means that its own worker does not start any. */
   readonly starter: Holdfast | 'client'
+  /** Runs work that belongs to it: once it is dead, that goes no further. */
+  within<T>(work: () => T): T
   /** Resolves when it is killed. */
   readonly died: Promise<void>
   /** The fault points it has passed. */
@@ -23,7 +30,7 @@ export interface Birth {
   readonly connectionString: string
   readonly name: string
   readonly kill: KillPoint | undefined
-  readonly furnish: (kit: TestKit) => void
+  readonly furnish: (hf: Holdfast) => void
 }
 
 /**
@@ -32,14 +39,19 @@ export interface Birth {
  */
 export async function liveHere({ connectionString, name, kill, furnish }: Birth): Promise<Life> {
   const mortal = createMortal(kill)
-  const kit = await openKit({ connectionString, name, faults: mortal.faults, worker: { concurrency: 1 } })
-  furnish(kit)
+  const within = <T>(work: () => T) => livingIn(mortal, work)
+  const kit = await within(() =>
+    openKit({ connectionString, name, faults: mortal.faults, worker: { concurrency: CONCURRENCY } }),
+  )
+  const hf = withCallPoints(kit.hf)
+  within(() => furnish(hf))
   mortal.begin()
   return {
-    starter: kit.hf,
+    starter: hf,
+    within,
     died: mortal.died,
     points: () => mortal.points,
-    drain: (options) => kit.drain(options),
+    drain: (options) => within(() => kit.drain(options)),
     async end() {
       mortal.pardon()
       if (mortal.isDead()) await bury(connectionString, name)
@@ -48,7 +60,14 @@ export async function liveHere({ connectionString, name, kill, furnish }: Birth)
   }
 }
 
-function createMortal(kill: KillPoint | undefined) {
+interface Mortal extends Living {
+  readonly died: Promise<void>
+  readonly points: readonly string[]
+  begin(): void
+  pardon(): void
+}
+
+function createMortal(kill: KillPoint | undefined): Mortal {
   const points: string[] = []
   const never = new Promise<void>(() => undefined)
   let tell = () => {}

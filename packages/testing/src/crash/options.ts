@@ -14,6 +14,8 @@ export interface CrashEnd<World, Subject> {
   readonly world: World
   /** Whether a worker was killed in this run. */
   readonly killed: boolean
+  /** Whether `cancel` was called after that. */
+  readonly cancelled: boolean
 }
 
 export interface CrashTestOptions<World, Subject> {
@@ -27,11 +29,19 @@ export interface CrashTestOptions<World, Subject> {
   readonly prepare?: string
   /** Starts what is tested. Killed in between, it is called again: give it a key or an id, as you do in production. */
   readonly start: (hf: Holdfast, world: World) => Promise<Subject>
+  /**
+   * Cancels it. Given, every kill is tried twice: gone on with, and cancelled before another worker goes on. One that has
+   * ended by then refuses it, which is fine.
+   */
+  readonly cancel?: (hf: Holdfast, subject: Subject, world: World) => Promise<unknown>
   /** What comes from outside, in order: each is delivered twice, out of order, early and late. Give it a `responseId`. */
   readonly respond?: (hf: Holdfast, subject: Subject, world: World) => readonly (() => Promise<unknown>)[]
   /** Throws when the end is not as it must be, whatever happened on the way. */
   readonly invariant: (end: CrashEnd<World, Subject>) => unknown
-  /** Before and after everything that is recorded (`every-step`, default), or between any two statements. */
+  /**
+   * Before and after everything that is recorded and every call of your code (`every-step`, default), or between any two
+   * statements.
+   */
   readonly killAt?: KillAt
   /** The most kills to try, spread evenly from the first point to the last; all of them unless given. */
   readonly kills?: number

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Holdfast } from 'holdfast'
+import { type Holdfast, HoldfastError } from 'holdfast'
 import type { DrainOptions } from '../kit/drain.js'
 import { openKit, type TestKit } from '../kit/test-kit.js'
 import { dropTestDatabase, type TestDatabase, testDatabase } from '../server/test-server.js'
@@ -41,25 +41,37 @@ export async function runOnce<World, Subject>(
 async function runOn<World, Subject>(
   client: TestKit,
   options: CrashTestOptions<World, Subject>,
-  { order, kill }: RunSeed,
+  { order, kill, cancels = false }: RunSeed,
 ): Promise<RunEnd> {
   // Whoever gives no world has none in the types of the other functions either.
   const world = (await options.world?.(client.sql)) as World
-  const furnish = (kit: TestKit) => furnishKit(kit, options, world)
-  furnish(client)
+  const furnish = (hf: Holdfast) => furnishKit(hf, options, world)
+  furnish(client.hf)
+  let subject: Subject | undefined
+  let due = false
+  let cancelled = false
+  const cancel = async () => {
+    due = cancels
+    // Killed while it started, it is known only when it is started again; nothing goes on with it before that.
+    if (!due || cancelled || subject === undefined) return
+    cancelled = true
+    await refusable(async () => options.cancel?.(client.hf, subject as Subject, world))
+  }
   const line = await createLine(
     (name, dies) => {
       const birth = { connectionString: client.connectionString, name, kill: dies }
       return options.worker ? liveApart(options.worker, birth) : liveHere({ ...birth, furnish })
     },
-    { client, kill, patience: { timeout: options.timeout ?? '20s' } },
+    { client, kill, cancel, patience: { timeout: options.timeout ?? '20s' } },
   )
   try {
     // The straight run tells what is passed also when there is nothing to do.
     if (order === 0 && !kill) await line.drain()
     const idle = [...line.points()]
-    const subject = await line.start((hf) => options.start(hf, world))
-    const responses = options.respond?.(client.hf, subject, world) ?? []
+    const started = await line.start((hf) => options.start(hf, world))
+    subject = started
+    if (due) await cancel()
+    const responses = options.respond?.(client.hf, started, world) ?? []
     const plan = planDeliveries(responses.length, order)
     const deliver = async (places: readonly number[], then: () => Promise<unknown>) => {
       for (const place of places) {
@@ -72,17 +84,28 @@ async function runOn<World, Subject>(
     await deliver(plan.during, () => line.drain())
     await line.drain({ skipTime: true })
     await deliver(plan.late, () => line.drain({ skipTime: true }))
-    await options.invariant({ kit: client, hf: client.hf, sql: client.sql, subject, world, killed: line.deaths() > 0 })
-    return { killed: line.deaths() > 0, idle, passed: line.points().slice(idle.length) }
+    const { hf, sql } = client
+    const killed = line.deaths() > 0
+    await options.invariant({ kit: client, hf, sql, subject: started, world, killed, cancelled })
+    return { killed, idle, passed: line.points().slice(idle.length) }
   } finally {
     await line.end()
   }
 }
 
-function furnishKit<World, Subject>(kit: TestKit, options: CrashTestOptions<World, Subject>, world: World): void {
+function furnishKit<World, Subject>(hf: Holdfast, options: CrashTestOptions<World, Subject>, world: World): void {
   const definitions = typeof options.register === 'function' ? options.register(world) : (options.register ?? [])
-  for (const definition of definitions) kit.hf.register(definition)
-  options.setup?.(kit.hf, world)
+  for (const definition of definitions) hf.register(definition)
+  options.setup?.(hf, world)
+}
+
+/** What an operator does may come too late. */
+async function refusable(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.status >= 500) throw error
+  }
 }
 
 /** Unlike any other: workers and connections are known by it. */
@@ -91,13 +114,15 @@ const named = (role: string) => `${role} ${randomUUID()}`
 interface LineOptions {
   readonly client: TestKit
   readonly kill: KillPoint | undefined
+  /** What is done before an heir goes on. */
+  readonly cancel: () => Promise<void>
   readonly patience: DrainOptions
 }
 
 /** A worker and, when it is killed, its heir, who goes on when the leases of the dead are over. */
 async function createLine(
   begin: (name: string, kill: KillPoint | undefined) => Promise<Life>,
-  { client, kill, patience }: LineOptions,
+  { client, kill, cancel, patience }: LineOptions,
 ) {
   let deaths = 0
   let life = await begin(named('victim'), kill)
@@ -108,6 +133,7 @@ async function createLine(
     if (outcome) return outcome.done
     deaths += 1
     await life.end()
+    await cancel()
     life = await begin(named('heir'), undefined)
     await client.clock.advance(AFTER_ALL_LEASES)
     return survive(work)
@@ -116,7 +142,7 @@ async function createLine(
   return {
     drain: (options: DrainOptions = {}) => survive((living) => living.drain({ ...patience, ...options })),
     start: <T>(work: (hf: Holdfast) => Promise<T>) =>
-      survive(({ starter }) => work(starter === 'client' ? client.hf : starter)),
+      survive((living) => living.within(() => work(living.starter === 'client' ? client.hf : living.starter))),
     points: () => life.points(),
     deaths: () => deaths,
     end: () => life.end(),

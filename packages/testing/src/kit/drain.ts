@@ -12,6 +12,8 @@ export interface DrainOptions {
   readonly skipTime?: boolean | Duration
   /** How long this may really take, 20 s unless given. */
   readonly timeout?: Duration
+  /** Stops the worker in order, also while it runs something: as a deployment does. */
+  readonly signal?: AbortSignal
 }
 
 export interface Drained {
@@ -50,7 +52,7 @@ export async function untilIdle(
   let quiet = 0
   let wasIdle = false
   for (;;) {
-    if (await options.until?.()) return { skippedMs }
+    if (options.signal?.aborted || (await options.until?.())) return { skippedMs }
     const round = await lookAround(loops(), deadline)
     if (performance.now() > deadline) throw notIdle(timeoutMs, loops(), wasIdle)
     quiet = round.quiet ? quiet + 1 : 0

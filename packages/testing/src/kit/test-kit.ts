@@ -37,6 +37,8 @@ export interface TestKitOptions {
   readonly codec?: Codec
   readonly logger?: Logger
   readonly metrics?: Metrics
+  /** How long code that was told to stop is waited for; 30 s unless given. */
+  readonly abortGrace?: Duration
 }
 
 /** An installation of a test's own. Its worker runs while you drain, and only then. */
@@ -124,7 +126,12 @@ export async function openKit(parts: KitParts): Promise<TestKit> {
   })
   const workers = new Set<string>()
   const hf = noting(
-    assemble(db, { ...(codec ? { codec } : {}), ...(logger ? { logger } : {}), ...(metrics ? { metrics } : {}) }),
+    assemble(db, {
+      ...(codec ? { codec } : {}),
+      ...(logger ? { logger } : {}),
+      ...(metrics ? { metrics } : {}),
+      ...(parts.abortGrace === undefined ? {} : { abortGrace: parts.abortGrace }),
+    }),
     workers,
   )
   if (parts.prepare) await sql(parts.prepare)

@@ -13,17 +13,18 @@ const LONGEST = 200
  * checkName('step', 'name', 'bookRisk#2') // throws HF_INVALID_OPTION
  */
 export function checkName(where: string, option: string, value: unknown): string {
-  const problem = problemIn(value)
+  const problem = problemInName(value)
   if (problem === undefined) return value as string
   throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }
 
 /** Whether a value is such a name. */
 export function isName(value: unknown): value is string {
-  return problemIn(value) === undefined
+  return problemInName(value) === undefined
 }
 
-function problemIn(value: unknown): string | undefined {
+/** What is wrong with a name, as the end of a sentence, or nothing. */
+export function problemInName(value: unknown): string | undefined {
   if (typeof value !== 'string') return `must be a text, not ${describe(value)}`
   if (value === '') return 'must not be empty'
   if (value.length > LONGEST) return `must have at most ${LONGEST} characters, not ${value.length}`

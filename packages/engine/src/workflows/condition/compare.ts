@@ -25,22 +25,34 @@ export function toNumber(value: Value): Decimal | undefined {
  * they are the same; a text beside something else counts as the number, or the `true` or `false`, that it spells.
  */
 export function areEqual(a: Value, b: Value): boolean | undefined {
-  if (isCompound(a) || isCompound(b)) return a.is === 'missing' || b.is === 'missing' ? false : undefined
-  if (a.is === 'text') return equalsText(b, a.value)
-  if (b.is === 'text') return equalsText(a, b.value)
-  return equalAsNumbers(a, b)
+  return equalTo(a)(b)
+}
+
+/**
+ * Compares many values with one, as `areEqual` does. The one is read as a number once: a list of thousands and a text of
+ * thousands of digits would take seconds otherwise (K-27).
+ */
+export function equalTo(value: Value): (other: Value) => boolean | undefined {
+  let number: Decimal | undefined | null = null
+  const sameNumber = (other: Value): boolean => {
+    if (number === null) number = toNumber(value)
+    const right = number === undefined ? undefined : toNumber(other)
+    return number !== undefined && right !== undefined && compareDecimals(number, right) === 0
+  }
+  return (other) => {
+    if (isCompound(value) || isCompound(other))
+      return value.is === 'missing' || other.is === 'missing' ? false : undefined
+    if (value.is === 'text') return spells(value.value, other) ?? sameNumber(other)
+    if (other.is === 'text') return spells(other.value, value) ?? sameNumber(other)
+    return sameNumber(other)
+  }
 }
 
 const isCompound = (value: Value): boolean => value.is === 'list' || value.is === 'object'
 
-function equalsText(value: Value, text: string): boolean {
+/** Whether a text is the same as another value without being read as a number; nothing where that has to be asked. */
+function spells(text: string, value: Value): boolean | undefined {
   if (value.is === 'text') return value.value === text
   if (value.is === 'missing') return text === ''
-  if (value.is === 'boolean' && text === String(value.value)) return true
-  return equalAsNumbers(value, { is: 'text', value: text })
-}
-
-function equalAsNumbers(a: Value, b: Value): boolean {
-  const [left, right] = [toNumber(a), toNumber(b)]
-  return left !== undefined && right !== undefined && compareDecimals(left, right) === 0
+  return value.is === 'boolean' && text === String(value.value) ? true : undefined
 }

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { HoldfastError } from '../../kernel/errors.js'
 import { parseCondition } from './condition.js'
 import { compareDecimals, parseDecimal } from './decimal.js'
+import { includes } from './includes.js'
 
 const ours = ['HF_INVALID_CONDITION', 'HF_CONDITION_UNEVALUABLE']
 
@@ -113,6 +114,18 @@ describe('W-06 conditions, generated', () => {
         if (typeof less === 'boolean') expect(outcome('{{ ge .a .b }}', data)).toBe(!less)
       }),
       { numRuns: 1000 },
+    )
+  })
+
+  it('K-27 find a part in a text as the language itself does, however alike they are', () => {
+    const alike = fc.string({ unit: fc.constantFrom('a', 'a', 'a', 'b'), maxLength: 400 })
+    fc.assert(
+      fc.property(alike, fc.nat(400), fc.nat(200), alike, (text, from, length, other) => {
+        const part = `${text.slice(from, from + length)}${other.slice(0, length % 3)}`
+        expect(includes(text, part)).toBe(text.includes(part))
+        expect(includes(text, other)).toBe(text.includes(other))
+      }),
+      { numRuns: 2000 },
     )
   })
 

@@ -109,6 +109,41 @@ describe('W-06 conditions', () => {
     expect(test(expression, order)).toBe(expected)
   })
 
+  it.each<[unknown, boolean]>([
+    ['false', false],
+    ['true', true],
+    ['0', false],
+    ['-0.00', false],
+    ['1', true],
+    ['', false],
+    ['no', true],
+    ['FALSE', true],
+    [false, false],
+  ])('W-06 the text %j by itself is as true as what it spells: %s', (flag, expected) => {
+    expect(test('{{ .flag }}', JSON.stringify({ flag }))).toBe(expected)
+    expect(test('{{ not .flag }}', JSON.stringify({ flag }))).toBe(!expected)
+    expect(test('{{ and .flag true }}', JSON.stringify({ flag }))).toBe(expected)
+  })
+
+  it('K-27 contains takes time in proportion to the input, whatever the input is', () => {
+    const digits = '1'.repeat(300_000)
+    const within = (expression: string, input: object, expected: boolean) => {
+      const began = performance.now()
+      expect(test(expression, JSON.stringify(input))).toBe(expected)
+      expect(performance.now() - began).toBeLessThan(2_000)
+    }
+    within('{{ contains .list .part }}', { list: Array.from({ length: 100_000 }, (_, at) => at), part: digits }, false)
+    within(
+      '{{ contains .list .part }}',
+      { list: Array.from({ length: 100_000 }, (_, at) => `${at}`), part: 99_999 },
+      true,
+    )
+    within('{{ contains .text .part }}', { text: 'a'.repeat(600_000), part: `b${'a'.repeat(300_000)}` }, false)
+    within('{{ contains .text .part }}', { text: `${'a'.repeat(600_000)}b`, part: `${'a'.repeat(300_000)}b` }, true)
+    within('{{ eq .text 1 }}', { text: `1e${digits}` }, false)
+    within('{{ eq .text 1000 }}', { text: '1e0000000000000000000003' }, true)
+  })
+
   it.each<[string, boolean]>([
     ['{{ eq .missing 0 }}', true],
     ['{{ lt .missing 1 }}', true],

@@ -5,7 +5,10 @@ export interface Decimal {
   readonly exponent: bigint
 }
 
-const shape = /^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
+const shape = /^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?)0*(\d+))?$/
+
+/** Reading a longer exponent would take longer than its length; PostgreSQL's own numbers have six digits there. */
+const LONGEST_EXPONENT = 15
 
 /**
  * The number that a text is, or nothing when it is none. Floats would make 0.1 + 0.2 of it, and 9007199254740993 equal to
@@ -16,8 +19,8 @@ const shape = /^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
  * parseDecimal('12 EUR')   // undefined
  */
 export function parseDecimal(text: string): Decimal | undefined {
-  const [, sign, whole, fraction = '', power = '0'] = shape.exec(text) ?? []
-  if (whole === undefined) return undefined
+  const [, sign, whole, fraction = '', powerSign = '', power = '0'] = shape.exec(text) ?? []
+  if (whole === undefined || power.length > LONGEST_EXPONENT) return undefined
   const written = whole + fraction
   let start = 0
   let end = written.length
@@ -27,7 +30,7 @@ export function parseDecimal(text: string): Decimal | undefined {
   return {
     sign: sign === '-' ? -1 : 1,
     digits: written.slice(start, end),
-    exponent: BigInt(whole.length - start) + BigInt(power),
+    exponent: BigInt(whole.length - start) + BigInt(`${powerSign}${power}`),
   }
 }
 

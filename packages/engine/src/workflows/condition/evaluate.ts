@@ -1,6 +1,7 @@
 import { HoldfastError } from '../../kernel/errors.js'
-import { areEqual, toNumber } from './compare.js'
+import { areEqual, equalTo, toNumber } from './compare.js'
 import { compareDecimals, type Decimal } from './decimal.js'
+import { includes } from './includes.js'
 import { markPlace } from './malformed.js'
 import type { Expression, FunctionName } from './parse.js'
 import { booleanValue, fieldOf, isTruthy, missing, textValue, toValue, type Value } from './value.js'
@@ -77,8 +78,11 @@ const functions: Readonly<Record<FunctionName, Implementation>> = {
   not: (call, scope) => booleanValue(!isTruthy(two(call, scope)[0])),
   contains: (call, scope) => {
     const [whole, part] = two(call, scope)
-    if (whole.is === 'list') return booleanValue(whole.items.some((item) => areEqual(toValue(item), part) === true))
-    return booleanValue(textOf(whole, call, scope).includes(textOf(part, call, scope)))
+    if (whole.is === 'list') {
+      const equals = equalTo(part)
+      return booleanValue(whole.items.some((item) => equals(toValue(item)) === true))
+    }
+    return booleanValue(includes(textOf(whole, call, scope), textOf(part, call, scope)))
   },
   hasPrefix: onTexts((text, part) => text.startsWith(part)),
   hasSuffix: onTexts((text, part) => text.endsWith(part)),

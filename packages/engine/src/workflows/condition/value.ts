@@ -47,7 +47,7 @@ export function fieldOf(fields: object, name: string): Value {
   return Object.hasOwn(fields, key) ? toValue(Reflect.get(fields, key)) : missing
 }
 
-/** As in Go: nothing, false, zero and what is empty are false. */
+/** Nothing, false, zero and what is empty are false, as in Go; and so is a text that spells one of them (W-06). */
 export function isTruthy(value: Value): boolean {
   switch (value.is) {
     case 'missing':
@@ -57,7 +57,7 @@ export function isTruthy(value: Value): boolean {
     case 'number':
       return value.value.sign !== 0
     case 'text':
-      return value.value !== ''
+      return value.value !== '' && value.value !== 'false' && parseDecimal(value.value)?.sign !== 0
     case 'list':
       return value.items.length > 0
     case 'object':

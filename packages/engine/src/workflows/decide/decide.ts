@@ -67,7 +67,17 @@ function happen(t: Transition, occurrence: Occurrence): void {
 
 type Report = Extract<
   Occurrence,
-  { type: 'claimed' | 'completed' | 'failed' | 'compensated' | 'compensation_failed' | 'interrupted' | 'given_back' }
+  {
+    type:
+      | 'claimed'
+      | 'completed'
+      | 'failed'
+      | 'compensated'
+      | 'compensation_failed'
+      | 'abandoned'
+      | 'interrupted'
+      | 'given_back'
+  }
 >
 
 /** What a worker says of the item it has. */
@@ -90,6 +100,12 @@ function report(t: Transition, occurrence: Report): void {
       break
     case 'compensation_failed':
       compensationFailed(t, step, occurrence)
+      break
+    case 'abandoned':
+      // It may have ended after all, by a transaction of its own: then there is nothing to take over.
+      if (!step.inFlight) break
+      if (occurrence.kind === 'step') claimStep(t, step, {})
+      else claimCompensation(t, step, {})
       break
     case 'interrupted':
       if (occurrence.kind === 'step') stepInterrupted(t, step)

@@ -24,7 +24,7 @@ export interface LostCall {
   readonly uncounted?: boolean
 }
 
-/** What can happen to an instance. A worker reports the first eight, people cause the rest. */
+/** What can happen to an instance. A worker reports the first nine, people cause the rest. */
 export type Occurrence =
   | { readonly type: 'started' }
   /** A worker took the queue item. If another worker had it before, that call is lost. */
@@ -38,6 +38,8 @@ export type Occurrence =
       readonly failure: Failure
       readonly known?: KnownOfCall
     }
+  /** The call was called off, and its handler neither ended nor heeded its signal: nobody knows what it did, or still does. */
+  | { readonly type: 'abandoned'; readonly step: string; readonly kind: CallKind }
   /** The worker was stopped in order during the call: its outcome is unknown, and it does not count as a crash (K-26). */
   | { readonly type: 'interrupted'; readonly step: string; readonly kind: CallKind }
   /** Claimed, and not called: the attempt does not count. */

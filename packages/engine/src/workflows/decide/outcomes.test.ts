@@ -173,6 +173,20 @@ describe('K-19 a step that was called and then skipped is undone', () => {
   })
 })
 
+describe('K-19 a handler that was called off and does not heed its signal', () => {
+  it('counts as lost; if it has ended by itself meanwhile, nothing changes', () => {
+    const run = new Simulation(two).start()
+    run.claim('pay')
+    run.happen({ type: 'cancel', by })
+    run.happen({ type: 'abandoned', step: 'pay', kind: 'step' })
+    expect(run.state.steps.get('pay')).toMatchObject({ status: 'COMPENSATING', outcome: 'unknown' })
+    // The compensation has the step's place in the queue now.
+    expect(run.happen({ type: 'abandoned', step: 'pay', kind: 'step' })).toMatchObject({ remove: [], steps: [] })
+    run.compensate('pay')
+    expect(run.state.status).toBe('CANCELLED')
+  })
+})
+
 describe('K-26 a worker that is stopped in order during a call', () => {
   it('uses no attempt, and leaves the outcome unknown', () => {
     const run = new Simulation(two).start()

@@ -64,8 +64,10 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
   const step = t.step(name)
   if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
   const isStep = step.status === 'PAUSED'
-  if (answer !== undefined && isStep && type !== 'task')
-    throw wrongStep(t, name, step, 'answered for: it calls nothing')
+  if (answer !== undefined && isStep && type !== 'task') {
+    const problem = `must be left out: step \`${name}\` is a ${type} and calls nothing`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'answer', problem })
+  }
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }
   if (isStep) requeueStep(t, renewed, answer, by)

@@ -2,10 +2,13 @@ import { nearestName } from '../../kernel/validation/nearest.js'
 import { parseCondition } from '../condition/condition.js'
 import { compensationOf, type StepDefinition, successorsOf } from './definition.js'
 import { invalidWorkflow } from './invalid.js'
-import { nameProblem, stepNameProblem } from './names.js'
+import { handlerNameProblem, nameProblem } from './names.js'
 
 /** The walk through a definition and all decisions go as deep as forks are nested. */
 const DEEPEST = 500
+
+/** A step is stored under its number, a smallint. */
+const MOST_STEPS = 32_767
 
 /**
  * Refuses what is no workflow (W-02), naming the step and the fix, and answers the steps in the order in which they are
@@ -14,10 +17,15 @@ const DEEPEST = 500
 export function checkSteps(workflow: string, steps: readonly StepDefinition[]): readonly StepDefinition[] {
   const [first] = steps
   if (first === undefined) throw invalidWorkflow(workflow, undefined, 'it has no steps; add one with `step`')
+  if (steps.length > MOST_STEPS) {
+    const problem = `it has ${steps.length} steps; ${MOST_STEPS} is the most, split the workflow`
+    throw invalidWorkflow(workflow, undefined, problem)
+  }
   const byName = checkNames(workflow, steps)
   for (const step of steps) checkStep(workflow, step)
   const ordered = new Walk(workflow, byName).from(first)
-  const lost = steps.find((step) => !ordered.includes(step))
+  const reached = new Set(ordered)
+  const lost = steps.find((step) => !reached.has(step))
   if (lost !== undefined) {
     throw invalidWorkflow(workflow, lost.name, 'no step leads here; name it as the `next` of one, or remove it')
   }
@@ -29,7 +37,7 @@ function checkNames(workflow: string, steps: readonly StepDefinition[]): Readonl
   const taken = new Set<string>()
   for (const step of steps) {
     for (const name of [step.name, ...[compensationOf(step)?.name ?? []].flat()]) {
-      const problem = stepNameProblem(name)
+      const problem = nameProblem(name)
       if (problem !== undefined) throw invalidWorkflow(workflow, String(name), problem)
       if (taken.has(name)) throw invalidWorkflow(workflow, name, 'the name is used twice; give each step its own')
       taken.add(name)
@@ -42,11 +50,11 @@ function checkNames(workflow: string, steps: readonly StepDefinition[]): Readonl
 function checkStep(workflow: string, step: StepDefinition): void {
   const refuse = (problem: string, options?: ErrorOptions) => invalidWorkflow(workflow, step.name, problem, options)
   const compensation = compensationOf(step)
-  const handlerless = compensation === undefined ? undefined : nameProblem(compensation.handler)
+  const handlerless = compensation === undefined ? undefined : handlerNameProblem(compensation.handler)
   if (handlerless !== undefined) throw refuse(`its compensation has no handler: ${handlerless}`)
   switch (step.type) {
     case 'task': {
-      const problem = nameProblem(step.handler)
+      const problem = handlerNameProblem(step.handler)
       if (problem !== undefined) throw refuse(`it has no handler: ${problem}`)
       return
     }

@@ -1,23 +1,20 @@
-import { unstorableIn } from '../../kernel/codec/storable-text.js'
-import { describe } from '../../kernel/validation/describe.js'
+import { problemInName } from '../../kernel/ids/name.js'
 
-const LONGEST = 200
 const reserved = ['cond#', '_root_']
 const versioned = /^(.+)-v([1-9]\d{0,8})$/
 
-/** What is wrong with the name of a step, a handler or a compensation, or nothing. */
+/** What is wrong with the name of a step or a compensation, or nothing (W-02, K-24). Idempotency keys are made of them. */
 export function nameProblem(name: unknown): string | undefined {
-  if (typeof name !== 'string') return `the name must be a text, not ${describe(name)}`
-  if (name.trim() === '') return 'the name is empty; give it one'
-  if (name.length > LONGEST) return `the name has ${name.length} characters; ${LONGEST} is the most`
-  const unstorable = unstorableIn(name)
-  if (unstorable !== undefined) return `the name has ${unstorable} in it, which PostgreSQL cannot hold`
-  return undefined
+  if (typeof name === 'string' && name.trim() === '') return 'the name is empty; give it one'
+  const prefix = reserved.find((start) => typeof name === 'string' && name.startsWith(start))
+  if (prefix !== undefined) return `names that begin with \`${prefix}\` are reserved; choose another`
+  const problem = problemInName(name)
+  return problem === undefined ? undefined : `the name ${problem}`
 }
 
-export function stepNameProblem(name: unknown): string | undefined {
-  const prefix = reserved.find((start) => typeof name === 'string' && name.startsWith(start))
-  return prefix === undefined ? nameProblem(name) : `names that begin with \`${prefix}\` are reserved; choose another`
+/** The same for a handler. Nothing is made of its name, so it may have any sign in it: `payments/charge`. */
+export function handlerNameProblem(name: unknown): string | undefined {
+  return nameProblem(typeof name === 'string' ? name.replaceAll(/[#/]/g, '_') : name)
 }
 
 export function workflowNameProblem(name: unknown): string | undefined {

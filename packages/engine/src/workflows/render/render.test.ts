@@ -145,7 +145,7 @@ describe('W-14 a workflow as Mermaid', () => {
   })
 
   it('lets no name end its label or become markup', () => {
-    const odd = defineWorkflow('odd', 1).step('a"] --> <script>alert(1)</script>', 'H`#;').build()
+    const odd = defineWorkflow('odd', 1).step('a"] --> <script>alert(1)', 'H`#;').build()
     const [, node] = renderMermaid(odd).split('\n')
     expect(node).toMatch(/^ {4}s0\["[^"<>[\]`]*<br\/>[^"<>[\]`]*"\]$/)
   })

@@ -5,6 +5,7 @@ import type { Failure } from '../../kernel/failure/classify.js'
 import { applyDecision, type Decision } from '../decide/decision.js'
 import { type CallKind, type InstanceState, isDone, type Payload, type StepState } from '../decide/state.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
+import type { ClaimedStep } from '../queries/claim-steps.js'
 import type { InstanceStatus, StepStatus } from '../states.js'
 
 /** An instance as it stands in the tables at one revision. */
@@ -28,6 +29,14 @@ export interface StepClaim {
   /** Calls begun, this one included, where it is fresh. */
   readonly attempts: number
 }
+
+export const claimOf = ({ compensates, epoch, fresh, attempts }: ClaimedStep, step: string): StepClaim => ({
+  step,
+  kind: compensates ? 'compensation' : 'step',
+  epoch,
+  fresh,
+  attempts,
+})
 
 /**
  * The state with a claim in it that was made since it was read. Claims change a step without a decision, so a state that

@@ -1,0 +1,299 @@
+import { checkInquiry, type Inquiry } from '../kernel/calls/inquiry.js'
+import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
+import { PermanentError } from '../kernel/failure/failure-errors.js'
+import type { Logger } from '../kernel/logger.js'
+import { parseWith } from '../kernel/validation/schema.js'
+import type { InquireContext, StepContext } from './context.js'
+import type { Call } from './decide/decision.js'
+import type { KnownOfCall, Occurrence } from './decide/occurrence.js'
+import { unknownOutcome } from './decide/outcome.js'
+import type { Payload } from './decide/state.js'
+import type { CallSettings, WorkflowDefinition } from './definition/definition.js'
+import type { Happenings } from './happenings.js'
+import type { Hooks } from './hooks.js'
+import type { ClaimedStep } from './queries/claim-steps.js'
+import type { RegisteredStepHandler } from './registry.js'
+import { ABANDONED, type StepCall } from './step-call.js'
+import { claimOf } from './store/stored-instance.js'
+
+export interface AttemptParts {
+  readonly db: Database
+  readonly codec: Codec
+  readonly happenings: Happenings
+  readonly hooks: Hooks
+  readonly abortGraceMs: number
+  readonly logger: Logger
+}
+
+/** What is called, and for which step of which definition. */
+export interface Called extends Pick<Call, 'attempt' | 'inquire'> {
+  readonly definition: WorkflowDefinition
+  readonly step: string
+  /** The name of the compensation, where it is one. */
+  readonly compensation: string | null
+  readonly settings: CallSettings
+}
+
+/** Default limits of user code (K-23): a step says its own with `timeout`. */
+const HANDLER_LIMIT = 3_600_000
+const TRANSACTION_LIMIT = 300_000
+const INQUIRE_LIMIT = 30_000
+
+/** The handler returned: its effect has taken place, though the engine cannot record what it answered. */
+class OutputNotEncodable extends PermanentError {}
+
+/**
+ * One attempt of a step, or of its compensation: asks first where that is due, calls the handler, and answers what is known of
+ * the call afterwards (K-19, K-20). Nothing where the handler was called off and did not heed its signal.
+ */
+export function createAttempt(parts: AttemptParts) {
+  const { db, codec, happenings, hooks, logger } = parts
+
+  return async function attempt(
+    call: StepCall,
+    called: Called,
+    handler: RegisteredStepHandler,
+  ): Promise<Occurrence | undefined> {
+    if (called.inquire === undefined) return callHandler(call, called, handler)
+    const asked = await inquire(call, called, handler)
+    if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
+    if (asked === 'notDone' && called.inquire === 'first') return callHandler(call, called, handler, { notDone: true })
+    const problem = asked === 'notDone' ? 'it was not done, and no call is left' : asked.problem
+    const failure =
+      asked === 'notDone' ? exhausted(problem) : unknownOutcome(`an earlier call was made, and ${problem}`)
+    return failed(call, called, failure, asked === 'notDone' ? 'notDone' : 'notBegun')
+  }
+
+  async function callHandler(
+    call: StepCall,
+    called: Called,
+    handler: RegisteredStepHandler,
+    before: { readonly notDone?: boolean } = {},
+  ): Promise<Occurrence | undefined> {
+    try {
+      // Schema and hooks are the user's too: they share the handler's time.
+      const answer = await call.outcome(async (over) => {
+        const input = await decode(call.item, handler)
+        if (hooks.any && !call.item.compensates) await hooks.stepStarting(hooked(call, called, input))
+        call.began = true
+        return handler.handle(input, contextOf(call, called, handler, { input, over }))
+      }, called.settings.timeout ?? HANDLER_LIMIT)
+      if (answer === ABANDONED) return call.began ? undefined : givenBack(call, called)
+      return done(call, called, answer)
+    } catch (error) {
+      const failure = failureOf(error)
+      // What was not done before, and was refused now, was not done at all.
+      if (failure.refused && before.notDone) return failed(call, called, failure, 'notDone')
+      return afterFailure(call, called, handler, failure)
+    }
+  }
+
+  async function afterFailure(
+    call: StepCall,
+    called: Called,
+    handler: RegisteredStepHandler,
+    failure: Failure,
+  ): Promise<Occurrence> {
+    if (call.interrupted && !failure.refused) {
+      if (!call.began) return givenBack(call, called)
+      return { type: 'interrupted', step: called.step, kind: kindOf(call) }
+    }
+    if (!call.began) return failed(call, called, failure, 'notBegun')
+    if (!called.settings.nonIdempotent || failure.refused) return failed(call, called, failure)
+    // An answer about a call that still runs would be outdated at once.
+    const asked = call.running ? { problem: 'the handler still runs' } : await inquire(call, called, handler)
+    if (asked === 'notDone') return failed(call, called, failure, 'notDone')
+    if ('done' in asked) return done(call, called, asked.done)
+    return failed(
+      call,
+      called,
+      unknownOutcome(`the call failed with ${failure.code} (${failure.message}), and ${asked.problem}`),
+    )
+  }
+
+  async function inquire(
+    call: StepCall,
+    called: Called,
+    handler: RegisteredStepHandler,
+  ): Promise<Exclude<Inquiry<unknown>, 'unknown'> | { readonly problem: string }> {
+    const ask = handler.inquire
+    if (ask === undefined) return { problem: 'its handler has no `inquire`' }
+    const limitMs = called.settings.timeout ?? INQUIRE_LIMIT
+    // Called off or not, what became of the call has to be known: only the worker's own end stops it.
+    const limits = { limitMs, graceMs: 0, around: () => [call.lease.signal] }
+    try {
+      const answer = await callLimited(limits, async (over) => {
+        const input = await decode(call.item, handler)
+        return ask(input, inquiryContext(call, called, over))
+      })
+      const asked = checkInquiry(answer)
+      return asked === 'unknown' ? { problem: 'its `inquire` does not know whether it had its effect' } : asked
+    } catch (error) {
+      return { problem: `its \`inquire\` failed: ${error instanceof Error ? error.message : String(error)}` }
+    }
+  }
+
+  function done(call: StepCall, called: Called, output: unknown): Occurrence {
+    const { step } = called
+    if (call.item.compensates) return { type: 'compensated', step }
+    try {
+      return { type: 'completed', step, output: encode(output) }
+    } catch (error) {
+      return failed(call, called, failureOf(error))
+    }
+  }
+
+  function decode({ input, inputNotes, type }: ClaimedStep, { inputSchema }: RegisteredStepHandler): unknown {
+    const value = codec.decode({ json: input, notes: inputNotes })
+    return inputSchema === undefined ? value : parseWith(inputSchema, value, `the input of the handler ${type}`)
+  }
+
+  function encode(answer: unknown): Payload {
+    try {
+      return codec.encode(answer ?? null, { at: 'output' })
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      const options = { code: 'OUTPUT_NOT_ENCODABLE', cause: error }
+      throw new OutputNotEncodable(`the output cannot be stored: ${problem}`, options)
+    }
+  }
+
+  function inquiryContext({ item }: StepCall, called: Called, over: LazySignal): InquireContext {
+    const { definition, step, compensation, settings } = called
+    return {
+      instanceId: item.workflowId,
+      workflow: definition.name,
+      version: definition.version,
+      stepName: step,
+      compensation,
+      idempotencyKey: `${item.workflowId}/${compensation ?? step}`,
+      metadata: settings.metadata ?? {},
+      logger,
+      get signal() {
+        return over.signal
+      },
+    }
+  }
+
+  function contextOf(
+    call: StepCall,
+    called: Called,
+    { inquire: canInquire }: RegisteredStepHandler,
+    { input, over }: { readonly input: unknown; readonly over: LazySignal },
+  ): StepContext {
+    const { item } = call
+    const { definition, step, compensation, settings, attempt: number } = called
+    const maxAttempts = settings.nonIdempotent && canInquire === undefined ? 1 : settings.maxAttempts
+    return {
+      instanceId: item.workflowId,
+      workflow: definition.name,
+      version: definition.version,
+      stepName: step,
+      compensation,
+      idempotencyKey: `${item.workflowId}/${compensation ?? step}`,
+      attempt: number,
+      maxAttempts,
+      isLastAttempt: number >= maxAttempts,
+      input,
+      get output() {
+        if (!item.compensates || item.outcome !== 'completed') return undefined
+        return item.output === null ? null : codec.decode({ json: item.output, notes: item.outputNotes })
+      },
+      outcome: item.compensates ? item.outcome : null,
+      metadata: settings.metadata ?? {},
+      logger,
+      get signal() {
+        return over.signal
+      },
+      transaction: (work) => completeWithin(call, called, work),
+    }
+  }
+
+  /**
+   * The handler's rows and the step's completion in one transaction. The step is looked at first, so that whoever has lost it
+   * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
+   */
+  async function completeWithin<T>(
+    call: StepCall,
+    { step, settings }: Called,
+    work: Parameters<StepContext['transaction']>[0],
+  ): Promise<T> {
+    const { item, lease } = call
+    const { workflowId, number, epoch, compensates } = item
+    const lost = () => new HoldfastError('HF_LEASE_LOST', { id: `${workflowId}/${step}`, epoch: String(epoch) })
+    // A handler that goes on after its time was up: the attempt has been decided without it.
+    if (call.ended) throw lost()
+    const limitMs = settings.timeout ?? TRANSACTION_LIMIT
+    const userCode = { limitMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal }
+    const { value, happened } = await db.transaction(
+      async (tx) => {
+        const held = await tx.run(holdStatement, [workflowId, number, epoch])
+        if (held.length === 0 || call.ended) throw lost()
+        const result = await work(tx)
+        if (call.ended) throw lost()
+        const occurrence: Occurrence = compensates
+          ? { type: 'compensated', step }
+          : { type: 'completed', step, output: encode(result) }
+        const claim = claimOf(item, step)
+        return { value: result, happened: await happenings.reportWithin(tx, { id: workflowId, occurrence, claim }) }
+      },
+      { userCode },
+    )
+    call.finished = true
+    hooks.happened(happened)
+    return value as T
+  }
+}
+
+const kindOf = ({ item }: StepCall) => (item.compensates ? ('compensation' as const) : ('step' as const))
+
+function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): Occurrence {
+  const type = call.item.compensates ? 'compensation_failed' : 'failed'
+  return { type, step, failure, ...(known === undefined ? {} : { known }) }
+}
+
+/** It was called off, or its worker was stopped, before the handler was called. */
+const givenBack = (call: StepCall, { step }: Called): Occurrence => ({
+  type: 'given_back',
+  step,
+  kind: kindOf(call),
+  because: 'stopping',
+})
+
+function failureOf(error: unknown): Failure {
+  // Input that does not fit the handler's schema, or cannot be read: the same the next time.
+  const permanent =
+    error instanceof HoldfastError && (error.code === 'HF_INVALID_DATA' || error.code === 'HF_NOT_DECODABLE')
+  const failure = classifyFailure(error, { unknown: permanent ? 'permanent' : 'transient' })
+  if (!(error instanceof OutputNotEncodable)) return failure
+  const { refused: _, ...ofUnknownOutcome } = failure
+  return ofUnknownOutcome
+}
+
+function exhausted(problem: string): Failure {
+  const error = new PermanentError(`the worker died during the last call; ${problem}`, {
+    code: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
+  })
+  return classifyFailure(error, { unknown: 'permanent' })
+}
+
+const hooked = ({ item }: StepCall, { definition, step, attempt }: Called, input: unknown) => ({
+  instanceId: item.workflowId,
+  workflow: definition.name,
+  version: definition.version,
+  step,
+  attempt,
+  input,
+})
+
+const holdStatement = {
+  name: 'workflows.hold-step',
+  text: `
+    select number
+    from holdfast.workflow_step
+    where workflow_id = $1 and number = $2 and lease_epoch = $3 and in_flight`,
+}

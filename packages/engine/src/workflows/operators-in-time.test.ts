@@ -1,0 +1,166 @@
+import { numbered, observeWorkflows, openTestBus, startFaultProxy, type TestBus } from '@holdfast/testing/internal'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { assemble } from '../holdfast.js'
+import { openDatabase } from '../kernel/database/open.js'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
+import { defineWorkflow } from './define.js'
+import type { Workflows } from './workflows.js'
+
+let bus: TestBus
+let see: ReturnType<typeof observeWorkflows>
+beforeAll(async () => {
+  bus = await openTestBus()
+  see = observeWorkflows(bus)
+})
+afterAll(() => bus.close())
+
+const named = numbered('in time')
+const by = { actor: 'ann', reason: 'test' }
+
+/** An instance that waits for a person, one in the DLQ, and one whose step waits for its retry. */
+async function waiting() {
+  const name = named()
+  bus.hf.workflows.handle(`${name} no`, () => {
+    throw new BusinessError('no')
+  })
+  bus.hf.workflows.handle(`${name} later`, () => {
+    throw new Error('not yet')
+  })
+  const worker = await bus.hf.run({ poll: '20ms' })
+  const ask = await bus.hf.workflows.start(defineWorkflow(`${name} ask`, 1).waitHumanConfirm('ok').build())
+  const dead = await bus.hf.workflows.start(
+    defineWorkflow(`${name} dead`, 1, { dlq: true }).step('a', `${name} no`).build(),
+  )
+  const later = await bus.hf.workflows.start(
+    defineWorkflow(`${name} later`, 1)
+      .step('a', `${name} later`, { retry: ['1h'] })
+      .build(),
+  )
+  await see.until(dead.id, 'DLQ')
+  await see.untilStep(ask.id, 'ok', 'WAITING_DECISION')
+  await see.untilStep(later.id, 'a', 'PENDING')
+  await worker.stop()
+  const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: dead.id })
+  return { ask: ask.id, dead: dead.id, later: later.id, letter: letter?.id ?? '' }
+}
+
+type Instances = Awaited<ReturnType<typeof waiting>>
+
+const calls: Record<string, (workflows: Workflows, on: Instances) => Promise<unknown>> = {
+  decide: (workflows, { ask }) => workflows.decide(ask, 'ok', 'confirm', by),
+  cancel: (workflows, { ask }) => workflows.cancel(ask, by),
+  abort: (workflows, { ask }) => workflows.abort(ask, by),
+  requeue: (workflows, { letter }) => workflows.requeue(letter, by),
+  retry: (workflows, { later }) => workflows.retry(later, 'a', by),
+}
+
+async function timed(call: Promise<unknown>): Promise<{ error: unknown; ms: number }> {
+  const began = performance.now()
+  const error = await call.then(
+    () => 'no error',
+    (thrown: unknown) => thrown,
+  )
+  return { error, ms: performance.now() - began }
+}
+
+const events = async ({ ask, dead, later }: Instances) =>
+  Object.fromEntries(await Promise.all([ask, dead, later].map(async (id) => [id, await see.lines(id)] as const)))
+
+describe('K-23 an operator’s call on a workflow', () => {
+  test('answers within 5 s while the database is away, and has no effect later', async () => {
+    const on = await waiting()
+    const before = await events(on)
+    const proxy = await startFaultProxy(bus.connectionString)
+    const db = await openDatabase({ connectionString: proxy.connectionString })
+    const far = assemble(db, {})
+    proxy.refuse(true)
+    proxy.cut()
+    const answers = await Promise.all(Object.values(calls).map((call) => timed(call(far.workflows, on))))
+    for (const { error, ms } of answers) {
+      expect(error).toMatchObject({ code: 'HF_DATABASE_UNAVAILABLE' })
+      expect(ms).toBeLessThan(6_000)
+    }
+    proxy.refuse(false)
+    // The way back is open: what was still on its way would be done by now.
+    expect((await far.workflows.status(on.ask)).status).toBe('RUNNING')
+    expect(await events(on)).toEqual(before)
+    await far.close()
+    await proxy.close()
+  })
+
+  test('answers within 5 s while the network hangs, and has no effect later', async () => {
+    const on = await waiting()
+    const before = await events(on)
+    const proxy = await startFaultProxy(bus.connectionString)
+    const db = await openDatabase({ connectionString: proxy.connectionString })
+    const far = assemble(db, {})
+    await far.workflows.status(on.ask)
+    proxy.hang(true)
+    for (const { error, ms } of await Promise.all(Object.values(calls).map((call) => timed(call(far.workflows, on))))) {
+      expect(error).toMatchObject({ code: expect.stringMatching(/^HF_(BUSY|DATABASE_UNAVAILABLE)$/) })
+      expect(ms).toBeLessThan(6_000)
+    }
+    proxy.hang(false)
+    proxy.cut()
+    expect((await far.workflows.status(on.ask)).status).toBe('RUNNING')
+    expect(await events(on)).toEqual(before)
+    await far.close()
+    await proxy.close()
+  })
+
+  test('answers HF_BUSY within 5 s where another transaction holds the instance or its step, and has no effect later', async () => {
+    const on = await waiting()
+    const before = await events(on)
+    const client = new pg.Client({ connectionString: bus.connectionString })
+    await client.connect()
+    onTestFinished(() => client.end())
+    for (const table of ['workflow where id', 'workflow_step where workflow_id']) {
+      await client.query('begin')
+      await client.query(`select from holdfast.${table} = any ($1) for update`, [[on.ask, on.dead, on.later]])
+      const held = table.startsWith('workflow ')
+        ? Object.entries(calls).filter(([name]) => name !== 'retry')
+        : Object.entries(calls)
+      for (const { error, ms } of await Promise.all(held.map(([, call]) => timed(call(bus.hf.workflows, on))))) {
+        expect(error).toMatchObject({ code: 'HF_BUSY' })
+        expect(ms).toBeLessThan(6_000)
+      }
+      await client.query('rollback')
+    }
+    expect(await events(on)).toEqual(before)
+    expect(await bus.hf.workflows.requeueMany([on.letter], by)).toEqual([
+      { deadLetter: on.letter, outcome: 'requeued' },
+    ])
+  })
+
+  test('many dead letters at once: the one whose instance is held says so, the others are requeued', async () => {
+    const [first, second] = [await waiting(), await waiting()]
+    const client = new pg.Client({ connectionString: bus.connectionString })
+    await client.connect()
+    onTestFinished(() => client.end())
+    await client.query('begin')
+    await client.query('select from holdfast.workflow where id = $1 for update', [first.dead])
+    const answers = await bus.hf.workflows.requeueMany([first.letter, second.letter, first.letter], by)
+    expect(answers).toMatchObject([
+      { deadLetter: first.letter, outcome: 'refused', code: 'HF_BUSY' },
+      { deadLetter: second.letter, outcome: 'requeued' },
+      { deadLetter: first.letter, outcome: 'refused', code: 'HF_BUSY' },
+    ])
+    await client.query('rollback')
+  })
+})
+
+test('W-12 an operator’s retry of a step gives it the place of what is due now, and keeps its attempts', async () => {
+  const { later } = await waiting()
+  const [{ at = undefined } = {}] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
+  await bus.hf.workflows.retry(later, 'a', by)
+  const [row] = await bus.sql<{ scheduled_at: Date; rank: Date; ready: boolean; attempts: number }>(
+    'select scheduled_at, rank, ready, attempts from holdfast.workflow_step where workflow_id = $1',
+    [later],
+  )
+  expect(row).toMatchObject({ ready: true, attempts: 1 })
+  const now = at?.getTime() ?? 0
+  expect(Math.abs((row?.scheduled_at.getTime() ?? 0) - now)).toBeLessThan(10_000)
+  // Priority 50 at half a point per second.
+  expect(Math.abs((row?.rank.getTime() ?? 0) - now - 100_000)).toBeLessThan(10_000)
+})

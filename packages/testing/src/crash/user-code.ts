@@ -1,0 +1,80 @@
+import type { Holdfast, ProcessDefinition } from 'holdfast'
+import { passPoint } from './living.js'
+
+/**
+ * An installation in which every piece of user code that calls the outside has fault points around it: `before call charge`,
+ * and `after call charge`, when its effect has taken place and nobody has heard of it yet. So a worker is killed in the middle
+ * of calls too, and not only between statements of ours.
+ */
+export function withCallPoints(hf: Holdfast): Holdfast {
+  const known = new Map<string, ProcessDefinition>()
+  const ours = <Definition extends { readonly name: string }>(definition: Definition): Definition =>
+    // Registered under the same name, it is the same definition with points in it.
+    (known.get(definition.name) as unknown as Definition | undefined) ?? definition
+  const workflows = {
+    ...hf.workflows,
+    handle(what: never, handlers: unknown, options: never) {
+      const handled =
+        typeof handlers === 'function'
+          ? around(String(what), handlers as AnyCode)
+          : mapValues(handlers as Record<string, AnyCode>, (code, name) => around(name, code))
+      if (options === undefined) hf.workflows.handle(what, handled as never)
+      else hf.workflows.handle(what, handled as never, options)
+    },
+  }
+  return {
+    ...hf,
+    workflows: workflows as Holdfast['workflows'],
+    register(definition) {
+      if (!isProcess(definition)) return hf.register(definition)
+      const pointed = { ...definition, execute: executeWithPoints(definition.execute) }
+      known.set(definition.name, pointed)
+      hf.register(pointed as never)
+    },
+    start: ((definition: { readonly name: string }, ...rest: unknown[]) =>
+      hf.start(ours(definition) as never, ...(rest as [never]))) as Holdfast['start'],
+    handle: (command, handler) => hf.handle(command, around(command.type, handler as AnyCode) as typeof handler),
+  }
+}
+
+type AnyCode = (...args: unknown[]) => unknown
+type Execute = ProcessDefinition['execute']
+
+function isProcess(definition: object): definition is ProcessDefinition {
+  return 'execute' in definition && typeof definition.execute === 'function' && 'stateSchema' in definition
+}
+
+function around(name: string, code: AnyCode): AnyCode {
+  return async (...args) => {
+    await passPoint(`before call ${name}`)
+    const answer = await code(...args)
+    await passPoint(`after call ${name}`)
+    return answer
+  }
+}
+
+function executeWithPoints(execute: Execute): Execute {
+  return (ctx, state) => execute(contextWithPoints(ctx), state)
+}
+
+type Context = Parameters<Execute>[0]
+
+function contextWithPoints(ctx: Context): Context {
+  const step: Context['step'] = (name, options) =>
+    ctx.step(name, {
+      ...options,
+      run: around(name, options.run as AnyCode) as typeof options.run,
+      ...(options.compensate ? { compensate: around(`undo ${name}`, options.compensate as AnyCode) } : {}),
+    } as typeof options)
+  return new Proxy(ctx, {
+    get(target, property) {
+      if (property === 'step') return step
+      const value: unknown = Reflect.get(target, property, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
+
+function mapValues<T, U>(values: Readonly<Record<string, T>>, change: (value: T, key: string) => U): Record<string, U> {
+  return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, change(value, key)]))
+}

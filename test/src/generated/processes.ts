@@ -1,0 +1,148 @@
+import type { Effects, FaultTestOptions } from '@holdfast/testing'
+import { createEffects, expectEveryEffectKeptOrUndone } from '@holdfast/testing'
+import { BusinessError, defineCommand, defineProcess, type Holdfast, StepFailed } from 'holdfast'
+import { z } from 'zod'
+import { FAULTS } from './faults.js'
+import { type CallNode, type Node, type ProcessProgram, processProgram } from './process-program.js'
+
+const by = { actor: 'ann', reason: 'generated' }
+
+const Pay = defineCommand('generated', 'Pay', {
+  data: z.object({ execution: z.string(), name: z.string(), once: z.boolean() }),
+  maxAttempts: 3,
+  retry: ['10ms'],
+  timeout: '60ms',
+})
+
+/** Processes that interpret generated programs, on a simulated bank. */
+export function generatedProcesses(): Omit<FaultTestOptions<World>, 'seeds'> {
+  return {
+    world: (seed) => new World(createEffects({ seed, faults: FAULTS })),
+    register: ({ Program }) => [Program],
+    setup(hf, { bank }) {
+      hf.handle(Pay, ({ execution, name }, { idempotencyKey, signal }) =>
+        bank.perform({ execution, name, idempotencyKey, signal }),
+      )
+    },
+    async start(hf, { Program }, seed) {
+      const program = processProgram(seed)
+      const { id } = await hf.start(Program, { program }, { deferred: true })
+      return id
+    },
+    cancel: (hf, id, { Program }) => hf.processes.cancel(Program, id, by, { compensate: true }),
+    attend,
+    invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world.bank, sql),
+  }
+}
+
+class World {
+  readonly bank: Effects
+  readonly Program: ReturnType<typeof interpreter>
+
+  constructor(bank: Effects) {
+    this.bank = bank
+    this.Program = interpreter(bank)
+  }
+}
+
+/** A person lets them go on a few times, and then gives them up; what became of a command is asked of the bank. */
+async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string[], round: number): Promise<void> {
+  for (const { commandId, data } of await hf.troubleshooting.list({ domain: Pay.domain })) {
+    const truth = await bank.inquire(data as { execution: string; name: string })
+    if (truth !== 'notDone') await hf.troubleshooting.complete(Pay, commandId, { ...by, result: truth.done })
+    else if (round < 4) await hf.troubleshooting.retry(Pay, commandId, by)
+    else await hf.troubleshooting.cancel(Pay, commandId, by)
+  }
+  for (const { id } of await hf.processes.list({
+    domain: Program.domain,
+    type: Program.type,
+    status: 'WAITING_FOR_TSQ',
+    limit: 1_000,
+  })) {
+    if (round < 3) await hf.processes.retry(Program, id, by, { deadline: '1h' })
+    else await hf.processes.cancel(Program, id, by, { compensate: true })
+  }
+}
+
+function interpreter(bank: Effects) {
+  const Program = defineProcess('generated', 'Program', {
+    state: z.object({ program: z.custom<ProcessProgram>((value) => typeof value === 'object') }),
+    deadlineAction: 'COMPENSATE',
+    deadline: ({ program }) => program.deadline,
+    async execute(ctx, { program }) {
+      await interpret(ctx, program.body)
+      if (program.end === 'throws') throw new BusinessError('thrown by the program', { code: 'THROWN' })
+    },
+  })
+  type Context = Parameters<typeof Program.execute>[0]
+
+  async function interpret(ctx: Context, node: Node): Promise<void> {
+    const { id: execution } = ctx
+    switch (node.do) {
+      case 'sequence':
+        for (const next of node.nodes) await interpret(ctx, next)
+        return
+      case 'all':
+        await Promise.all(node.nodes.map((next) => interpret(ctx, next)))
+        return
+      case 'call':
+        await call(ctx, node)
+        return
+      case 'command':
+        await ctx.command(
+          node.name,
+          Pay,
+          { execution, name: node.name, once: node.once },
+          {
+            timeout: node.timeout,
+            onTimeout: 'compensate',
+            ...undoOf(ctx, node.name),
+          },
+        )
+        return
+      case 'child':
+        await ctx.child(
+          node.name,
+          Child,
+          { program: { body: node.body, end: 'returns' } },
+          { timeout: '10m', onTimeout: 'compensate' },
+        )
+        return
+      case 'wait':
+        await ctx.wait(node.name, () => false, { timeout: '5s', onTimeout: node.onTimeout })
+        return
+      case 'sleep':
+        await ctx.sleep(node.name, '3s')
+    }
+  }
+
+  async function call(ctx: Context, { name, once, inquires, maxAttempts, caught }: CallNode): Promise<void> {
+    const { id: execution } = ctx
+    try {
+      await ctx.step(name, {
+        run: ({ idempotencyKey, signal }) => bank.perform({ execution, name, idempotencyKey, signal, once }),
+        maxAttempts,
+        retryDelay: '10ms',
+        timeout: '40ms',
+        ...(caught ? { onFailure: 'throw' } : {}),
+        ...(once ? { atMostOnce: true } : {}),
+        ...(inquires ? { inquire: () => bank.inquire({ execution, name }) } : {}),
+        ...undoOf(ctx, name),
+      })
+    } catch (error) {
+      if (!caught || !(error instanceof StepFailed)) throw error
+    }
+  }
+
+  function undoOf({ id: execution }: Context, name: string) {
+    return {
+      compensate: (_: unknown, { idempotencyKey, signal }: { idempotencyKey: string; signal: AbortSignal }) =>
+        bank.undo({ execution, name, idempotencyKey, signal }),
+      compensateIf: 'attempted',
+    } as const
+  }
+
+  // By its name, because a definition cannot use itself before it is made.
+  const Child = { name: Program.name } as typeof Program
+  return Program
+}
