@@ -34,7 +34,14 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
-import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
+import {
+  type IsRegistered,
+  listPauses,
+  type Pause,
+  type PauseSubject,
+  pauseWork,
+  resumeWork,
+} from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
@@ -244,6 +251,23 @@ export function assemble(
     for (const tell of told) tell()
   }
   workflowEngine.handlers.onAdded(registered)
+  const isRegistered: IsRegistered = (kind, name) => {
+    const [domain = '', type = ''] = name.split('/')
+    switch (kind) {
+      case 'domain':
+        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+      case 'definition':
+        return (
+          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          [...workflowEngine.registered].some((workflow) => workflow.name === name)
+        )
+      case 'handler':
+        return (
+          workflowEngine.handlers.find(name) !== undefined ||
+          registry.domains().some((one) => registry.types(one).includes(name))
+        )
+    }
+  }
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     const created = createWorker(db, workerOptions, {
       registry,
@@ -315,7 +339,7 @@ export function assemble(
       await worker.start()
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by),
+    pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),

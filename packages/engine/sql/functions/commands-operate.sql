@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
@@ -327,11 +327,16 @@ begin
   end if;
   return query execute format(
     $query$
-    select to_jsonb(found) - 'last_write' || jsonb_build_object('status', found.shown_status)
+    select to_jsonb(found) - 'last_write' || jsonb_build_object(
+      'status', found.shown_status,
+      'paused', found.status = 'PENDING' and %s.is_paused(array[
+        'domain:' || found.domain, 'definition:' || found.domain || '/' || found.type, 'handler:' || found.type
+      ])
+    )
     from (%s) as found
     order by found.created_at desc, found.command_id desc
     limit ($1 ->> 'limit')::int
-    $query$, v_branches
+    $query$, holdfast.own_schema(), v_branches
   ) using filter, holdfast.now();
 end
 $$;

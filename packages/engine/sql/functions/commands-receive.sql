@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: commands-send, command-queues, lost-claims
 --
 -- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
@@ -42,6 +42,10 @@ begin
     into v_types, v_froms
     from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
     where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
+    if v_types is null then
+      return query select '[]'::json, '[]'::json, null::float8, 0;
+      return;
+    end if;
   end if;
   execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
   into v_ids, v_reads, v_messages, v_headers, v_count, v_last_lane, v_last_vt, v_next

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, workflows-write, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
@@ -23,6 +23,8 @@ declare
   v_now timestamptz := holdfast.now();
   v_handlers text[] := handlers;
   v_paused int[];
+  -- How many of each handler's first steps may be claimed, where some are set aside because they are paused.
+  v_free int[];
   v_ids uuid[];
   v_numbers smallint[];
   v_fresh boolean[];
@@ -39,6 +41,9 @@ begin
       from holdfast.workflow_definition as definition
       join holdfast.pause on pause.subject = 'definition:' || definition.name
     );
+  end if;
+  if exists (select from holdfast.workflow_set_aside) then
+    perform holdfast.take_back_workflow_steps(v_paused);
   end if;
   -- What was delayed and has fallen due, and leases that have ended.
   with due as (
@@ -58,6 +63,9 @@ begin
   from due
   where step.workflow_id = due.workflow_id and step.number = due.number;
 
+  if cardinality(v_paused) > 0 then
+    v_free := holdfast.set_aside_workflow_steps(v_handlers, v_paused, most + 1000);
+  end if;
   select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
   into v_ids, v_numbers, v_fresh, v_leases
   from (
@@ -66,7 +74,7 @@ begin
       greatest(
         coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
       ) as lease_ms
-    from unnest(v_handlers) as wanted
+    from unnest(v_handlers) with ordinality as lane (wanted, place)
     cross join lateral (
       select workflow_id, number, definition_id, rank, scheduled_at,
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
@@ -75,7 +83,7 @@ begin
         -- A call that was lost and that a claim without room for it has made ready.
         and (not spare_leased or not in_flight)
       order by rank, scheduled_at
-      limit most
+      limit least(most, v_free[lane.place])
       for no key update skip locked
     ) as found
     order by found.rank, found.scheduled_at
@@ -120,7 +128,10 @@ begin
       v_items := holdfast.weigh_lost_steps(v_items, v_lost, v_lost_numbers);
     end if;
   end if;
-  if coalesce(cardinality(v_ids), 0) < most then
+  if coalesce(cardinality(v_ids), 0) < most and most > any (v_free) then
+    -- More of what is paused stands in front: the next claim goes on there, at once.
+    v_next := v_now;
+  elsif coalesce(cardinality(v_ids), 0) < most then
     select min(it.due_at)
     into v_next
     from unnest(v_handlers) as wanted
@@ -133,6 +144,105 @@ begin
     ) as it;
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$$;
+
+-- Sets aside what is paused among the first steps of each handler (K-18): it leaves the order of claims, so that a paused
+-- backlog of any size is gone through once, a bounded part with each claim, and not with every claim. A step that was set
+-- aside is due at infinity. Answers, for each handler, how many may be claimed without meeting a paused one that is still
+-- there; null where all were looked at.
+create or replace function holdfast.set_aside_workflow_steps(handlers text[], paused int[], p_window int)
+returns int[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_handler text;
+  v_looked int;
+  v_paused int;
+  v_ids uuid[];
+  v_numbers smallint[];
+  v_definitions int[];
+  v_free int[] := '{}';
+begin
+  foreach v_handler in array handlers loop
+    select
+      count(*), count(*) filter (where definition_id = any (paused)),
+      array_agg(workflow_id) filter (where definition_id = any (paused) and not in_flight),
+      array_agg(number) filter (where definition_id = any (paused) and not in_flight),
+      array_agg(distinct definition_id) filter (where definition_id = any (paused) and not in_flight)
+    into v_looked, v_paused, v_ids, v_numbers, v_definitions
+    from (
+      select workflow_id, number, definition_id, in_flight
+      from holdfast.workflow_step
+      where handler = v_handler and ready
+      order by rank, scheduled_at
+      limit p_window
+    ) as front;
+    v_free := v_free || case when v_looked < p_window then null else v_looked - v_paused end;
+    continue when v_ids is null;
+    insert into holdfast.workflow_set_aside (definition_id)
+    select unnest(v_definitions)
+    on conflict do nothing;
+    update holdfast.workflow_step as step
+    set ready = false, due_at = 'infinity'
+    from (
+      select locked.workflow_id, locked.number
+      from unnest(v_ids, v_numbers) as asked (id, number)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and ready and not in_flight
+        for no key update skip locked
+      ) as locked
+    ) as it
+    where step.workflow_id = it.workflow_id and step.number = it.number;
+  end loop;
+  return v_free;
+end
+$$;
+
+-- Takes back what was set aside of definitions that are not paused any more, a bounded part with each claim. It keeps its
+-- place: rank and time are as they were.
+create or replace function holdfast.take_back_workflow_steps(paused int[])
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_definition int;
+begin
+  for v_definition in
+    select definition_id
+    from holdfast.workflow_set_aside
+    where definition_id <> all (coalesce(paused, '{}'))
+    order by definition_id
+    for update skip locked
+  loop
+    update holdfast.workflow_step as step
+    set ready = true, due_at = scheduled_at
+    from (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where definition_id = v_definition and due_at = 'infinity'
+      order by rank, scheduled_at
+      limit 1000
+      for no key update skip locked
+    ) as it
+    where step.workflow_id = it.workflow_id and step.number = it.number;
+    if not exists (select from holdfast.workflow_step where definition_id = v_definition and due_at = 'infinity') then
+      delete from holdfast.workflow_set_aside where definition_id = v_definition;
+    end if;
+  end loop;
 end
 $$;
 

@@ -100,7 +100,7 @@ export function createProcessClient(
         ? (await startProcesses(db.inside(options.transaction), [sealed]))[0]
         : await starts.write(sealed)
       const started = checkAnswer(answer, sealed, process, options.batchId)
-      if (!answer || !lending || !started.created) return started
+      if (!answer?.lent || !lending || !started.created) return started
       const status = await immediate.run(process, sealed, { ...answer, sentAt })
       return { ...started, status }
     },

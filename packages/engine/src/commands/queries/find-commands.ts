@@ -19,6 +19,8 @@ export interface CommandRecord {
   readonly updatedAt: Date
   /** When it is due next (a delay, a retry), or when its lease ends; null when it has ended. */
   readonly dueAt: Date | null
+  /** Its domain, definition or handler is paused: no worker receives it. */
+  readonly paused: boolean
   readonly data: unknown
   readonly result: unknown
   readonly error: { readonly kind: string; readonly code: string; readonly message: string } | null
@@ -52,6 +54,7 @@ interface Row {
   created_at: string
   updated_at: string
   vt: string | null
+  paused: boolean
   data: unknown
   notes: Record<string, string> | null
   result: unknown
@@ -92,6 +95,7 @@ function toRecord(row: Row, codec: Codec): CommandRecord {
     createdAt: new Date(row.created_at),
     updatedAt: new Date(row.updated_at),
     dueAt: row.vt === null ? null : new Date(row.vt),
+    paused: row.paused,
     data: decodeOrRaw(codec, row.data, row.notes),
     result: decodeOrRaw(codec, row.result, row.result_notes),
     error:

@@ -1,3 +1,4 @@
+import { isTransient } from '../database/transient.js'
 import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { createBackoff } from '../retry/backoff.js'
@@ -93,7 +94,8 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       if (taken.length < limit) return { ...nothing(nextDueMs, dealtWith), taken, complete }
       return { taken, sated: false, complete, nextDueMs, dealtWith }
     } catch (error) {
-      databaseFailed()
+      // An error that is not the database's trouble is no outage.
+      if (isTransient(error)) databaseFailed()
       logger.warn({ err: error, model: source.model }, 'claiming failed; trying again')
       metrics.count('database_retries', labels)
       restMs = backoff.next()
