@@ -198,6 +198,11 @@ create table holdfast.dispatch_item (
   updated_at timestamp with time zone not null
 ) with (fillfactor=85);
 
+create table holdfast.dispatch_pace (
+  item_type text collate "C" not null,
+  until timestamp with time zone not null
+) with (fillfactor=50);
+
 create table holdfast.function_file (
   name text not null,
   revision integer not null,
@@ -238,7 +243,8 @@ create table holdfast.process (
   deadline_at timestamp with time zone,
   mismatch_since timestamp with time zone,
   queued_at timestamp with time zone,
-  dispatch_type text collate "C"
+  dispatch_type text collate "C",
+  unbegun_epoch integer
 ) with (fillfactor=50);
 
 create table holdfast.process_definition (
@@ -277,7 +283,8 @@ create table holdfast.process_detail (
   error_kind text,
   error_code text,
   error_message text,
-  dispatch_item text collate "C"
+  dispatch_item text collate "C",
+  undone boolean
 ) with (fillfactor=60);
 
 create table holdfast.process_history (
@@ -370,6 +377,11 @@ create table holdfast.reply_queue (
   domain text not null,
   queue text not null
 );
+
+create table holdfast.result_wait (
+  model text not null,
+  until timestamp with time zone not null
+) with (fillfactor=10);
 
 create table holdfast.setting (
   name text not null,
@@ -599,6 +611,8 @@ alter table holdfast.dispatch_item add constraint dispatch_item_pkey PRIMARY KEY
 
 alter table holdfast.dispatch_item add constraint dispatch_item_status_check CHECK ((status = ANY (ARRAY['READY'::text, 'CLAIMED'::text, 'DISPATCHED'::text, 'COMPLETED'::text, 'FAILED'::text, 'DEAD_LETTER'::text])));
 
+alter table holdfast.dispatch_pace add constraint dispatch_pace_pkey PRIMARY KEY (item_type);
+
 alter table holdfast.function_file add constraint function_file_pkey PRIMARY KEY (name);
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
@@ -623,7 +637,7 @@ alter table holdfast.process_detail add constraint process_detail_model_check CH
 
 alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
 
-alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text])));
+alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text]))) NOT VALID;
 
 alter table holdfast.process_history add constraint process_history_pkey PRIMARY KEY (process_id, generation, seq);
 
@@ -664,6 +678,8 @@ alter table holdfast.rate_limit add constraint rate_limit_tickets_per_second_che
 alter table holdfast.rate_limit_bucket add constraint rate_limit_bucket_pkey PRIMARY KEY (resource_key);
 
 alter table holdfast.reply_queue add constraint reply_queue_pkey PRIMARY KEY (domain, queue);
+
+alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (model);
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
@@ -877,40 +893,207 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.admit_dispatched(ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+  v_group uuid[];
+  v_config holdfast.dispatch_config;
+  v_refused uuid[] := '{}';
+begin
+  for v_type, v_group in
+    select dispatch_type, array_agg(id)
+    from holdfast.process
+    where id = any (ids) and dispatch_type is not null and leased_at is null and lease_epoch = unbegun_epoch and cancel is null
+    group by dispatch_type
+    order by dispatch_type
+  loop
+    if not pg_try_advisory_xact_lock_shared(holdfast.dispatch_gate(v_type)) then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    -- Read when the gate is passed: a switch that was turned before is seen.
+    select * into v_config from holdfast.dispatch_config where item_type = v_type;
+    if found and not v_config.enabled then
+      update holdfast.process set due_at = null, queued_at = null where id = any (v_group);
+      v_refused := v_refused || v_group;
+    elsif found then
+      v_refused := v_refused || holdfast.refuse_late_processes(v_config, v_group);
+    end if;
+  end loop;
+  return array(select id from unnest(ids) with ordinality as asked (id, place) where id <> all (v_refused) order by place);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.admit_dispatched_roots(ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_type text;
+  v_group uuid[];
+  v_config holdfast.dispatch_config;
+  v_tolerance interval;
+  v_late uuid[];
+  v_starts timestamptz[];
+  v_refused uuid[] := '{}';
+begin
+  for v_type, v_group in
+    select dispatch_type, array_agg(id)
+    from holdfast.workflow
+    where id = any (ids) and dispatch_type is not null and status = 'PENDING'
+    group by dispatch_type
+    order by dispatch_type
+  loop
+    if not pg_try_advisory_xact_lock_shared(holdfast.dispatch_gate(v_type)) then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    select * into v_config from holdfast.dispatch_config where item_type = v_type;
+    continue when not found;
+    if not v_config.enabled then
+      update holdfast.workflow_step
+      set handler = null, due_at = null, rank = null, ready = false
+      where workflow_id = any (v_group) and number = -1;
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    v_tolerance := holdfast.dispatch_tolerance(v_config);
+    continue when v_tolerance is null or not exists (
+      select from holdfast.workflow_step
+      where workflow_id = any (v_group) and number = -1 and scheduled_at < v_now - v_tolerance
+    );
+    v_late := array(
+      select root.workflow_id
+      from holdfast.dispatch_cycle as cycle
+      join holdfast.workflow on workflow.status = 'PENDING' and workflow.name = any (cycle.exec_types)
+        and workflow.created_at >= coalesce(cycle.ahead_since, '-infinity') and workflow.dispatch_type = v_type
+      join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+      where cycle.item_type = v_type and root.handler is not null and root.leased_at is null
+        and root.scheduled_at < v_now - v_tolerance
+      order by root.scheduled_at, root.workflow_id
+      limit 2000
+      for no key update of root skip locked
+    );
+    v_starts := holdfast.new_dispatch_starts(v_config, cardinality(v_late));
+    if v_starts is null then
+      v_refused := v_refused || v_group;
+      continue;
+    end if;
+    update holdfast.workflow_step as root
+    set scheduled_at = renewed.start_at,
+        due_at = renewed.start_at,
+        ready = renewed.start_at <= v_now,
+        rank = holdfast.workflow_rank(renewed.start_at, root.priority, root.aging)
+    from unnest(v_late, v_starts) as renewed (id, start_at)
+    where root.workflow_id = renewed.id and root.number = -1;
+    v_refused := v_refused || array(
+      select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (v_group)
+    );
+  end loop;
+  return array(select id from unnest(ids) as id where id <> all (v_refused));
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  v_limit int := holdfast.payload_bytes();
+  v_replies jsonb;
 begin
   with taken as (
-    select msg_id, message, command_id, header
-    from unnest(ids, holdfast.command_ids_of(messages), messages, headers) as taken (msg_id, command_id, message, header)
+    select distinct on (command_id)
+      msg_id, message, command_id, header, message ->> 'reply_to' as reply_to,
+      holdfast.problem_of_message(message, header, v_limit) as problem
+    from unnest(ids, holdfast.command_ids_in(p_domain, messages), messages, headers) as taken (msg_id, command_id, message, header)
     where command_id is not null
+      and not exists (
+        select from holdfast.command where command.command_id = taken.command_id and command.domain || '' = p_domain
+      )
+    order by command_id, msg_id
+  ),
+  judged as (
+    select *, jsonb_typeof(message -> 'reply_to') = 'string' and holdfast.may_reply(p_domain, reply_to) as may_reply from taken
   ),
   adopted as (
     insert into holdfast.command (
-      command_id, domain, type, msg_id, correlation_id, reply_to, created_at, updated_at, data, notes
+      command_id, domain, type, status, msg_id, correlation_id, reply_to, created_at, updated_at, data, notes,
+      error_kind, error_code, error_message
     )
-    select distinct on (command_id)
+    select
       command_id,
       p_domain,
-      message ->> 'command_type',
-      msg_id,
+      left(message ->> 'command_type', 200),
+      case when problem is null then 'PENDING' else 'IN_TROUBLESHOOTING_QUEUE' end,
+      case when problem is null then msg_id end,
       holdfast.uuid_or_null(message ->> 'correlation_id'),
-      message ->> 'reply_to',
+      case when may_reply then reply_to end,
       p_now,
       p_now,
-      message -> 'data',
-      header -> 'notes'
-    from taken
-    order by command_id, msg_id
+      case when problem is null then message -> 'data' end,
+      case when problem is null then nullif(header -> 'notes', 'null') end,
+      case when problem is not null then 'PERMANENT' end,
+      case when problem is not null then 'INVALID_MESSAGE' end,
+      case when problem is not null then 'the message cannot be run: ' || problem end
+    from judged
     on conflict (command_id, domain) do nothing
-    returning command_id
+    returning *
+  ),
+  audited as (
+    insert into holdfast.audit (at, model, event, subject_id, detail)
+    select p_now, 'commands', 'ADOPTED', command_id, jsonb_build_object('domain', p_domain)
+    from adopted
+    union all
+    select p_now, 'commands', 'REPLY_FAILED', command_id,
+      jsonb_build_object('queue', left(judged.reply_to, 200), 'problem', 'not a reply queue of the domain ' || p_domain)
+    from adopted join judged using (command_id)
+    where judged.reply_to is not null and not coalesce(judged.may_reply, false)
+    union all
+    select p_now, 'commands', 'MOVED_TO_TSQ', command_id,
+      jsonb_build_object('error_code', error_code, 'error_message', error_message)
+    from adopted
+    where error_code is not null
+  ),
+  troubled as (
+    insert into holdfast.command_trouble (
+      command_id, domain, type, since, error_kind, error_code, error_message, fingerprint
+    )
+    select command_id, p_domain, type, p_now, error_kind, error_code, error_message, 'INVALID_MESSAGE:' || type
+    from adopted
+    where error_code is not null
   )
-  insert into holdfast.audit (at, model, event, subject_id, detail)
-  select p_now, 'commands', 'ADOPTED', command_id, jsonb_build_object('domain', p_domain)
-  from adopted;
+  select jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+    'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
+    'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
+  ))))
+  into v_replies
+  from adopted
+  where error_code is not null and reply_to is not null;
+  if v_replies is not null then
+    perform holdfast.send_replies(v_replies);
+  end if;
 end
 $function$
 ;
@@ -1121,6 +1304,18 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.await_results(p_model text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.result_wait (model, until)
+  values (p_model, holdfast.now() + interval '30 seconds')
+  on conflict (model) do update set until = excluded.until
+  where result_wait.until < excluded.until - interval '5 seconds'
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate double precision, burst integer, at timestamp with time zone)
  RETURNS double precision
  LANGUAGE plpgsql
@@ -1150,6 +1345,16 @@ begin
   end if;
   return greatest(burst - (bucket.burst - v_lead / v_old_step), 0) * v_step;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.call_id(p_name text, p_occurrence integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select p_name || case when p_occurrence > 1 then '#' || p_occurrence else '' end
 $function$
 ;
 
@@ -1462,7 +1667,19 @@ begin
   v_until := v_now + case when slots is null then least(
     v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
   ) else interval '0' end;
+  -- Slots that have passed while nobody could use them are nobody's (D-14).
+  if slots is not null then
+    slots := array(
+      select slot
+      from unnest(slots) with ordinality as granted (slot, place)
+      where slot >= extract(epoch from v_now - interval '250 ms') * 1000
+      order by place
+    );
+  end if;
   v_most := least((request ->> 'most')::int, cardinality(slots));
+  if v_most = 0 then
+    return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
+  end if;
   select retry_count
   into v_retries
   from holdfast.dispatch_item
@@ -1679,6 +1896,15 @@ begin
     v_new := v_new || v_due[1:v_free];
     v_due := v_due[v_free + 1:];
   end if;
+  if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
+    v_new := holdfast.admit_dispatched(v_new);
+    -- Those that have been given a later start are not due any more.
+    v_due := array(
+      select id from unnest(v_due) with ordinality as due (id, place)
+      where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
+      order by place
+    );
+  end if;
   update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
   insert into holdfast.process_slot (process_id, type)
   select id, p_type from unnest(v_new) as id
@@ -1713,6 +1939,8 @@ declare
   v_marks json[] := '{}';
   v_next timestamptz;
   v_lane_next timestamptz;
+  v_dispatched boolean;
+  v_found int;
 begin
   for v_lane in 1 .. cardinality(lane_types) loop
     exit when v_left <= 0;
@@ -1723,25 +1951,34 @@ begin
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
     else
-      select array_agg(due.id), max(due.due_at)
-      into v_lane_ids, v_last
-      from (
-        select id, due_at
-        from holdfast.process
-        where type = v_type
-          and version = lane_versions[v_lane]
-          and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-          and due_at <= v_now
-          and (leased_at is null or not spare_leased)
-        order by due_at
-        limit v_left
-        for no key update skip locked
-      ) due;
-      v_marks := v_marks || json_build_object(
-        'type', v_type || '@' || lane_versions[v_lane],
-        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
-          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
-      );
+      for v_try in 1 .. 2 loop
+        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*)
+        into v_lane_ids, v_last, v_dispatched, v_found
+        from (
+          select id, due_at, dispatch_type is not null as dispatched
+          from holdfast.process
+          where type = v_type
+            and version = lane_versions[v_lane]
+            and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+            and due_at <= v_now
+            and (leased_at is null or not spare_leased)
+          order by due_at
+          limit v_left
+          for no key update skip locked
+        ) due;
+        exit when v_dispatched is not true;
+        -- What dispatch does not let begin now is due later, and makes room for what is behind it.
+        v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
+        exit when cardinality(v_lane_ids) = v_found;
+      end loop;
+      -- Not marked as looked through where some were refused and are still due.
+      if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
+        v_marks := v_marks || json_build_object(
+          'type', v_type || '@' || lane_versions[v_lane],
+          'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+            else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+        );
+      end if;
     end if;
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
@@ -1890,6 +2127,8 @@ declare
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_starts uuid[];
+  v_admitted uuid[];
   v_next timestamptz;
   v_items json;
 begin
@@ -1940,6 +2179,18 @@ begin
     order by found.rank, found.scheduled_at
     limit most
   ) as it;
+  if -1 = any (v_numbers) then
+    -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
+    v_starts := array(select id from unnest(v_ids, v_numbers) as it (id, number) where number = -1);
+    v_admitted := holdfast.admit_dispatched_roots(v_starts);
+    if cardinality(v_admitted) < cardinality(v_starts) then
+      select array_agg(it.id order by place), array_agg(it.number order by place), array_agg(it.fresh order by place),
+        array_agg(it.lease order by place)
+      into v_ids, v_numbers, v_fresh, v_leases
+      from unnest(v_ids, v_numbers, v_fresh, v_leases) with ordinality as it (id, number, fresh, lease, place)
+      where it.number <> -1 or it.id = any (v_admitted);
+    end if;
+  end if;
   if v_ids is not null then
     with claimed as (
       update holdfast.workflow_step as step
@@ -2014,6 +2265,73 @@ begin
   delete from holdfast.workflow_step where workflow_id = any (v_ids);
   delete from holdfast.workflow_decision where workflow_id = any (v_ids);
   delete from holdfast.workflow where id = any (v_ids);
+  return cardinality(v_ids);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.clear_junk(p_queue text, p_domain text, types text[], p_now timestamp with time zone, p_window integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_ids bigint[];
+begin
+  execute format(
+    $query$
+    select array_agg(junk.msg_id)
+    from unnest($1) as lane (type),
+    lateral (
+      select near.msg_id
+      from (
+        select q.msg_id, q.message
+        from pgmq.%I as q
+        where q.message ->> 'command_type' = lane.type and q.vt <= $2
+        order by q.vt
+        limit $3
+        for update skip locked
+      ) as near
+      where coalesce(length(near.message ->> 'command_id') < 32, true)
+        or near.message ->> 'command_id' !~ '^[{]?[0-9a-fA-F-]+[}]?$'
+        or near.message ->> 'domain' <> $4
+    ) as junk
+    $query$, 'q_' || p_queue
+  ) into v_ids using types, p_now, p_window, p_domain;
+  if v_ids is null then
+    return 0;
+  end if;
+  perform pgmq.archive(p_queue, v_ids);
+  return cardinality(v_ids);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.clear_typeless(p_queue text, p_now timestamp with time zone, p_most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_ids bigint[];
+begin
+  execute format(
+    $query$
+    select array_agg(msg_id) from (
+      select msg_id from pgmq.%I
+      where message ->> 'command_type' is null and vt <= $1
+      order by vt
+      limit $2
+      for update skip locked
+    ) as typeless
+    $query$, 'q_' || p_queue
+  ) into v_ids using p_now, p_most;
+  if v_ids is null then
+    return 0;
+  end if;
+  perform pgmq.archive(p_queue, v_ids);
   return cardinality(v_ids);
 end
 $function$
@@ -2118,16 +2436,22 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.command_ids_of(messages jsonb[])
+CREATE OR REPLACE FUNCTION holdfast.command_ids_in(p_domain text, messages jsonb[])
  RETURNS uuid[]
  LANGUAGE plpgsql
  IMMUTABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  return array(select (message ->> 'command_id')::uuid from unnest(messages) as message);
+  return array(
+    select case when coalesce(message ->> 'domain', p_domain) = p_domain then (message ->> 'command_id')::uuid end
+    from unnest(messages) as message
+  );
 exception when invalid_text_representation then
-  return array(select holdfast.uuid_or_null(message ->> 'command_id') from unnest(messages) as message);
+  return array(
+    select case when coalesce(message ->> 'domain', p_domain) = p_domain then holdfast.uuid_or_null(message ->> 'command_id') end
+    from unnest(messages) as message
+  );
 end
 $function$
 ;
@@ -2280,7 +2604,7 @@ begin
         and type = exec_type
         and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and dispatch_type = p_type
       order by process.created_at
       limit p_most
@@ -2302,6 +2626,36 @@ begin
     update holdfast.dispatch_cycle set ahead_since = v_oldest where item_type = p_type;
   end if;
   return v_count;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.count_dispatched_beginning(p_type text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+begin
+  return (
+    select count(*)
+    from holdfast.process
+    where type = any (v_types)
+      and due_at is not null
+      and leased_at > v_now - interval '2 seconds'
+      and unbegun_epoch = lease_epoch - 1
+      and dispatch_type = p_type
+  ) + (
+    select count(*)
+    from holdfast.workflow
+    join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+    where workflow.status = 'PENDING' and workflow.name = any (v_types) and workflow.dispatch_type = p_type
+      and root.leased_at > v_now - interval '2 seconds'
+  );
 end
 $function$
 ;
@@ -2367,6 +2721,29 @@ CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text
 BEGIN ATOMIC
  SELECT "left"(md5(((code || ' '::text) || regexp_replace(regexp_replace(message, '''[^'']*''|"[^"]*"|`[^`]*`'::text, '?'::text, 'g'::text), '[0-9a-fA-F-]*[0-9][0-9a-zA-Z-]*'::text, '#'::text, 'g'::text))), 16) AS "left";
 END
+;
+
+CREATE OR REPLACE FUNCTION holdfast.dispatch_gate(p_type text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select hashtextextended('holdfast dispatch gate ' || p_type, (select tableoid from holdfast.clock)::bigint)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.dispatch_tolerance(config holdfast.dispatch_config)
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case
+    when config.rate_limit_key is not null then interval '250 ms'
+    when config.dispatch_interval_secs > 0 then interval '1 second'
+  end
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.dispatched_starts(p_type text, names text[])
@@ -2535,6 +2912,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.ensure_audit_partitions(weeks_ahead integer)
  RETURNS SETOF text
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET "TimeZone" TO 'UTC'
  SET lock_timeout TO '1s'
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2568,6 +2946,7 @@ begin
       'alter table %1$s.audit attach partition %1$s.%2$I for values from (%3$L) to (%4$L)',
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
+    perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
     -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
@@ -3111,6 +3490,9 @@ begin
     end if;
   end if;
 
+  if v_applied > coalesce(cardinality(v_retried), 0) then
+    perform holdfast.wake_results('commands');
+  end if;
   if v_applied = jsonb_array_length(writes) then
     return array_fill(0, array[v_applied]);
   end if;
@@ -3221,6 +3603,47 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.grant_runtime(role_name text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_schema text := holdfast.own_schema();
+  v_table record;
+begin
+  execute format('grant usage on schema %s to %I', v_schema, role_name);
+  execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
+  -- The wake-ups' sequences are set, not only read.
+  execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
+  for v_table in
+    select relname, oid::regclass as name
+    from pg_class
+    where relnamespace = v_schema::regnamespace
+      and relkind in ('r', 'p')
+      -- Audit rows are written and read through the parent.
+      and not relispartition
+  loop
+    execute format('revoke all on table %s from %I', v_table.name, role_name);
+    execute format(
+      'grant %s on table %s to %I',
+      case
+        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname = 'audit' then 'select, insert'
+        else 'select, insert, update, delete'
+      end,
+      v_table.name, role_name
+    );
+  end loop;
+  -- Queues are made on first use, each with a table of its own.
+  execute format('grant usage, create on schema pgmq to %I', role_name);
+  execute format('grant execute on all functions in schema pgmq to %I', role_name);
+  execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
+  execute format('grant usage, select, update on all sequences in schema pgmq to %I', role_name);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -3257,6 +3680,7 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     -- A start without a due time is one that nobody takes.
     update holdfast.workflow_step
@@ -3273,7 +3697,8 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
+        and cancel is null
         and dispatch_type = p_type
       order by id
       for no key update
@@ -3423,6 +3848,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'unbegun', it.unbegun_epoch = it.lease_epoch - 1,
     'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
@@ -3599,6 +4025,7 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
@@ -3613,12 +4040,18 @@ CREATE OR REPLACE FUNCTION holdfast.make_queue_function(p_name text, p_arguments
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-begin
-  -- The search path is fixed here, since no migration comes by (K-27).
-  execute format(
+declare
+  v_definition constant text := format(
     'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
     'holdfast.', p_name, p_arguments, p_body
   );
+begin
+  -- The search path is fixed here, since no migration comes by (K-27).
+  execute v_definition;
+exception when invalid_function_definition then
+  -- One of another shape cannot be replaced.
+  execute format('drop function %s%I', 'holdfast.', p_name);
+  execute v_definition;
 end
 $function$
 ;
@@ -3644,22 +4077,26 @@ begin
     )
   );
 
-  -- One statement for all lanes: they fill the limit one after the other, and no row is locked that is not taken. A row
-  -- that somebody changed after the statement began has another ctid by now; the next claim finds it.
+  -- One statement for all lanes: they fill the limit one after the other. A row that another transaction changed after the
+  -- statement began has another ctid by now; the next claim finds it.
+  --
+  -- No more than so many bytes are taken (K-23), first as they are stored and then as they are in memory: what is stored
+  -- compressed may be 250 times as large. What has up to 500 bytes is counted as it is stored, and where all have, nothing
+  -- is added up one by one. The first message is taken whatever its size; `is_full` says that more is due.
   perform holdfast.make_queue_function(
     'take_' || p_queue,
     'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
-      'spare_leased boolean, ceiling_ms int, '
+      'spare_leased boolean, ceiling_ms int, most_bytes int default 33554432, '
       'out ids bigint[], out reads int[], out messages jsonb[], out headers jsonb[], '
-      'out count int, out last_lane int, out last_vt timestamptz, out next_vt timestamptz',
+      'out count int, out last_lane int, out last_vt timestamptz, out next_vt timestamptz, out is_full boolean',
     format(
       $body$
       begin
         with due as materialized (
-          select lane.place, queue.ctid, queue.vt
+          select lane.place, queue.ctid, queue.vt, queue.stored
           from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place),
           lateral (
-            select q.ctid, q.vt
+            select q.ctid, q.vt, pg_column_size(q.message) as stored
             from pgmq.%1$I as q
             where q.message ->> 'command_type' = lane.type
               and q.vt >= coalesce(to_timestamp(lane.start / 1000), '-infinity')
@@ -3670,20 +4107,49 @@ begin
           ) queue
           limit most
         ),
+        totals as materialized (
+          select count(*) as found, coalesce(max(due.stored) <= 500 and sum(due.stored) <= most_bytes, true) as are_small
+          from due
+        ),
+        measured as (
+          select near.place, near.ctid, near.vt, case
+              when near.stored <= 500 then near.stored
+              else (select pg_column_size(q.message || '{}') from pgmq.%1$I as q where q.ctid = near.ctid)
+            end as bytes
+          from (
+            select due.*, sum(due.stored) over (order by due.place, due.vt, due.ctid rows unbounded preceding) - due.stored as before
+            from due
+          ) as near
+          where near.before < most_bytes
+        ),
+        fitting as materialized (
+          select due.place, due.ctid, due.vt from due where (select totals.are_small from totals)
+          union all
+          select running.place, running.ctid, running.vt
+          from (
+            select measured.*,
+              sum(measured.bytes) over (order by measured.place, measured.vt, measured.ctid rows unbounded preceding)
+                - measured.bytes as before
+            from measured
+            where not (select totals.are_small from totals)
+          ) as running
+          where running.before = 0 or running.before + running.bytes <= most_bytes
+        ),
         taken as (
           update pgmq.%1$I as q
           set vt = leased_until, read_ct = q.read_ct + 1
-          where q.ctid = any (array(select due.ctid from due))
+          where q.ctid = any (array(select fitting.ctid from fitting))
           returning q.msg_id, q.read_ct, q.message, q.headers
         )
         select
           array_agg(taken.msg_id), array_agg(taken.read_ct), array_agg(taken.message), array_agg(taken.headers),
-          (select count(*) from due),
-          (select max(due.place) from due),
-          (select max(due.vt) from due where due.place = (select max(due.place) from due))
-        into ids, reads, messages, headers, count, last_lane, last_vt
+          (select count(*) from fitting),
+          (select max(fitting.place) from fitting),
+          (select max(fitting.vt) from fitting where fitting.place = (select max(fitting.place) from fitting)),
+          (select totals.found from totals) = most or (select totals.found from totals) > (select count(*) from fitting)
+        into ids, reads, messages, headers, count, last_lane, last_vt, is_full
         from taken;
-        if count < most then
+        if not is_full then
           select min(queue.vt) into next_vt
           from unnest(lane_types) as lane (type),
           lateral (
@@ -3794,6 +4260,21 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.may_reply(p_domain text, p_queue text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select exists (
+    select from holdfast.command_queue
+    where domain = p_domain and p_queue = regexp_replace(queue, '__commands$', '__replies')
+  ) or exists (
+    select from holdfast.reply_queue where domain = p_domain and queue = p_queue
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.meet_scheduled(p_type text, it jsonb, p_version integer, p_checked boolean, p_replace boolean, p_now timestamp with time zone)
  RETURNS text
  LANGUAGE plpgsql
@@ -3830,6 +4311,43 @@ begin
     jsonb_build_object('status', 'READY', 'execTime', v_there.exec_time),
     jsonb_build_object('status', 'READY', 'execTime', v_time));
   return 'replaced';
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer)
+ RETURNS timestamp with time zone[]
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_slots record;
+  v_step interval := config.dispatch_interval_secs / config.batch_size * interval '1 second';
+  v_from timestamptz;
+begin
+  if config.rate_limit_key is not null then
+    select * into v_slots
+    from holdfast.reserve_slots(array[config.rate_limit_key], array[p_count], array[1e12::float8], false);
+    if v_slots.outcome <> 'reserved' then
+      return null;
+    end if;
+    return array(
+      select to_timestamp((v_slots.at_us + greatest(0, v_slots.first_us + nth * v_slots.step_us)) / 1e6)
+      from generate_series(0, p_count - 1) as nth
+      order by nth
+    );
+  end if;
+  insert into holdfast.dispatch_pace (item_type, until) values (config.item_type, v_now) on conflict do nothing;
+  select greatest(v_now, until) into v_from
+  from holdfast.dispatch_pace
+  where item_type = config.item_type
+  for no key update skip locked;
+  if not found then
+    return null;
+  end if;
+  update holdfast.dispatch_pace set until = v_from + p_count * v_step where item_type = config.item_type;
+  return array(select v_from + nth * v_step from generate_series(0, p_count - 1) as nth order by nth);
 end
 $function$
 ;
@@ -4109,7 +4627,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, 
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_commands uuid[] := holdfast.command_ids_of(messages);
+  v_commands uuid[] := holdfast.command_ids_in(p_domain, messages);
   v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'worker', p_worker);
   v_unknown int;
   v_received uuid[];
@@ -4121,6 +4639,7 @@ begin
         taken.*,
         command.command_id is not null as known,
         coalesce(command.status = 'PENDING' and command.msg_id = taken.msg_id, false) as current,
+        v_look = 2 and coalesce(command.error_code = 'INVALID_MESSAGE' and command.updated_at = p_now, false) as refused,
         command.type,
         command.correlation_id,
         command.batch_id,
@@ -4133,8 +4652,8 @@ begin
     select
       -- A row becomes JSON in half the time of json_build_object.
       json_agg(item) filter (where current),
-      array_agg(msg_id) filter (where known and not current),
-      array_agg(msg_id) filter (where command_id is null),
+      array_agg(msg_id) filter (where known and not current and not refused),
+      array_agg(msg_id) filter (where command_id is null or refused),
       array_agg(command_id) filter (where current),
       array_agg(read_ct) filter (where current),
       count(*) filter (where command_id is not null and not known)
@@ -4300,7 +4819,9 @@ begin
       jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
-          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end
+          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
+          -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
+          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -4344,6 +4865,7 @@ begin
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
+      when p_action = 'RESOLVE' then holdfast.resolve_process(process_id, p_actor, p_reason, options)
     end;
     return next;
   end loop;
@@ -4385,6 +4907,16 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.payload_bytes()
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce((select value::int from holdfast.setting where name = 'payload_bytes'), 1048576)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.post_responses(responses jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -4403,6 +4935,41 @@ begin
   for v_type in select distinct it ->> 'type' from jsonb_array_elements(responses) as it loop
     perform holdfast.wake('process-inbox:' || v_type);
   end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.problem_of_message(message jsonb, header jsonb, p_limit integer)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if length(message ->> 'command_type') > 200 then
+    return 'its command_type has more than 200 characters';
+  elsif message ->> 'correlation_id' is not null and holdfast.uuid_or_null(message ->> 'correlation_id') is null then
+    return 'its correlation_id is not a UUID: ' || left(message ->> 'correlation_id', 100);
+  elsif jsonb_typeof(message -> 'reply_to') not in ('string', 'null') then
+    return 'its reply_to is not a text';
+  elsif jsonb_typeof(header -> 'notes') not in ('object', 'null') then
+    return 'its type notes are not an object';
+  elsif jsonb_typeof(header -> 'notes') = 'object' and exists (
+    select from jsonb_each(header -> 'notes') as note (pointer, kind) where jsonb_typeof(kind) <> 'string'
+  ) then
+    return 'its type notes are not all texts';
+  elsif pg_column_size(message || '{}') > 8.0 * p_limit + 65536 then
+    return 'its data takes more than ' || p_limit || ' bytes';
+  elsif jsonb_path_exists(message -> 'data', 'lax $.** ? (@.type() == "number") ? (
+    @ > 1.8e308 || @ < -1.8e308 || (@ != 0 && @ < 4e-324 && @ > -4e-324)
+  )') then
+    return 'it holds a number that a double cannot hold';
+  elsif coalesce(octet_length((message -> 'data')::text), 0) + coalesce(octet_length((header -> 'notes')::text), 0) > p_limit then
+    return 'its data takes more than ' || p_limit || ' bytes';
+  end if;
+  return null;
+exception when program_limit_exceeded or out_of_memory then
+  return 'its data takes more than ' || p_limit || ' bytes';
 end
 $function$
 ;
@@ -4646,7 +5213,7 @@ begin
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
     jsonb_build_object(
-      'call', detail.parent_call, 'id', detail.id, 'status', process.status,
+      'call', detail.parent_call, 'id', detail.id, 'status', process.status, 'undone', detail.undone,
       'result', detail.result, 'resultNotes', detail.result_notes,
       'error', case when detail.error_code is not null then
         jsonb_build_object('code', detail.error_code, 'message', detail.error_message) end
@@ -4685,6 +5252,33 @@ begin
     perform holdfast.wake('batches');
   end if;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.protect_audit_partition(partition regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  execute format(
+    'create or replace trigger audit_is_append_only before truncate on %s for each statement execute function %srefuse_audit_change()',
+    partition, 'holdfast.'
+  );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.queue_exists(p_queue text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select exists (
+    select from pg_catalog.pg_class
+    where oid = to_regclass(format('pgmq.%I', 'q_' || p_queue)) and relkind in ('r', 'p')
+  )
 $function$
 ;
 
@@ -4753,9 +5347,13 @@ declare
   v_last_lane int;
   v_last_vt timestamptz;
   v_next timestamptz;
-  v_foreign bigint[];
   v_strays bigint[];
   v_items json;
+  v_opened json;
+  v_room int := most;
+  v_full boolean;
+  v_junk bigint[];
+  v_not_ours int := 0;
 begin
   if exists (select from holdfast.pause) then
     select array_agg(type order by place), array_agg(start order by place)
@@ -4763,35 +5361,33 @@ begin
     from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
     where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
   end if;
-  execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
-  into v_ids, v_reads, v_messages, v_headers, v_count, v_last_lane, v_last_vt, v_next
-  using domain, v_types, v_froms, v_now, v_now + lease_ms * interval '1 ms', most, spare_leased, ceiling_ms;
-
-  -- A message without a type is found by no lane; it cannot be a command. Looked for when everything is looked at.
-  if v_count < most and array_position(lane_froms, null) is not null then
-    execute format(
-      $query$
-      select array_agg(msg_id) from (
-        select msg_id from pgmq.%I
-        where message ->> 'command_type' is null and vt <= $1
-        order by vt
-        limit 100
-        for update skip locked
-      ) as typeless
-      $query$, 'q_' || queue
-    ) into v_foreign using v_now;
-  end if;
-
-  if v_ids is not null then
-    select opened.items, opened.strays, v_foreign || opened.malformed
-    into v_items, v_strays, v_foreign
+  for v_round in 1 .. 5 loop
+    execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
+    into v_ids, v_reads, v_messages, v_headers, v_count, v_last_lane, v_last_vt, v_next, v_full
+    using domain, v_types, v_froms, v_now, v_now + lease_ms * interval '1 ms', v_room, spare_leased, ceiling_ms;
+    v_junk := null;
+    exit when v_ids is null;
+    select opened.items, opened.strays, opened.malformed
+    into v_opened, v_strays, v_junk
     from holdfast.open_messages(domain, worker, v_now, v_ids, v_reads, v_messages, v_headers) as opened;
     if v_strays is not null then
       perform pgmq.delete(queue, v_strays);
     end if;
-  end if;
-  if v_foreign is not null then
-    perform pgmq.archive(queue, v_foreign);
+    if v_opened is not null then
+      v_items := case when v_items is null then v_opened else (v_items::jsonb || v_opened::jsonb)::json end;
+      v_room := v_room - json_array_length(v_opened);
+    end if;
+    exit when v_junk is null;
+
+    perform pgmq.archive(queue, v_junk);
+    v_not_ours := v_not_ours + cardinality(v_junk);
+    v_not_ours := v_not_ours + holdfast.clear_junk(queue, domain, v_types, v_now, least(50 * v_not_ours, 10000));
+    exit when v_room = 0;
+  end loop;
+
+  -- A message without a type is found by no lane; it cannot be a command. Looked for when everything is looked at.
+  if not v_full and array_position(lane_froms, null) is not null then
+    v_not_ours := v_not_ours + holdfast.clear_typeless(queue, v_now, 10000);
   end if;
   return query select
     coalesce(v_items, '[]'::json),
@@ -4799,15 +5395,16 @@ begin
     (
       select json_agg(json_build_object('type', type, 'mark',
         case
-          when v_count < most or place < v_last_lane then v_newest_mark
+          when not v_full or place < v_last_lane then v_newest_mark
           else least(v_newest_mark, floor(extract(epoch from v_last_vt) * 1000))
         end
       ))
       from unnest(v_types) with ordinality as lane (type, place)
-      where v_count < most or place <= v_last_lane
+      where not v_full or place <= v_last_lane
     ),
-    extract(epoch from v_next - v_now)::float8 * 1000,
-    coalesce(cardinality(v_foreign), 0);
+    -- More is due than fits into the bytes of one claim, or lies behind what was cleared: the next claim is at once.
+    case when v_room > 0 and (v_full or v_junk is not null) then 0 else extract(epoch from v_next - v_now)::float8 * 1000 end,
+    v_not_ours;
 end
 $function$
 ;
@@ -4936,6 +5533,72 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_tolerance interval := holdfast.dispatch_tolerance(config);
+  v_cycle holdfast.dispatch_cycle;
+  v_late uuid[];
+  v_starts timestamptz[];
+begin
+  if v_tolerance is null then
+    return '{}';
+  end if;
+  v_late := array(
+    select id from holdfast.process_detail where id = any (ids) and start_at < v_now - v_tolerance order by start_at, id
+  );
+  if v_late = '{}' then
+    return v_late;
+  end if;
+  -- All that are late, not these alone: otherwise each claim would find the next late one, and nothing would begin.
+  select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
+  v_late := array(
+    select process.id
+    from holdfast.process
+    join holdfast.process_detail as detail on detail.id = process.id
+    where process.status = 'PENDING'
+      and process.type = any (v_cycle.exec_types)
+      and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
+      and process.leased_at is null
+      and process.lease_epoch = process.unbegun_epoch
+      and process.dispatch_type = config.item_type
+      and process.cancel is null
+      and (process.due_at is not null or process.queued_at is not null)
+      and detail.start_at < v_now - v_tolerance
+    order by detail.start_at, process.id
+    limit 2000
+    for no key update of process skip locked
+  ) || v_late;
+  v_late := array(select id from unnest(v_late) with ordinality as late (id, place) group by id order by min(place));
+  v_starts := holdfast.new_dispatch_starts(config, cardinality(v_late));
+  if v_starts is null then
+    return array(select id from unnest(v_late) as id where id = any (ids));
+  end if;
+  update holdfast.process_detail as detail
+  set start_at = renewed.start_at, updated_at = v_now
+  from unnest(v_late, v_starts) as renewed (id, start_at)
+  where detail.id = renewed.id and renewed.id = renewed.id;
+  update holdfast.process
+  set due_at = renewed.start_at, queued_at = null
+  from unnest(v_late, v_starts) as renewed (id, start_at)
+  where process.id = renewed.id and renewed.id = renewed.id;
+  return array(
+    select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (ids)
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -5000,7 +5663,10 @@ begin
     v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
     v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
   end if;
-  if v_most <= 0 then
+  if v_most <= 0
+    -- Executions that came too late have been given the starts of the next batches.
+    or slots is null and exists (select from holdfast.dispatch_pace where dispatch_pace.item_type = v_type and until > v_now)
+  then
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
@@ -5082,7 +5748,9 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
+          -- Of what was dispatched: it has still not begun.
+          unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)
       returning type
     )
@@ -5426,6 +6094,61 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_name text;
+  v_occurrence int;
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status <> 'WAITING_FOR_TSQ' then
+    return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  select name, occurrence into v_name, v_occurrence
+  from holdfast.unresolved_calls(p_id, v_row.generation)
+  where holdfast.call_id(name, occurrence) = options ->> 'step';
+  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+    return 'nothing';
+  end if;
+  if v_row.deadline_at <= v_now then
+    return 'deadline';
+  end if;
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
+    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = v_row.generation
+  returning seq into v_seq;
+  update holdfast.process
+  set status = 'PENDING',
+      due_at = v_now,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
+      mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
+    jsonb_strip_nulls(jsonb_build_object(
+      'status', 'PENDING', 'step', options ->> 'step', 'outcome', options ->> 'outcome', 'result', options -> 'result'
+    )),
+    jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
  RETURNS void
  LANGUAGE plpgsql
@@ -5579,7 +6302,8 @@ begin
   set status = asked.to_status,
       due_at = to_timestamp(asked.due_ms / 1000),
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      -- Given where the record was not followed: what is known of an earlier interruption is kept (K-19).
+      rested_epoch = coalesce(asked.rested, lease_epoch + 1),
       leased_by = null,
       leased_at = null,
       last_write = asked.token,
@@ -5587,7 +6311,8 @@ begin
       cancel = case when asked.ended then null else cancel end,
       mismatch_since = case when asked.mismatch then coalesce(mismatch_since, v_now) end
   from jsonb_to_recordset(writes) as asked (
-    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean
+    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean,
+    rested int
   )
   where process.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0;
 
@@ -5595,6 +6320,7 @@ begin
     update holdfast.process_detail
     set updated_at = v_now,
         ended_at = case when asked.ended then v_now end,
+        undone = asked.undone,
         start_at = case when asked.continues then v_now else start_at end,
         state = case when asked.continues then asked.projection else state end,
         state_notes = case when asked.continues then asked.projection_notes else state_notes end,
@@ -5613,7 +6339,7 @@ begin
         error_message = asked.error ->> 'message'
     from jsonb_to_recordset(writes) as asked (
       id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
-      projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      undone boolean, projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
@@ -5655,6 +6381,9 @@ begin
     if v_items then
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
+  end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
   end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
@@ -5699,7 +6428,7 @@ begin
   update holdfast.process
   set due_at = case when queued_at is null then v_now end,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1
+      rested_epoch = rested_epoch + 1
   where id = p_id;
   -- One that was to start later starts now, and its own clock with it.
   update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
@@ -5727,12 +6456,23 @@ declare
   v_number int;
   v_seq int;
   v_status text;
+  v_unresolved text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
+  if not v_unwinding then
+    select holdfast.call_id(name, occurrence) into v_unresolved
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where no_inquire
+    order by 1
+    limit 1;
+    if v_unresolved is not null then
+      return 'unresolved ' || v_unresolved;
+    end if;
+  end if;
   v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
   v_deadline := coalesce(
     to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
@@ -5753,7 +6493,7 @@ begin
   set status = v_status,
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
       responses = coalesce(v_number, responses),
       deadline_at = v_deadline,
       mismatch_since = null
@@ -5923,6 +6663,14 @@ begin
     raise exception 'if_exists must be refuse or ignore, not %', coalesce(if_exists, 'null')
       using errcode = 'invalid_parameter_value';
   end if;
+  if length(type) > 200 then
+    raise exception 'the type of the command has % characters; the limit is 200', length(type)
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(data::text) > holdfast.payload_bytes() then
+    raise exception 'HF_TOO_LARGE: the data of the command takes % bytes; the limit is %',
+      octet_length(data::text), holdfast.payload_bytes() using errcode = 'program_limit_exceeded';
+  end if;
   select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
   if v_queue is null then
     raise exception 'unknown domain %: no service has defined a command of it yet', domain
@@ -5988,7 +6736,7 @@ begin
     from jsonb_array_elements(request) as part
     order by 1, 2
   loop
-    if to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
+    if not holdfast.queue_exists(v_queue) then
       -- An answer, not an error: others' commands are in the same request.
       return query select v_domain, (it ->> 'command_id')::uuid, 'queue gone' from jsonb_array_elements(v_rows) as it;
       continue;
@@ -6008,7 +6756,7 @@ begin
       v_gone := array(
         select distinct it ->> 'reply_to'
         from jsonb_array_elements(v_rows) as it
-        where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+        where it ->> 'reply_to' is not null and not holdfast.queue_exists(it ->> 'reply_to')
       );
     end if;
     -- Most that are sent together are of one type, and their audits say the same.
@@ -6138,9 +6886,13 @@ begin
         $query$, 'q_' || v_queue
       ) using v_messages, holdfast.now();
       perform holdfast.wake('queue:' || v_queue);
-    exception when undefined_table then
+    exception when others then
+      if sqlstate ~ '^(08|25|40|53|55|57|58|XX)' then
+        raise;
+      end if;
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid, jsonb_build_object('queue', v_queue)
+      select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid,
+        jsonb_build_object('queue', v_queue, 'problem', sqlerrm)
       from jsonb_array_elements(v_messages) as it;
     end;
   end loop;
@@ -6274,13 +7026,13 @@ begin
     where context is not null and taken_id is null
   ),
   processes as (
-    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type)
+    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
     select id, v_exec_type, v_version, 'PENDING', start_at, p_now,
       case when batch.details is not null then coalesce(
         to_timestamp((batch.details ->> 'deadline_ms')::float8 / 1000),
         start_at + (batch.details ->> 'deadline_in_ms')::float8 * interval '1 ms'
       ) end,
-      config.item_type
+      config.item_type, 0
     from batch
     where context is not null and taken_id is null
   )
@@ -6790,6 +7542,8 @@ declare
   v_type text;
   v_count int;
 begin
+  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
     set handler = '_root_',
@@ -6813,7 +7567,7 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and due_at is null
         and queued_at is null
         and cancel is null
@@ -6827,6 +7581,28 @@ begin
   end loop;
   return v_count;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.unresolved_calls(p_id uuid, p_generation integer)
+ RETURNS TABLE(name text, occurrence integer, no_inquire boolean)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.name, last.occurrence, coalesce((last.detail ->> 'noInquire')::boolean, false)
+  from (
+    select distinct on (history.name, history.occurrence) history.name, history.occurrence, history.kind, status, detail
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and kind in ('STEP', 'SIDE_EFFECT', 'RESOLVE')
+    order by history.name, history.occurrence, seq desc
+  ) as last
+  where last.status = 'FAILED'
+    and last.detail ->> 'outcome' = 'unknown'
+    and not coalesce((last.detail ->> 'thrown')::boolean, false)
+    and not coalesce((last.detail ->> 'afterEnd')::boolean, false)
 $function$
 ;
 
@@ -6881,6 +7657,19 @@ CREATE OR REPLACE FUNCTION holdfast.wake_channel()
 BEGIN ATOMIC
  SELECT ('holdfast_'::text || ('holdfast.clock'::regclass)::oid);
 END
+;
+
+CREATE OR REPLACE FUNCTION holdfast.wake_results(p_model text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
+    perform holdfast.wake('results:' || p_model);
+  end if;
+end
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real)
@@ -7150,6 +7939,9 @@ begin
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
   end if;
+  if v_docs @> '[{"ended": true}]' or v_docs @> '[{"status": "DLQ"}]' then
+    perform holdfast.wake_results('workflows');
+  end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;
   end if;
@@ -7159,6 +7951,10 @@ $function$
 ;
 
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON holdfast.audit FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_rows_stay BEFORE DELETE OR UPDATE ON holdfast.audit FOR EACH ROW EXECUTE FUNCTION holdfast.refuse_audit_change();
+
+CREATE TRIGGER audit_is_append_only BEFORE TRUNCATE ON holdfast.audit_default FOR EACH STATEMENT EXECUTE FUNCTION holdfast.refuse_audit_change();
 
 CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queue FOR EACH ROW EXECUTE FUNCTION holdfast.make_functions_of_new_queue();
 

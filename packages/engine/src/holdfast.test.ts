@@ -88,3 +88,28 @@ test('K-18 pausing and its trail are there for operators', async () => {
   expect(trail.map(({ event }) => event)).toEqual(['PAUSED', 'RESUMED'])
   await hf.close()
 })
+
+test('K-14 a schema that was renamed under an open installation gives one clear code, and opening it again too', async () => {
+  const { connectionString: own } = await testDatabase()
+  const hf = await holdfast({ connectionString: own })
+  const admin = new pg.Client({ connectionString: own })
+  await admin.connect()
+  await admin.query('alter schema holdfast rename to archived')
+  const Pay = defineCommand('payments', 'Pay')
+  const damaged = { code: 'HF_SCHEMA_DAMAGED', message: expect.stringContaining('"holdfast"') }
+  await expect(hf.pauses()).rejects.toMatchObject(damaged)
+  await expect(hf.send(Pay, {})).rejects.toMatchObject(damaged)
+  await expect(hf.commands.list()).rejects.toMatchObject(damaged)
+  await expect(hf.pause({ domain: 'x' }, { actor: 'a', reason: 'r' })).rejects.toMatchObject({
+    code: expect.stringMatching(/^HF_/),
+  })
+  await hf.close()
+  // Functions name the schema that they were made for.
+  const renamed = await holdfast({ connectionString: own, schema: 'archived' }).catch((error) => error)
+  if (renamed instanceof Error) expect(renamed).toMatchObject({ code: expect.stringMatching(/^HF_/) })
+  else {
+    await expect(renamed.send(Pay, {})).rejects.toMatchObject({ code: expect.stringMatching(/^HF_/) })
+    await renamed.close()
+  }
+  await admin.end()
+})

@@ -24,6 +24,8 @@ import {
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
+import { storePayloadLimit } from './kernel/codec/payload-limit.js'
+import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
@@ -34,6 +36,7 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
+import { startListener } from './kernel/notify/listener.js'
 import {
   type IsRegistered,
   listPauses,
@@ -43,6 +46,8 @@ import {
   resumeWork,
 } from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
+import { createMissingWorkers } from './kernel/results/presence.js'
+import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, numberOption } from './kernel/validation/options.js'
@@ -157,6 +162,7 @@ const KNOWN_OPTIONS = [
   'prepare',
   'poolSize',
   'statementTimeout',
+  'connectTimeout',
   'applicationName',
   'logger',
   'migrate',
@@ -181,6 +187,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   checkWorkflows(options.workflows)
   checkAbortGrace(options.abortGrace)
   const logger = checkLogger(options.logger)
+  const began = performance.now()
   const db = await openDatabase({ ...options, logger })
   try {
     if (mayMigrate) {
@@ -190,9 +197,10 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
       await verifySchema(db)
       await queueInfo(db)
     }
+    if (options.codec?.maxBytes !== undefined) await storePayloadLimit(db, options.codec.maxBytes)
   } catch (error) {
     await db.close()
-    throw error
+    throw codedError(error, db.schema, 'holdfast', performance.now() - began)
   }
   return assemble(db, { ...options, logger })
 }
@@ -205,9 +213,11 @@ export function assemble(
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
+  const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
+  const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
-  const client = createCommandClient(db, queues, { codec, logger, metrics })
+  const client = createCommandClient(db, queues, { codec, logger, metrics, missing })
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
@@ -232,7 +242,7 @@ export function assemble(
     logger,
     metrics,
   })
-  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond })
+  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond, missing })
   const workflowEngine = createWorkflowEngine(db, {
     codec,
     aging: checkWorkflows(options.workflows),
@@ -241,7 +251,7 @@ export function assemble(
     metrics,
     reports,
   })
-  const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics })
+  const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
   const workers = new Set<Worker>()
@@ -287,7 +297,7 @@ export function assemble(
     told.add(created.registered)
     return created.worker
   }
-  return {
+  const api: Holdfast = {
     schema: db.schema,
     handle(command, handler) {
       registry.add(command, handler)
@@ -322,9 +332,9 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec),
+    commands: createCommands(db, codec, queues, results),
     batches: createBatches(db, client, queues, codec),
-    processes: createProcesses(db, engine, { logger }),
+    processes: createProcesses(db, engine, { logger, results }),
     workflows: createWorkflows(db, workflowEngine, workflowClient),
     troubleshooting: createTroubleshooting(db, codec),
     dispatch: createDispatch(db, codec, scheduling),
@@ -345,17 +355,17 @@ export function assemble(
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
       await Promise.all([...workers].map((worker) => worker.stop()))
+      missing.close()
+      await results.close()
       await immediate.close()
-      await processClient.close()
-      await managerClient.close()
-      await scheduling.close()
-      await engine.close()
-      await workflowClient.close()
-      await workflowEngine.close()
-      await Promise.all([client.close(), closeLimits()])
+      // Side by side: each waits for its own writes, for a bounded time.
+      const clients = [processClient, managerClient, scheduling, workflowClient, client]
+      await Promise.all([...clients.map((each) => each.close()), closeLimits()])
+      await Promise.all([engine.close(), workflowEngine.close()])
       await db.close()
     },
   }
+  return coded(api, db.schema)
 }
 
 function checkLogger(given: HoldfastOptions['logger']): Logger {

@@ -128,7 +128,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     await presence.begin()
     if (stopped) return
     unstarted.push(
-      kernelLoop('chores', choreSource(db, chores), runChore(db, chores, logger)),
+      kernelLoop('chores', choreSource(db.reserved, chores), runChore(db, chores, logger)),
       kernelLoop('batches', batchSource(db), async () => undefined),
     )
     startAll()

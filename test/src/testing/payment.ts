@@ -24,7 +24,8 @@ export const paymentVia = (bank: Bank) =>
         run: ({ idempotencyKey }) => bank.book(state.payment, state.cents, idempotencyKey),
         maxAttempts: 3,
         retryDelay: '5s',
-        compensate: ({ reference }) => bank.unbook(reference),
+        // Nobody may know whether it was booked: then the bank finds the booking by its key.
+        compensate: (booked) => bank.unbook(booked?.reference ?? `RISK-${state.payment}`),
       })
       await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h', onTimeout: 'compensate' })
       const receipt = await ctx.step('submit', {

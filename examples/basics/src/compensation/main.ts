@@ -7,12 +7,13 @@ const Trip = defineProcess('travel', 'Trip', {
   async execute(ctx, state) {
     await ctx.step('flight', {
       run: async () => ({ ticket: `flight for ${state.traveller}` }),
-      // Gets what its own step returned, however much the state has changed since.
-      compensate: async ({ ticket }) => console.log(`cancelled: ${ticket}`),
+      // Gets what its own step returned, however much the state has changed since; nothing where nobody knows whether the call
+      // took effect.
+      compensate: async (booked) => console.log(`cancelled: ${booked?.ticket}`),
     })
     await ctx.step('hotel', {
       run: async () => ({ room: `room for ${state.traveller}` }),
-      compensate: async ({ room }) => console.log(`cancelled: ${room}`),
+      compensate: async (booked) => console.log(`cancelled: ${booked?.room}`),
     })
     // The answer is no, and that is an answer: nothing is retried, everything is undone, the last step first.
     await ctx.step('car', {

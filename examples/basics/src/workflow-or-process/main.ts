@@ -35,11 +35,11 @@ const PurchaseProcess = defineProcess('shop', 'Purchase', {
   async execute(ctx, { order, to }) {
     await ctx.step('reserve', {
       run: async () => shop.reserve(order),
-      compensate: async ({ shelf }) => shop.putBack(shelf),
+      compensate: async (reserved) => shop.putBack(reserved?.shelf ?? `shelf of ${order}`),
     })
     await ctx.step('charge', {
       run: async ({ idempotencyKey }) => shop.charge(order, idempotencyKey),
-      compensate: async ({ receipt }) => shop.refund(receipt),
+      compensate: async (charged) => shop.refund(charged?.receipt ?? `R-${order}`),
       maxAttempts: 3,
       retryDelay: '5s',
     })

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
@@ -9,7 +9,7 @@
 --   take_<queue>   claims what is due
 --   end_<queue>    locks the messages of attempts that have ended, behind their fence, and deletes those that are done
 --
--- They run with the planner settings that their callers pin. A changed template raises the revision of this file, whose
+-- They run with the planner settings that their callers pin, and with a search_path of their own (K-27). A changed template raises the revision of this file, whose
 -- last line makes the functions of all queues anew.
 
 create or replace function holdfast.make_queue_functions(p_queue text)
@@ -32,22 +32,26 @@ begin
     )
   );
 
-  -- One statement for all lanes: they fill the limit one after the other, and no row is locked that is not taken. A row
-  -- that somebody changed after the statement began has another ctid by now; the next claim finds it.
+  -- One statement for all lanes: they fill the limit one after the other. A row that another transaction changed after the
+  -- statement began has another ctid by now; the next claim finds it.
+  --
+  -- No more than so many bytes are taken (K-23), first as they are stored and then as they are in memory: what is stored
+  -- compressed may be 250 times as large. What has up to 500 bytes is counted as it is stored, and where all have, nothing
+  -- is added up one by one. The first message is taken whatever its size; `is_full` says that more is due.
   perform holdfast.make_queue_function(
     'take_' || p_queue,
     'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
-      'spare_leased boolean, ceiling_ms int, '
+      'spare_leased boolean, ceiling_ms int, most_bytes int default 33554432, '
       'out ids bigint[], out reads int[], out messages jsonb[], out headers jsonb[], '
-      'out count int, out last_lane int, out last_vt timestamptz, out next_vt timestamptz',
+      'out count int, out last_lane int, out last_vt timestamptz, out next_vt timestamptz, out is_full boolean',
     format(
       $body$
       begin
         with due as materialized (
-          select lane.place, queue.ctid, queue.vt
+          select lane.place, queue.ctid, queue.vt, queue.stored
           from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place),
           lateral (
-            select q.ctid, q.vt
+            select q.ctid, q.vt, pg_column_size(q.message) as stored
             from pgmq.%1$I as q
             where q.message ->> 'command_type' = lane.type
               and q.vt >= coalesce(to_timestamp(lane.start / 1000), '-infinity')
@@ -58,20 +62,49 @@ begin
           ) queue
           limit most
         ),
+        totals as materialized (
+          select count(*) as found, coalesce(max(due.stored) <= 500 and sum(due.stored) <= most_bytes, true) as are_small
+          from due
+        ),
+        measured as (
+          select near.place, near.ctid, near.vt, case
+              when near.stored <= 500 then near.stored
+              else (select pg_column_size(q.message || '{}') from pgmq.%1$I as q where q.ctid = near.ctid)
+            end as bytes
+          from (
+            select due.*, sum(due.stored) over (order by due.place, due.vt, due.ctid rows unbounded preceding) - due.stored as before
+            from due
+          ) as near
+          where near.before < most_bytes
+        ),
+        fitting as materialized (
+          select due.place, due.ctid, due.vt from due where (select totals.are_small from totals)
+          union all
+          select running.place, running.ctid, running.vt
+          from (
+            select measured.*,
+              sum(measured.bytes) over (order by measured.place, measured.vt, measured.ctid rows unbounded preceding)
+                - measured.bytes as before
+            from measured
+            where not (select totals.are_small from totals)
+          ) as running
+          where running.before = 0 or running.before + running.bytes <= most_bytes
+        ),
         taken as (
           update pgmq.%1$I as q
           set vt = leased_until, read_ct = q.read_ct + 1
-          where q.ctid = any (array(select due.ctid from due))
+          where q.ctid = any (array(select fitting.ctid from fitting))
           returning q.msg_id, q.read_ct, q.message, q.headers
         )
         select
           array_agg(taken.msg_id), array_agg(taken.read_ct), array_agg(taken.message), array_agg(taken.headers),
-          (select count(*) from due),
-          (select max(due.place) from due),
-          (select max(due.vt) from due where due.place = (select max(due.place) from due))
-        into ids, reads, messages, headers, count, last_lane, last_vt
+          (select count(*) from fitting),
+          (select max(fitting.place) from fitting),
+          (select max(fitting.vt) from fitting where fitting.place = (select max(fitting.place) from fitting)),
+          (select totals.found from totals) = most or (select totals.found from totals) > (select count(*) from fitting)
+        into ids, reads, messages, headers, count, last_lane, last_vt, is_full
         from taken;
-        if count < most then
+        if not is_full then
           select min(queue.vt) into next_vt
           from unnest(lane_types) as lane (type),
           lateral (
@@ -126,18 +159,26 @@ create or replace function holdfast.make_queue_function(p_name text, p_arguments
 returns void
 language plpgsql
 as $$
-begin
-  -- The search path is fixed here, since no migration comes by (K-27).
-  execute format(
+declare
+  v_definition constant text := format(
     'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
     'holdfast.', p_name, p_arguments, p_body
   );
+begin
+  -- The search path is fixed here, since no migration comes by (K-27).
+  execute v_definition;
+exception when invalid_function_definition then
+  -- One of another shape cannot be replaced.
+  execute format('drop function %s%I', 'holdfast.', p_name);
+  execute v_definition;
 end
 $$;
 
+-- With the rights of its owner: a role that only runs workers makes no functions (docs/operations/rights.md).
 create or replace function holdfast.make_functions_of_new_queue()
 returns trigger
 language plpgsql
+security definer
 as $$
 begin
   perform holdfast.make_queue_functions(new.queue);

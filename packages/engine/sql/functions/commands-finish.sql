@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 6
 -- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
@@ -149,6 +149,9 @@ begin
     end if;
   end if;
 
+  if v_applied > coalesce(cardinality(v_retried), 0) then
+    perform holdfast.wake_results('commands');
+  end if;
   if v_applied = jsonb_array_length(writes) then
     return array_fill(0, array[v_applied]);
   end if;
@@ -236,7 +239,8 @@ begin
 end
 $$;
 
--- Puts replies into their queues. A queue that is gone does not stop the finish: it is audited (C-10).
+-- Puts replies into their queues. A queue that is gone, or that is none, does not stop the finish: it is audited (C-10).
+-- What passes by itself is raised: it is no fault of the queue's.
 create or replace function holdfast.send_replies(replies jsonb)
 returns void
 language plpgsql
@@ -257,9 +261,13 @@ begin
         $query$, 'q_' || v_queue
       ) using v_messages, holdfast.now();
       perform holdfast.wake('queue:' || v_queue);
-    exception when undefined_table then
+    exception when others then
+      if sqlstate ~ '^(08|25|40|53|55|57|58|XX)' then
+        raise;
+      end if;
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid, jsonb_build_object('queue', v_queue)
+      select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid,
+        jsonb_build_object('queue', v_queue, 'problem', sqlerrm)
       from jsonb_array_elements(v_messages) as it;
     end;
   end loop;

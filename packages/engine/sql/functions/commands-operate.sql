@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
@@ -87,7 +87,9 @@ begin
       jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
-          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end
+          'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
+          -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
+          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: command-queues
 --
 -- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
@@ -14,6 +14,27 @@ language sql
 stable
 as $$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
+$$;
+
+-- Whether there is a queue of this name. A sequence or an index of PGMQ's has a name that begins like a queue's.
+create or replace function holdfast.queue_exists(p_queue text)
+returns boolean
+language sql
+stable
+as $$
+  select exists (
+    select from pg_catalog.pg_class
+    where oid = to_regclass(format('pgmq.%I', 'q_' || p_queue)) and relkind in ('r', 'p')
+  )
+$$;
+
+-- The most that one value may take as JSON in this installation (K-10).
+create or replace function holdfast.payload_bytes()
+returns int
+language sql
+stable
+as $$
+  select coalesce((select value::int from holdfast.setting where name = 'payload_bytes'), 1048576)
 $$;
 
 -- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one call (C-01).
@@ -54,7 +75,7 @@ begin
     from jsonb_array_elements(request) as part
     order by 1, 2
   loop
-    if to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
+    if not holdfast.queue_exists(v_queue) then
       -- An answer, not an error: others' commands are in the same request.
       return query select v_domain, (it ->> 'command_id')::uuid, 'queue gone' from jsonb_array_elements(v_rows) as it;
       continue;
@@ -74,7 +95,7 @@ begin
       v_gone := array(
         select distinct it ->> 'reply_to'
         from jsonb_array_elements(v_rows) as it
-        where it ->> 'reply_to' is not null and to_regclass(format('pgmq.%I', 'q_' || (it ->> 'reply_to'))) is null
+        where it ->> 'reply_to' is not null and not holdfast.queue_exists(it ->> 'reply_to')
       );
     end if;
     -- Most that are sent together are of one type, and their audits say the same.
@@ -202,6 +223,14 @@ begin
   if if_exists is null or if_exists not in ('refuse', 'ignore') then
     raise exception 'if_exists must be refuse or ignore, not %', coalesce(if_exists, 'null')
       using errcode = 'invalid_parameter_value';
+  end if;
+  if length(type) > 200 then
+    raise exception 'the type of the command has % characters; the limit is 200', length(type)
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(data::text) > holdfast.payload_bytes() then
+    raise exception 'HF_TOO_LARGE: the data of the command takes % bytes; the limit is %',
+      octet_length(data::text), holdfast.payload_bytes() using errcode = 'program_limit_exceeded';
   end if;
   select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
   if v_queue is null then

@@ -1,5 +1,5 @@
--- revision: 1
--- after: kernel
+-- revision: 2
+-- after: kernel, dispatch-begin
 --
 -- The configuration of dispatch (D-02), and its kill switch. Both hold whoever writes the row, so they are triggers.
 
@@ -114,8 +114,8 @@ create or replace trigger dispatch_config_is_carried_out
 after update on holdfast.dispatch_config
 for each row execute function holdfast.carry_out_dispatch_config();
 
--- A release holds the row of the configuration FOR SHARE until it commits, so none is under way that these would miss.
--- In the order of ids, as everybody locks executions.
+-- A release holds the row of the configuration FOR SHARE until it commits, and a claim shares the gate, so none is under way
+-- that these would miss. In the order of ids, as everybody locks executions.
 create or replace function holdfast.hold_dispatched(p_type text, p_engine text)
 returns int
 language plpgsql
@@ -125,6 +125,7 @@ declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
   v_count int;
 begin
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     -- A start without a due time is one that nobody takes.
     update holdfast.workflow_step
@@ -141,7 +142,8 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
+        and cancel is null
         and dispatch_type = p_type
       order by id
       for no key update
@@ -149,6 +151,36 @@ begin
   end if;
   get diagnostics v_count = row_count;
   return v_count;
+end
+$$;
+
+-- Executions that a worker has claimed and may not have begun yet: what a claim leaves to begin is given back after less than
+-- two seconds (kill-switch.ts). A root is begun by one write.
+create or replace function holdfast.count_dispatched_beginning(p_type text)
+returns int
+language plpgsql
+stable
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
+begin
+  return (
+    select count(*)
+    from holdfast.process
+    where type = any (v_types)
+      and due_at is not null
+      and leased_at > v_now - interval '2 seconds'
+      and unbegun_epoch = lease_epoch - 1
+      and dispatch_type = p_type
+  ) + (
+    select count(*)
+    from holdfast.workflow
+    join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+    where workflow.status = 'PENDING' and workflow.name = any (v_types) and workflow.dispatch_type = p_type
+      and root.leased_at > v_now - interval '2 seconds'
+  );
 end
 $$;
 
@@ -163,6 +195,8 @@ declare
   v_type text;
   v_count int;
 begin
+  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
     set handler = '_root_',
@@ -186,7 +220,7 @@ begin
       where status = 'PENDING'
         and type = any (v_types)
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and due_at is null
         and queued_at is null
         and cancel is null

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- The cycles of dispatch: a row per item type, leased by whoever runs it (D-03). Everything that a cycle takes from the
@@ -190,7 +190,7 @@ begin
         and type = exec_type
         and process.created_at >= coalesce(v_cycle.ahead_since, '-infinity')
         and leased_at is null
-        and lease_epoch = 0
+        and lease_epoch = unbegun_epoch
         and dispatch_type = p_type
       order by process.created_at
       limit p_most

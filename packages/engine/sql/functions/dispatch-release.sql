@@ -45,7 +45,10 @@ begin
     v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
     v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
   end if;
-  if v_most <= 0 then
+  if v_most <= 0
+    -- Executions that came too late have been given the starts of the next batches.
+    or slots is null and exists (select from holdfast.dispatch_pace where dispatch_pace.item_type = v_type and until > v_now)
+  then
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
@@ -232,13 +235,13 @@ begin
     where context is not null and taken_id is null
   ),
   processes as (
-    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type)
+    insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
     select id, v_exec_type, v_version, 'PENDING', start_at, p_now,
       case when batch.details is not null then coalesce(
         to_timestamp((batch.details ->> 'deadline_ms')::float8 / 1000),
         start_at + (batch.details ->> 'deadline_in_ms')::float8 * interval '1 ms'
       ) end,
-      config.item_type
+      config.item_type, 0
     from batch
     where context is not null and taken_id is null
   )

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: dispatch-cycle, dispatch-end, dispatch-release
 --
 -- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
@@ -42,7 +42,19 @@ begin
   v_until := v_now + case when slots is null then least(
     v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
   ) else interval '0' end;
+  -- Slots that have passed while nobody could use them are nobody's (D-14).
+  if slots is not null then
+    slots := array(
+      select slot
+      from unnest(slots) with ordinality as granted (slot, place)
+      where slot >= extract(epoch from v_now - interval '250 ms') * 1000
+      order by place
+    );
+  end if;
   v_most := least((request ->> 'most')::int, cardinality(slots));
+  if v_most = 0 then
+    return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
+  end if;
   select retry_count
   into v_retries
   from holdfast.dispatch_item

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 --
 -- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
 -- (an older release may still call it): a new one gets a new name.
@@ -67,6 +67,29 @@ begin
 end
 $$;
 
+-- Somebody waits for the end of something of this model, for the next half a minute (K-22).
+create or replace function holdfast.await_results(p_model text)
+returns void
+language sql
+as $$
+  insert into holdfast.result_wait (model, until)
+  values (p_model, holdfast.now() + interval '30 seconds')
+  on conflict (model) do update set until = excluded.until
+  where result_wait.until < excluded.until - interval '5 seconds'
+$$;
+
+-- Something of this model has ended or needs a person: notifies those who wait, if anybody does.
+create or replace function holdfast.wake_results(p_model text)
+returns void
+language plpgsql
+as $$
+begin
+  if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
+    perform holdfast.wake('results:' || p_model);
+  end if;
+end
+$$;
+
 create or replace function holdfast.refuse_audit_change()
 returns trigger
 language plpgsql
@@ -76,16 +99,37 @@ begin
 end
 $$;
 
+-- On the table itself, for statements that change nothing too.
 create or replace trigger audit_is_append_only
 before update or delete or truncate on holdfast.audit
 for each statement execute function holdfast.refuse_audit_change();
 
+-- PostgreSQL copies it to every partition there is and to every one to come (K-27): a statement may name a partition.
+create or replace trigger audit_rows_stay
+before update or delete on holdfast.audit
+for each row execute function holdfast.refuse_audit_change();
+
+-- TRUNCATE knows no rows, so each partition has a trigger of its own against it.
+create or replace function holdfast.protect_audit_partition(partition regclass)
+returns void
+language plpgsql
+as $$
+begin
+  execute format(
+    'create or replace trigger audit_is_append_only before truncate on %s for each statement execute function %srefuse_audit_change()',
+    partition, 'holdfast.'
+  );
+end
+$$;
+
 -- Makes the partitions of this week and of the given number of weeks to come; returns the names of the new ones.
 -- Each is filled in as a plain table and then attached, which locks out nobody who reads or writes the audit; the short
 -- lock of the (normally empty) default partition is given up after a moment and tried again by the next chore.
+-- With the rights of its owner: a role that only runs workers makes no tables (docs/operations/rights.md).
 create or replace function holdfast.ensure_audit_partitions(weeks_ahead int)
 returns setof text
 language plpgsql
+security definer
 set timezone = 'UTC'
 set lock_timeout = '1s'
 as $$
@@ -118,12 +162,20 @@ begin
       'alter table %1$s.audit attach partition %1$s.%2$I for values from (%3$L) to (%4$L)',
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
+    perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
     -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
   end loop;
 end
 $$;
+
+revoke execute on function holdfast.ensure_audit_partitions(int) from public;
+revoke execute on function holdfast.protect_audit_partition(regclass) from public;
+
+select holdfast.protect_audit_partition(inhrelid)
+from pg_inherits
+where inhparent = 'holdfast.audit'::regclass;
 
 -- The first ones, so that the trail of a new installation does not begin in the default partition.
 select holdfast.ensure_audit_partitions(4);

@@ -1,5 +1,5 @@
--- revision: 3
--- after: kernel, lost-claims
+-- revision: 5
+-- after: kernel, dispatch-begin, lost-claims
 --
 -- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
 
@@ -34,6 +34,8 @@ declare
   v_marks json[] := '{}';
   v_next timestamptz;
   v_lane_next timestamptz;
+  v_dispatched boolean;
+  v_found int;
 begin
   for v_lane in 1 .. cardinality(lane_types) loop
     exit when v_left <= 0;
@@ -45,30 +47,41 @@ begin
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
       v_lane_lost := array(select id from holdfast.process where id = any (v_lane_ids) and leased_at is not null);
     else
-      select array_agg(due.id), max(due.due_at), array_agg(due.id) filter (where due.leased_at is not null)
-      into v_lane_ids, v_last, v_lane_lost
-      from (
-        select id, due_at, leased_at
-        from holdfast.process
-        where type = v_type
-          and version = lane_versions[v_lane]
-          and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-          and due_at <= v_now
-          and (leased_at is null or not spare_leased)
-        order by due_at
-        limit v_left
-        for no key update skip locked
-      ) due;
-      v_marks := v_marks || json_build_object(
-        'type', v_type || '@' || lane_versions[v_lane],
-        'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
-          else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
-      );
+      for v_try in 1 .. 2 loop
+        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*),
+          array_agg(due.id) filter (where due.leased_at is not null)
+        into v_lane_ids, v_last, v_dispatched, v_found, v_lane_lost
+        from (
+          select id, due_at, leased_at, dispatch_type is not null as dispatched
+          from holdfast.process
+          where type = v_type
+            and version = lane_versions[v_lane]
+            and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
+            and due_at <= v_now
+            and (leased_at is null or not spare_leased)
+          order by due_at
+          limit v_left
+          for no key update skip locked
+        ) due;
+        exit when v_dispatched is not true;
+        -- What dispatch does not let begin now is due later, and makes room for what is behind it.
+        v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
+        exit when cardinality(v_lane_ids) = v_found;
+      end loop;
+      -- Not marked as looked through where some were refused and are still due.
+      if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
+        v_marks := v_marks || json_build_object(
+          'type', v_type || '@' || lane_versions[v_lane],
+          'mark', case when coalesce(cardinality(v_lane_ids), 0) < v_left then v_newest_mark
+            else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+        );
+      end if;
     end if;
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
       v_ids := v_ids || v_lane_ids;
-      v_lost := v_lost || v_lane_lost;
+      -- Dispatch may not have let all of them begin.
+      v_lost := v_lost || array(select id from unnest(v_lane_lost) as id where id = any (v_lane_ids));
     end if;
     if v_left > 0 then
       select due_at into v_lane_next
@@ -110,7 +123,12 @@ declare
   v_progresses text[];
 begin
   select array_agg(process.id::text), array_agg(process.lease_epoch), array_agg(process.generation || '/' || coalesce((
-    select max(seq) from holdfast.process_history where process_id = process.id and generation = process.generation
+    -- That calls were interrupted is on record too, and is nothing new.
+    select max(seq)
+    from holdfast.process_history as history
+    where history.process_id = process.id
+      and history.generation = process.generation
+      and not coalesce(history.detail ? 'recovered', false)
   ), 0))
   into v_ids, v_epochs, v_progresses
   from holdfast.process
@@ -232,6 +250,15 @@ begin
     v_new := v_new || v_due[1:v_free];
     v_due := v_due[v_free + 1:];
   end if;
+  if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
+    v_new := holdfast.admit_dispatched(v_new);
+    -- Those that have been given a later start are not due any more.
+    v_due := array(
+      select id from unnest(v_due) with ordinality as due (id, place)
+      where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
+      order by place
+    );
+  end if;
   update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
   insert into holdfast.process_slot (process_id, type)
   select id, p_type from unnest(v_new) as id
@@ -306,6 +333,7 @@ begin
     'deadline', floor(extract(epoch from it.deadline_at) * 1000),
     'mismatchSince', floor(extract(epoch from it.mismatch_since) * 1000),
     'startAt', floor(extract(epoch from detail.start_at) * 1000),
+    'unbegun', it.unbegun_epoch = it.lease_epoch - 1,
     'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
@@ -380,7 +408,7 @@ begin
 end
 $$;
 
--- Gives back what was claimed and never begun; it does not count as a crash.
+-- Gives back what was claimed and never begun; it does not count as a crash, and a crash before it is not forgotten.
 create or replace function holdfast.release_processes(ids uuid[], epochs int[])
 returns void
 language plpgsql
@@ -402,7 +430,9 @@ begin
     ),
     released as (
       update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = lease_epoch
+      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
+          -- Of what was dispatched: it has still not begun.
+          unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
       where id in (select id from free)
       returning type
     )

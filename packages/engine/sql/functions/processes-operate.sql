@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: processes-write, processes-claim, processes-start
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -39,6 +39,7 @@ begin
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
+      when p_action = 'RESOLVE' then holdfast.resolve_process(process_id, p_actor, p_reason, options)
     end;
     return next;
   end loop;
@@ -100,8 +101,31 @@ as $$
   returning seq
 $$;
 
+-- The calls of a process that have failed without anybody knowing whether they have had their effect (K-20): the last record of
+-- each says so. In troubleshooting only; a retry has let all others begin again.
+create or replace function holdfast.unresolved_calls(p_id uuid, p_generation int)
+returns table (name text, occurrence int, no_inquire boolean)
+language sql
+stable
+as $$
+  select last.name, last.occurrence, coalesce((last.detail ->> 'noInquire')::boolean, false)
+  from (
+    select distinct on (history.name, history.occurrence) history.name, history.occurrence, history.kind, status, detail
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and kind in ('STEP', 'SIDE_EFFECT', 'RESOLVE')
+    order by history.name, history.occurrence, seq desc
+  ) as last
+  where last.status = 'FAILED'
+    and last.detail ->> 'outcome' = 'unknown'
+    and not coalesce((last.detail ->> 'thrown')::boolean, false)
+    and not coalesce((last.detail ->> 'afterEnd')::boolean, false)
+$$;
+
 -- Lets a process in troubleshooting go on (P-16): what failed begins anew. A correction is a response: recorded with its
--- number, and in the state from the retry on. Answers 'done', 'deadline' (passed, and no new one given), or its status.
+-- number, and in the state from the retry on. Answers 'done', 'deadline' (passed, and no new one given), 'unresolved <call>' (an
+-- at-most-once call that only a person can say the outcome of, K-20), or its status.
 create or replace function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -116,12 +140,23 @@ declare
   v_number int;
   v_seq int;
   v_status text;
+  v_unresolved text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
+  if not v_unwinding then
+    select holdfast.call_id(name, occurrence) into v_unresolved
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where no_inquire
+    order by 1
+    limit 1;
+    if v_unresolved is not null then
+      return 'unresolved ' || v_unresolved;
+    end if;
+  end if;
   v_status := case when v_unwinding then 'COMPENSATING' else 'PENDING' end;
   v_deadline := coalesce(
     to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
@@ -142,7 +177,7 @@ begin
   set status = v_status,
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
       responses = coalesce(v_number, responses),
       deadline_at = v_deadline,
       mismatch_since = null
@@ -153,6 +188,70 @@ begin
     jsonb_strip_nulls(jsonb_build_object(
       'status', v_status, 'response', v_response ->> 'name',
       'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
+    )),
+    jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'done';
+end
+$$;
+
+-- `pay`, and `pay#2` where the name is used again: as everything that shows a call names it.
+create or replace function holdfast.call_id(p_name text, p_occurrence int)
+returns text
+language sql
+immutable
+as $$
+  select p_name || case when p_occurrence > 1 then '#' || p_occurrence else '' end
+$$;
+
+-- A person says what became of a call of unknown outcome (K-20): it was done, with this result, or it was not, and is called
+-- again. Answers 'done', 'deadline', 'nothing' (no such call waits for an answer), or the status of the process.
+create or replace function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
+returns text
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_name text;
+  v_occurrence int;
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id for no key update;
+  if v_row.status <> 'WAITING_FOR_TSQ' then
+    return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  select name, occurrence into v_name, v_occurrence
+  from holdfast.unresolved_calls(p_id, v_row.generation)
+  where holdfast.call_id(name, occurrence) = options ->> 'step';
+  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+    return 'nothing';
+  end if;
+  if v_row.deadline_at <= v_now then
+    return 'deadline';
+  end if;
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
+    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = v_row.generation
+  returning seq into v_seq;
+  update holdfast.process
+  set status = 'PENDING',
+      due_at = v_now,
+      lease_epoch = lease_epoch + 1,
+      rested_epoch = rested_epoch + 1,
+      mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
+    jsonb_strip_nulls(jsonb_build_object(
+      'status', 'PENDING', 'step', options ->> 'step', 'outcome', options ->> 'outcome', 'result', options -> 'result'
     )),
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
   perform holdfast.wake('processes:' || v_row.type);
@@ -228,7 +327,7 @@ begin
   update holdfast.process
   set due_at = case when queued_at is null then v_now end,
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1
+      rested_epoch = rested_epoch + 1
   where id = p_id;
   -- One that was to start later starts now, and its own clock with it.
   update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -112,7 +112,8 @@ begin
   set status = asked.to_status,
       due_at = to_timestamp(asked.due_ms / 1000),
       lease_epoch = lease_epoch + 1,
-      rested_epoch = lease_epoch + 1,
+      -- Given where the record was not followed: what is known of an earlier interruption is kept (K-19).
+      rested_epoch = coalesce(asked.rested, lease_epoch + 1),
       leased_by = null,
       leased_at = null,
       last_write = asked.token,
@@ -120,7 +121,8 @@ begin
       cancel = case when asked.ended then null else cancel end,
       mismatch_since = case when asked.mismatch then coalesce(mismatch_since, v_now) end
   from jsonb_to_recordset(writes) as asked (
-    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean
+    id uuid, epoch int, token uuid, to_status text, due_ms float8, continues boolean, ended boolean, mismatch boolean,
+    rested int
   )
   where process.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0;
 
@@ -128,6 +130,7 @@ begin
     update holdfast.process_detail
     set updated_at = v_now,
         ended_at = case when asked.ended then v_now end,
+        undone = asked.undone,
         start_at = case when asked.continues then v_now else start_at end,
         state = case when asked.continues then asked.projection else state end,
         state_notes = case when asked.continues then asked.projection_notes else state_notes end,
@@ -146,7 +149,7 @@ begin
         error_message = asked.error ->> 'message'
     from jsonb_to_recordset(writes) as asked (
       id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
-      projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      undone boolean, projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
@@ -189,6 +192,9 @@ begin
       perform holdfast.end_dispatched_processes(v_ended);
     end if;
   end if;
+  if writes @> '[{"ended": true}]' or writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
+    perform holdfast.wake_results('processes');
+  end if;
   if writes @> '[{"limited": true}]' then
     delete from holdfast.process_slot
     using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)
@@ -225,7 +231,7 @@ begin
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
     jsonb_build_object(
-      'call', detail.parent_call, 'id', detail.id, 'status', process.status,
+      'call', detail.parent_call, 'id', detail.id, 'status', process.status, 'undone', detail.undone,
       'result', detail.result, 'resultNotes', detail.result_notes,
       'error', case when detail.error_code is not null then
         jsonb_build_object('code', detail.error_code, 'message', detail.error_message) end

@@ -1,5 +1,5 @@
--- revision: 4
--- after: kernel, workflows-write, lost-claims
+-- revision: 5
+-- after: kernel, workflows-write, dispatch-begin, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
 
@@ -31,6 +31,8 @@ declare
   v_leases int[];
   v_lost uuid[];
   v_lost_numbers smallint[];
+  v_starts uuid[];
+  v_admitted uuid[];
   v_next timestamptz;
   v_items json;
 begin
@@ -89,6 +91,18 @@ begin
     order by found.rank, found.scheduled_at
     limit most
   ) as it;
+  if -1 = any (v_numbers) then
+    -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
+    v_starts := array(select id from unnest(v_ids, v_numbers) as it (id, number) where number = -1);
+    v_admitted := holdfast.admit_dispatched_roots(v_starts);
+    if cardinality(v_admitted) < cardinality(v_starts) then
+      select array_agg(it.id order by place), array_agg(it.number order by place), array_agg(it.fresh order by place),
+        array_agg(it.lease order by place)
+      into v_ids, v_numbers, v_fresh, v_leases
+      from unnest(v_ids, v_numbers, v_fresh, v_leases) with ordinality as it (id, number, fresh, lease, place)
+      where it.number <> -1 or it.id = any (v_admitted);
+    end if;
+  end if;
   if v_ids is not null then
     with claimed as (
       update holdfast.workflow_step as step

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
@@ -171,6 +171,9 @@ begin
   end if;
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
+  end if;
+  if v_docs @> '[{"ended": true}]' or v_docs @> '[{"status": "DLQ"}]' then
+    perform holdfast.wake_results('workflows');
   end if;
   if cardinality(v_mine) = jsonb_array_length(docs) then
     return null;

@@ -5,6 +5,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
@@ -48,8 +49,10 @@ const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transact
 export function createCommandClient(
   db: Database,
   domains: Domains,
-  { codec, logger, metrics }: { codec: Codec; logger: Logger; metrics: Metrics },
+  { codec, logger, metrics, missing }: { codec: Codec; logger: Logger; metrics: Metrics; missing: MissingWorkers },
 ): CommandClient {
+  const isLive = presenceIn(db, 'command_handler')
+  const made = ({ domain, type }: CommandDefinition<never>) => missing.made('commands', `${domain}/${type}`, isLive)
   const sends: Batcher<Envelope, SendOutcome> = createBatcher<Envelope, SendOutcome>({
     name: 'commands.send',
     key: (envelope) => `${envelope.domain} ${envelope.commandId}`,
@@ -104,6 +107,7 @@ export function createCommandClient(
         ? (await sendCommands(db.inside(options.transaction), [envelope]))[0]
         : await write(envelope)
       checkOutcome(envelope, outcome, options)
+      made(definition as CommandDefinition<never>)
       return envelope.commandId
     },
     async sendMany(definition, commands, options = {}) {
@@ -113,6 +117,7 @@ export function createCommandClient(
       if (transaction) await withinSavepoint(transaction, () => bulk.send(db.inside(transaction)))
       // Repeated, it recognises what an earlier commit has sent.
       else await db.transaction((tx) => bulk.send(tx), { retry: true, idempotent: true })
+      made(definition as CommandDefinition<never>)
       return bulk.ids()
     },
     prepareMany,

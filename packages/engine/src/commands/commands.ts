@@ -4,10 +4,13 @@ import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import type { Results } from '../kernel/results/results.js'
 import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { CommandDefinition } from './define.js'
+import type { Domains } from './domains.js'
 import { type CommandFilter, type CommandRecord, findCommands } from './queries/find-commands.js'
-import { awaitResult } from './results.js'
+import { createReplyQueues, type ReplyQueues } from './reply-queues.js'
+import { commandResults, resultKey } from './results.js'
 import { commandStatuses } from './states.js'
 
 interface Of {
@@ -15,7 +18,7 @@ interface Of {
 }
 
 /** Looking at commands, waiting for them, and calling off those that have not begun (C-14). */
-export interface Commands {
+export interface Commands extends ReplyQueues {
   /** One command with everything that happened to it. */
   get(command: Of, commandId: string): Promise<CommandRecord & { readonly audit: readonly RecordedAuditEntry[] }>
   /** Those that fit, newest first; 100 unless `limit` says otherwise. */
@@ -30,8 +33,10 @@ export interface Commands {
   cancel(command: Of, commandId: string, by: Actor): Promise<void>
 }
 
-export function createCommands(db: Database, codec: Codec): Commands {
+export function createCommands(db: Database, codec: Codec, domains: Domains, results: Results): Commands {
+  const ends = commandResults(db, codec)
   return {
+    ...createReplyQueues(db, domains),
     async get({ domain }, commandId) {
       const id = parseId('get: commandId', commandId)
       const [command] = await findCommands(db, codec, { domain, commandId: id, limit: 1 })
@@ -50,7 +55,7 @@ export function createCommands(db: Database, codec: Codec): Commands {
       const limit = durationOption('result', 'timeout', timeout, { default: '30s' })
       const id = parseId('result: commandId', commandId)
       // The worker encoded what the typed handler returned.
-      return (await awaitResult(db, codec, { domain, commandId: id, limit })) as Result
+      return (await results.wait(ends, resultKey(domain, id), limit)) as Result
     },
     async cancel({ domain }, commandId, by) {
       const { actor, reason } = checkActor('cancel', by)

@@ -237,7 +237,8 @@ test('C-09 a type without a handler here is left for a worker that has one, its 
   expect(await bus.hf.commands.result(Mine, mine)).toBe('mine')
   expect(await bus.hf.commands.get(Theirs, theirs[0] ?? '')).toMatchObject({ status: 'PENDING', attempts: 0 })
   await other.work(Theirs, (_, ctx) => ctx.attempt, { concurrency: 50 })
-  for (const id of theirs) expect(await bus.hf.commands.result(Theirs, id)).toBe(1)
+  const attempts = await Promise.all(theirs.map((id) => bus.hf.commands.result(Theirs, id)))
+  expect(new Set(attempts)).toEqual(new Set([1]))
   await other.close()
 })
 

@@ -1,6 +1,7 @@
 import { openTestBus, type TestBus } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { holdfast } from '../holdfast.js'
+import { silentLogger } from '../kernel/logger.js'
 import { noMetrics } from '../kernel/metrics/metrics.js'
 import { defineCommand } from './define.js'
 import { commandSource } from './source.js'
@@ -13,7 +14,13 @@ afterAll(() => bus.close())
 
 const request = { worker: 'w', leaseMs: 60_000, spareLeased: false, ceilingMs: 1_000 }
 const sourceOf = (domain: string, types: readonly string[] = ['Do']) =>
-  commandSource(bus.db, { domain, queue: `${domain}__commands`, types: () => types, metrics: noMetrics })
+  commandSource(bus.db, {
+    domain,
+    queue: `${domain}__commands`,
+    types: () => types,
+    metrics: noMetrics,
+    logger: silentLogger,
+  })
 
 async function sendSome(domain: string, type: string, count: number): Promise<void> {
   const commands = Array.from({ length: count }, () => ({ data: null }))

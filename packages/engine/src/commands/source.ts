@@ -1,4 +1,5 @@
 import type { Executor } from '../kernel/database/executor.js'
+import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
@@ -12,14 +13,21 @@ export function commandSource(
     queue,
     types,
     metrics,
-  }: { domain: string; queue: string; types: () => readonly string[]; metrics: Metrics },
+    logger,
+  }: { domain: string; queue: string; types: () => readonly string[]; metrics: Metrics; logger: Logger },
 ): WorkSource<ReceivedCommand> {
   return {
     model: 'commands',
     types,
     async claim(request) {
       const { notOurs, ...answer } = await receiveCommands(db, queue, domain, request)
-      if (notOurs > 0) metrics.count('messages_not_ours', { model: 'commands', domain }, notOurs)
+      if (notOurs > 0) {
+        metrics.count('messages_not_ours', { model: 'commands', domain }, notOurs)
+        logger.warn(
+          { model: 'commands', domain, queue, messages: notOurs },
+          'archived messages that are no commands which can be run',
+        )
+      }
       return answer
     },
     async extend(leases, leaseMs) {

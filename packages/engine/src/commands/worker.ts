@@ -43,7 +43,7 @@ export function createCommandWorker(
   { db, queue, registry, codec, listener, logger, metrics, reports }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
-  const source = commandSource(db, { domain, queue, types, metrics })
+  const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
   const finishes = createBatcher<FinishWrite, void>({
     name: 'commands.finish',
     key: (write) => write.messageId,

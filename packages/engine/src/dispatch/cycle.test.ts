@@ -375,7 +375,7 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
     target: processTarget(Quick),
     config: { ...AT_ONCE, batchSize: 50, maxBatchesAhead: 2 },
   })
-  await bus.hf.dispatch.schedule(Settlement, items(2_000))
+  await bus.hf.dispatch.schedule(Settlement, items(600))
   bus.hf.register(Settlement)
   const worker = await bus.runProcesses(Quick, { concurrency: 20 })
   await waitFor('all are completed', async () => {
@@ -384,7 +384,7 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
       [Settlement.itemType],
     )
     seen.most = Math.max(seen.most, row?.live ?? 0)
-    return (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 2_000
+    return (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 600
   })
   expect(seen.most).toBeLessThanOrEqual(100)
   expect(

@@ -5,6 +5,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
 import { createDeadLetters, type DeadLetters } from './dead-letters.js'
+import { nothingBegins } from './kill-switch.js'
 import { type DispatchPlan, type PlanOptions, planOf } from './plan.js'
 import { configureDispatch } from './queries/configure-dispatch.js'
 import { countItems, type Depth } from './queries/count-items.js'
@@ -37,7 +38,10 @@ export interface Dispatch extends Pick<Scheduling, 'schedule'> {
   configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void>
   config(dispatch: DispatchOf): Promise<DispatchConfig>
   configs(): Promise<DispatchConfig[]>
-  /** The kill switch: nothing more is released, and what our own engine has been given and has not begun is held back. */
+  /**
+   * The kill switch: nothing more is released, and what our own engine has been given and has not begun is held back. When it
+   * returns, nothing that had not begun will begin.
+   */
   pause(dispatch: DispatchOf, by: Actor): Promise<void>
   resume(dispatch: DispatchOf, by: Actor): Promise<void>
   /** How many are due when, at which rate they go, when they will be through; also under another configuration. */
@@ -65,6 +69,7 @@ export function createDispatch(db: Database, codec: Codec, scheduling: Schedulin
     const itemType = itemTypeOf('dispatch.configure', dispatch)
     const actor = checkActor('dispatch.configure', by)
     await configureDispatch(db, itemType, checkSettings(`dispatch.configure ${itemType}`, settings), actor)
+    if (settings.enabled === false) await nothingBegins(db, itemType)
   }
 
   return {

@@ -45,7 +45,7 @@ export function createDispatchWork(settings: WorkerSettings, { registry, listene
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
   const loop = createWorkLoop({
-    source: cycleSource(db, () => cyclesOf([...noted])),
+    source: cycleSource(db.reserved, () => cyclesOf([...noted])),
     async run({ type, epoch }, lease) {
       const checked = typeOfChecks(type)
       const definition = registry.find(checked ?? type)

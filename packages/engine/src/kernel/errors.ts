@@ -118,6 +118,16 @@ export const errorRegistry = {
     (d) => `schema "${d.schema}" lacks ${d.missing}`,
     'Run the migrations with a role that may (open holdfast once with `migrate: true`).',
   ),
+  HF_SCHEMA_DAMAGED: entry<{ schema: string; problem: string }>(
+    500,
+    (d) => `schema "${d.schema}" lacks something that this version of holdfast made: ${d.problem}`,
+    'The schema was renamed, dropped, or restored in part. Restore it under its old name, or open holdfast again to migrate it.',
+  ),
+  HF_DATABASE_ERROR: entry<{ operation: string; state: string; problem: string }>(
+    500,
+    (d) => `PostgreSQL refused ${d.operation} (SQLSTATE ${d.state}): ${d.problem}`,
+    'Nothing was changed by this call. The SQLSTATE says what PostgreSQL objects to; `cause` is its own error.',
+  ),
   HF_MIGRATION_CHANGED: entry<{ file: string; problem: string }>(
     500,
     (d) => `${d.file} ${d.problem}`,
@@ -208,10 +218,15 @@ export const errorRegistry = {
     (d) => `${d.what} ${d.id} cannot be ${d.operation}: it is ${d.status}`,
     'Look at it again: somebody else may have acted on it, or it went on by itself. Nothing was changed.',
   ),
-  HF_RESULT_TIMEOUT: entry<{ what: string; id: string; waited: string }>(
+  HF_RESULT_TIMEOUT: entry<{ what: string; id: string; waited: string; status: string; why: string }>(
     504,
-    (d) => `${d.what} ${d.id} did not end within ${d.waited}`,
-    'It goes on by itself. Ask again, or be told by a reply.',
+    (d) => `${d.what} ${d.id} did not end within ${d.waited}: it is ${d.status}, ${d.why}`,
+    'Do what the message says; it goes on as soon as it can. Ask again, or be told by a reply.',
+  ),
+  HF_NEEDS_ATTENTION: entry<{ what: string; id: string; code: string; step: string; message: string }>(
+    409,
+    (d) => `${d.what} ${d.id} needs a person${d.step ? ` at ${d.step}` : ''}: ${d.code}: ${d.message}`,
+    'It has not ended. Remove the cause, then retry, complete or cancel it in troubleshooting; its result can be awaited again.',
   ),
   HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
     409,
@@ -264,6 +279,21 @@ export const errorRegistry = {
     (d) =>
       `the state (\`${d.property}\`) was written inside a step, or after awaiting something that is no call of ctx`,
     'Return the value from the step and write it to the state in `execute`: a replay repeats only that.',
+  ),
+  HF_MUST_NOT_BE_ASYNC: entry<{ what: string }>(
+    500,
+    (d) => `${d.what} returned a promise`,
+    'Make it synchronous and retry the process. Call the outside world in a step: what a promise decides later is not on record.',
+  ),
+  HF_OUTCOME_UNRESOLVED: entry<{ id: string; step: string }>(
+    409,
+    (d) => `process ${d.id} cannot be retried: nobody knows whether its step \`${d.step}\` has had its effect`,
+    'Find out on the other side and say it with `hf.processes.resolve` (`done` with a result, or `notDone`), give the step an `inquire` function, or cancel the process.',
+  ),
+  HF_NOTHING_TO_RESOLVE: entry<{ id: string; step: string }>(
+    409,
+    (d) => `process ${d.id} has no failed step \`${d.step}\` of unknown outcome`,
+    'Look at its timeline: the step may have another name (`pay`, `pay#2`), or another operator has resolved it.',
   ),
   HF_REDUCER_THREW: entry<{ response: string; problem: string }>(
     500,

@@ -1,7 +1,7 @@
 import { gate, holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { TransientError } from '../kernel/failure/failure-errors.js'
+import { BusinessError, TransientError } from '../kernel/failure/failure-errors.js'
 import type { Inquiry, StepOptions } from './context.js'
 import { defineProcess } from './define.js'
 
@@ -80,13 +80,120 @@ test('P-17 without a way to ask, a person has to, after a crash and after a time
   expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
 })
 
-test('P-17 whoever retries a call of unknown outcome vouches for it', async () => {
+const by = { actor: 'ann', reason: 'asked the bank' }
+
+test('K-20 a retry of a call that nobody can ask about is refused, and says what to do', async () => {
   const { Pay, calls } = payment({ timeout: '20ms' })
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
-  await bus.retry(id)
+  await expect(bus.hf.processes.retry(Pay, id, by)).rejects.toMatchObject({
+    code: 'HF_OUTCOME_UNRESOLVED',
+    details: { id, step: 'pay' },
+    next: expect.stringContaining('resolve'),
+  })
+  expect(await bus.hf.processes.retryMany(Pay, [id], by)).toMatchObject([
+    { outcome: 'refused', code: 'HF_OUTCOME_UNRESOLVED' },
+  ])
+  expect((await bus.process(id)).status).toBe('WAITING_FOR_TSQ')
+  expect(calls).toHaveLength(1)
+})
+
+test('K-20 a person who found out says that it was done, with its result, and it is not called again', async () => {
+  const { Pay, calls } = payment({ timeout: '20ms' })
+  const { id } = await bus.hf.start(Pay, {})
+  await bus.runProcesses(Pay)
+  await bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'done', result: 'found in the books' })
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe('found in the books')
+  expect(calls).toHaveLength(1)
+  expect(await bus.history(id)).toEqual(['STEP pay STARTED', 'STEP pay FAILED', 'RESOLVE pay COMPLETED'])
+  const { timeline } = await bus.hf.processes.get(Pay, id)
+  expect(timeline.find(({ event }) => event === 'TSQ_RESOLVE')).toMatchObject({
+    ...by,
+    after: { step: 'pay', outcome: 'done', result: 'found in the books' },
+  })
+  await expect(bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'notDone' })).rejects.toMatchObject({
+    code: 'HF_WRONG_STATUS',
+  })
+})
+
+test('K-20 a person who found out says that it was not done, and it is called again', async () => {
+  const { Pay, calls } = payment({ timeout: '20ms' })
+  const { id } = await bus.hf.start(Pay, {})
+  await expect(bus.hf.processes.resolve(Pay, id, by, { step: 'pay#2', outcome: 'notDone' })).rejects.toMatchObject({
+    code: 'HF_NOTHING_TO_RESOLVE',
+  })
+  await bus.runProcesses(Pay)
+  await bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'notDone' })
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('paid the second time')
   expect(calls).toHaveLength(2)
+  expect(await bus.events(id)).toContain('TSQ_RESOLVE')
+})
+
+test("K-20 an operator's retry of a call with inquire asks again before it calls", async () => {
+  const answers: Inquiry<string>[] = ['unknown', 'unknown', { done: 'it arrived after all' }]
+  const { Pay, calls } = payment({ timeout: '20ms', inquire: () => answers.shift() ?? 'unknown' })
+  const { id } = await bus.hf.start(Pay, {})
+  await bus.runProcesses(Pay)
+  await bus.retry(id)
+  await waitFor('it was asked again', () => answers.length === 1)
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  await bus.retry(id)
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe('it arrived after all')
+  expect(calls).toHaveLength(1)
+})
+
+test.each([
+  ['a connection that was reset', () => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })],
+  ['a bad gateway', () => new TransientError('502 Bad Gateway')],
+  ['anything at all', () => 'a text'],
+])('K-20 %s: the bank has paid, is asked, and is not called again', async (_, thrown) => {
+  const bank = new Map<string, string>()
+  const calls: string[] = []
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) =>
+      ctx.step('pay', {
+        atMostOnce: true,
+        maxAttempts: 3,
+        retryDelay: 1,
+        run: ({ idempotencyKey }): string => {
+          calls.push(idempotencyKey)
+          bank.set(idempotencyKey, `receipt ${calls.length}`)
+          throw thrown()
+        },
+        inquire: ({ idempotencyKey }) => {
+          const receipt = bank.get(idempotencyKey)
+          return receipt ? { done: receipt } : 'notDone'
+        },
+      }),
+  })
+  const { id } = await bus.hf.start(Pay, {})
+  expect(await bus.process(id)).toMatchObject({ status: 'COMPLETED', result: 'receipt 1' })
+  expect(calls).toHaveLength(1)
+})
+
+test('K-20 refused is refused: a business error is not asked about', async () => {
+  let asked = 0
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) =>
+      ctx.step('pay', {
+        atMostOnce: true,
+        run: (): string => {
+          throw new BusinessError('declined', { code: 'DECLINED' })
+        },
+        inquire: () => {
+          asked += 1
+          return 'unknown'
+        },
+        compensate: () => {
+          asked += 1
+        },
+      }),
+  })
+  const { id, status } = await bus.hf.start(Pay, {})
+  expect([status, asked]).toEqual(['COMPENSATED', 0])
+  expect((await bus.process(id)).error_code).toBe('DECLINED')
 })
 
 test('P-17 an inquiry that fails, hangs or answers nonsense leaves the outcome unknown', async () => {
@@ -105,11 +212,12 @@ test('P-17 an inquiry that fails, hangs or answers nonsense leaves the outcome u
   }
 })
 
-test('P-17 an answer that says no is no unknown outcome: it is tried again', async () => {
+test('K-20 an error that does not say that nothing was done is repeated only after the bank said so', async () => {
   let calls = 0
   const { Pay } = payment({
     maxAttempts: 2,
     retryDelay: 1,
+    inquire: () => 'notDone',
     run: () => {
       calls += 1
       if (calls === 1) throw new TransientError('busy: nothing was booked')

@@ -23,7 +23,7 @@ test.each([
   ['PLAIN', []],
   ['COMPENSATE', ['booked']],
 ] as const)('P-16 a waiting process is cancelled: %s', async (mode, expected) => {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const Wait = defineProcess(domain(), 'Wait', {
     state: anything,
     async execute(ctx) {
@@ -43,13 +43,13 @@ test('P-16 a running process hears of it: its signal fires, its step is recorded
   const began = gate()
   const reasons: unknown[] = []
   let after = 0
-  const undone: string[] = []
+  const undone: unknown[] = []
   const Slow = defineProcess(domain(), 'Slow', {
     state: anything,
     async execute(ctx) {
       const { signal: ofContext } = ctx
       await ctx.step('slow', {
-        compensate: (result: string) => undone.push(result),
+        compensate: (result) => undone.push(result),
         run: ({ signal }) =>
           new Promise<string>((resolve) => {
             began.open()
@@ -139,7 +139,7 @@ test('P-16 cancel against completion: whoever is told that it is done finds it c
 })
 
 test('P-16 one in troubleshooting is cancelled, with its steps undone where asked', async () => {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const Fail = defineProcess(domain(), 'Fail', {
     state: anything,
     async execute(ctx) {

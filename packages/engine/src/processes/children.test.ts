@@ -99,7 +99,7 @@ test.each([
 })
 
 test('P-05 a failed child that nobody catches compensates the parent', async () => {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const { id } = await family(
     async () => {
       throw new BusinessError('declined')
@@ -135,7 +135,7 @@ test('P-05 a child in troubleshooting keeps the parent waiting', async () => {
 })
 
 test.each(['PLAIN', 'COMPENSATE'] as const)('P-05 cancelling the parent cancels its child: %s', async (mode) => {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const { id, childOf } = await family(
     async (ctx) => {
       await ctx.step('book', { run: () => 'booked', compensate: (result) => undone.push(result) })

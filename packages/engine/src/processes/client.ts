@@ -6,6 +6,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
@@ -13,7 +14,7 @@ import type { StarterExecutions } from './immediate.js'
 import { flushStartsStatement, type SealedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
 import type { Respond, RespondOptions } from './respond.js'
 import { type StartDetails, sealStart } from './seal-start.js'
-import type { ProcessStatus } from './states.js'
+import { hasEnded, type ProcessStatus } from './states.js'
 
 export interface StartOptions extends StartDetails {
   /** Leave it to a worker, instead of running it here until it completes or pauses. */
@@ -68,12 +69,15 @@ interface Parts {
   readonly metrics: Metrics
   readonly immediate: StarterExecutions
   readonly respond: Respond
+  readonly missing: MissingWorkers
 }
 
 export function createProcessClient(
   db: Database,
-  { codec, logger, metrics, immediate, respond }: Parts,
+  { codec, logger, metrics, immediate, respond, missing }: Parts,
 ): ProcessClient {
+  const isLive = presenceIn(db, 'process_definition')
+  const made = ({ name }: ProcessDefinition) => missing.made('processes', name, isLive)
   const starts: Batcher<SealedStart, StartAnswer> = createBatcher<SealedStart, StartAnswer>({
     name: 'processes.start',
     key: ({ id, key }) => key ?? id,
@@ -100,8 +104,11 @@ export function createProcessClient(
         ? (await startProcesses(db.inside(options.transaction), [sealed]))[0]
         : await starts.write(sealed)
       const started = checkAnswer(answer, sealed, process, options.batchId)
-      if (!answer?.lent || !lending || !started.created) return started
-      const status = await immediate.run(process, sealed, { ...answer, sentAt })
+      const status =
+        answer?.lent && lending && started.created
+          ? await immediate.run(process, sealed, { ...answer, sentAt })
+          : started.status
+      if (!hasEnded(status)) made(process)
       return { ...started, status }
     },
     async startMany(definition, processes, options = {}) {
@@ -131,6 +138,7 @@ export function createProcessClient(
         }
       }
       await (options.transaction ? startAll(db.inside(options.transaction)) : db.transaction(startAll, { retry: true }))
+      made(process)
       return started
     },
     respond: (definition, process, response, data, options) =>

@@ -2,7 +2,7 @@ import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/te
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
-import type { ProcessContext } from './context.js'
+import type { CompensationCall, ProcessContext } from './context.js'
 import { defineProcess } from './define.js'
 
 let bus: TestBus
@@ -26,7 +26,7 @@ test('P-14 a business failure undoes the steps in reverse order of their records
       for (const turn of [1, 2, 3]) {
         const booked = await ctx.step('book', {
           run: () => ({ reference: `r${turn}` }),
-          compensate: (result, { idempotencyKey }) => undone.push([result.reference, idempotencyKey]),
+          compensate: (result, { idempotencyKey }) => undone.push([result?.reference, idempotencyKey]),
         })
         // A compensation that closed over the state would undo the last reference three times.
         state.reference = booked.reference
@@ -61,7 +61,7 @@ test('P-14 a business failure undoes the steps in reverse order of their records
 })
 
 test('P-14 an error of execute itself that is a business failure undoes too', async () => {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const Check = defineProcess(domain(), 'Check', {
     state: anything,
     classifyError: (error) => (error instanceof RangeError ? 'business' : undefined),
@@ -76,7 +76,7 @@ test('P-14 an error of execute itself that is a business failure undoes too', as
 })
 
 test('P-14 an unknown error of execute needs a person, and undoes nothing', async () => {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const Bug = defineProcess(domain(), 'Bug', {
     state: anything,
     async execute(ctx) {
@@ -89,33 +89,40 @@ test('P-14 an unknown error of execute needs a person, and undoes nothing', asyn
   expect((await bus.process(id)).error_code).toBe('PERMANENT_FAILURE')
 })
 
-test("P-14 compensateIf 'attempted' also undoes what failed and may have had an effect", async () => {
+test('K-19 compensateIf says which calls are undone: possible by default, completed, attempted', async () => {
   const undone: unknown[] = []
   const Pay = defineProcess(domain(), 'Pay', {
     state: anything,
     async execute(ctx) {
-      await ctx
-        .step('never called', { run: () => 1, compensate: () => undone.push('must not be') })
-        .catch(() => undefined)
-      const risky = (name: string, compensateIf: 'completed' | 'attempted') =>
-        ctx
-          .step(name, {
-            onFailure: 'throw',
-            compensateIf,
-            compensate: (result) => undone.push([name, result]),
-            run: (): string => {
-              throw new PermanentError('cut off')
-            },
-          })
-          .catch(() => 'failed')
-      await risky('completed only', 'completed')
-      await risky('attempted', 'attempted')
+      const failures = { refused: new PermanentError('no such account'), unknown: new Error('socket hang up') }
+      for (const compensateIf of [undefined, 'possible', 'completed', 'attempted'] as const) {
+        for (const [outcome, error] of Object.entries(failures)) {
+          const name = `${outcome} ${compensateIf ?? 'by default'}`
+          await ctx
+            .step(name, {
+              onFailure: 'throw',
+              ...(compensateIf ? { compensateIf } : {}),
+              compensate: (result: string | undefined, call: CompensationCall) =>
+                undone.push([name, result, call.outcome]),
+              run: (): string => {
+                throw error
+              },
+            })
+            .catch(() => 'failed')
+        }
+      }
       await ctx.step('pay', { run: refuse, compensateIf: 'attempted', compensate: () => undone.push('pay') })
     },
   })
   const { status } = await bus.hf.start(Pay, {})
   expect(status).toBe('COMPENSATED')
-  expect(undone).toEqual(['pay', ['attempted', undefined], 'must not be'])
+  expect(undone).toEqual([
+    'pay',
+    ['unknown attempted', undefined, 'unknown'],
+    ['refused attempted', undefined, 'refused'],
+    ['unknown possible', undefined, 'unknown'],
+    ['unknown by default', undefined, 'unknown'],
+  ])
 })
 
 /** One whose compensations can be made to fail. */

@@ -5,6 +5,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { describe } from '../kernel/validation/describe.js'
 import type { ProcessDefinition } from './define.js'
+import { settled } from './execution/from-user-code.js'
 import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
 import type { OperationAnswer } from './queries/operate-processes.js'
 
@@ -58,7 +59,8 @@ function stateAfter(
   try {
     for (const { name, data, notes: dataNotes } of missed) {
       const apply = code?.responses.get(name)?.apply
-      if (apply) apply(after, codec.decode({ json: data, notes: dataNotes }))
+      const answer = apply?.(after, codec.decode({ json: data, notes: dataNotes }))
+      settled(answer, `the reducer of the response \`${name}\``)
     }
   } catch (error) {
     // Somebody wants it to be over; a response that nobody waits for does not keep them from it.

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { CommandDefinition } from '../commands/index.js'
 import type { Inquiry } from '../kernel/calls/inquiry.js'
+import type { CallOutcome, CompensateIf } from '../kernel/calls/outcome.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { Logger } from '../kernel/logger.js'
@@ -19,14 +20,34 @@ export interface StepCall {
 
 export type { Inquiry }
 
-export interface Compensation<Result> {
-  /** Undoes the step; gets its recorded result (undefined where it was only attempted). Tried three times. */
-  readonly compensate?: (
-    result: Result,
-    call: Pick<StepCall, 'idempotencyKey' | 'attempt' | 'signal' | 'logger'>,
-  ) => unknown
-  /** Also undo a step whose call failed and may have had an effect all the same; `'completed'` unless given. */
-  readonly compensateIf?: 'completed' | 'attempted'
+/** What a compensation gets besides the result. */
+export interface CompensationCall extends Pick<StepCall, 'idempotencyKey' | 'attempt' | 'signal' | 'logger'> {
+  /**
+   * What is known of the call that is undone. `completed`: it returned its result. `unknown`: its worker died, its time was up,
+   * or it threw an error that does not say that nothing was done; undo it if it was done, and do not fail if it was not.
+   * `refused`: it said that nothing was done (only with `compensateIf: 'attempted'`).
+   */
+  readonly outcome: CallOutcome
+}
+
+/** How a compensation is tried. */
+interface CompensationPolicy {
+  /** All calls of `compensate`, the first included. Default: 3. */
+  readonly compensateMaxAttempts?: number
+  /** Before the second call of `compensate`, doubled before each further one, 5 minutes at most. Default: 1 s. */
+  readonly compensateRetryDelay?: Duration
+  /** Of each call of `compensate`. Default: 30 s. */
+  readonly compensateTimeout?: Duration
+}
+
+export interface Compensation<Result> extends CompensationPolicy {
+  /** Undoes the call. Gets the recorded result, and `undefined` where the call has none (see `call.outcome`). */
+  readonly compensate?: (result: Result | undefined, call: CompensationCall) => unknown
+  /**
+   * Which calls are undone. `'possible'`: those that have completed and those of unknown outcome. `'completed'`: only the former.
+   * `'attempted'`: also those that were refused. Default: `'possible'`.
+   */
+  readonly compensateIf?: CompensateIf
 }
 
 /** Into troubleshooting (default), or thrown into your code as `StepFailed`. */
@@ -42,7 +63,7 @@ export interface StepOptions<Result> extends Compensation<Result> {
   readonly timeout?: Duration
   readonly rateLimit?: { readonly key: string; readonly maxWait?: Duration }
   readonly onFailure?: OnFailure
-  /** Never call twice: what is unknown after a crash or a timeout is inquired about, or goes to troubleshooting. */
+  /** Never call twice: what is unknown, whatever was thrown, is inquired about, or goes to troubleshooting. */
   readonly atMostOnce?: boolean
   readonly inquire?: (call: Pick<StepCall, 'idempotencyKey' | 'signal'>) => Promise<Inquiry<Result>> | Inquiry<Result>
   /** Kept in the record beside the result, for whoever looks at it. */
@@ -57,9 +78,14 @@ export interface WaitOptions {
   readonly onTimeout?: OnTimeout
 }
 
-export interface TransactionOptions<Result> extends Compensation<Result> {
+export interface TransactionOptions<Result> extends CompensationPolicy {
   readonly maxAttempts?: number
   readonly retryDelay?: Duration
+  /** After this it is rolled back. Default: 30 s. */
+  readonly timeout?: Duration
+  /** A transaction commits with its record or not at all, so that its outcome is never unknown. */
+  readonly compensate?: (result: Result, call: CompensationCall) => unknown
+  readonly compensateIf?: 'possible' | 'completed'
   readonly onFailure?: OnFailure
 }
 
@@ -104,7 +130,11 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
     options?: TransactionOptions<NoInfer<Result>>,
   ): Promise<Result>
   /** Something that differs from time to time (a random number, a setting): run once, recorded. */
-  sideEffect<Result>(name: string, work: () => Promise<Result> | Result): Promise<Result>
+  sideEffect<Result>(
+    name: string,
+    work: () => Promise<Result> | Result,
+    options?: { readonly timeout?: Duration },
+  ): Promise<Result>
   /** Waits until the condition on the state holds. False only when the time is over and `onTimeout` is `'return'`. */
   wait(name: string, condition: () => boolean, options?: WaitOptions): Promise<boolean>
   /** Waits for the next response of that name and answers its data; undefined only as for `wait`. */

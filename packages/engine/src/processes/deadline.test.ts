@@ -17,7 +17,7 @@ const anything = z.any()
 
 /** Books something that can be undone, and then does what the test says. */
 function booking(deadlineAction: DeadlineAction | undefined, rest: (ctx: ProcessContext) => Promise<unknown>) {
-  const undone: string[] = []
+  const undone: unknown[] = []
   const Book = defineProcess(domain(), 'Book', {
     state: anything,
     ...(deadlineAction ? { deadlineAction } : {}),
@@ -110,7 +110,7 @@ test('P-15 a running step is never interrupted; the deadline is found at the nex
       return paid
     },
   })
-  const undone: string[] = []
+  const undone: unknown[] = []
   const starting = bus.hf.start(Slow, {}, { deadline: '3s' })
   await began.passed
   await waitFor('the deadline is over', async () => {

@@ -11,13 +11,17 @@ import type { DeadlineAction } from './states.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
 
-/** What a hook is told. A hook runs before the end is recorded, at least once; its error is logged and changes nothing. */
+/** What a hook is told. A hook runs after the end is recorded, at most once; its error is logged and changes nothing. */
 export interface ProcessEnd {
   readonly id: string
   readonly key: string | null
   readonly result?: unknown
   readonly error?: { readonly code: string; readonly message: string }
 }
+
+/** Anything but a promise: a reducer that awaits something would change the state by what is not on record. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing has this type, and no other.
+type NotPromise = void | undefined | null | boolean | number | string | bigint | symbol | { readonly then?: never }
 
 type Hook<State> = (state: State, end: ProcessEnd) => unknown
 
@@ -34,7 +38,7 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
       readonly apply?: (
         state: StandardSchemaV1.InferOutput<StateSchema>,
         data: StandardSchemaV1.InferOutput<Responses[Name]>,
-      ) => void
+      ) => NotPromise
     }
   }
   readonly execute: (
@@ -52,6 +56,8 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
   readonly concurrency?: number
   /** How long a process whose code does not fit its history is left for other workers, 1 min unless given. */
   readonly mismatchGrace?: Duration
+  /** How long a hook may take before its worker goes on without it. Default: 30 s. */
+  readonly hookTimeout?: Duration
   readonly onCompleted?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
   readonly onFailed?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
   readonly onCancelled?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
@@ -59,7 +65,7 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
 
 interface ResponseDefinition {
   readonly data: StandardSchemaV1
-  readonly apply: ((state: unknown, data: unknown) => void) | undefined
+  readonly apply: ((state: unknown, data: unknown) => unknown) | undefined
 }
 
 /** A kind of process. `Input` is what starters give, `Responses` what may be responded, `Result` what `execute` returns. */
@@ -78,6 +84,7 @@ export interface ProcessDefinition<Input = never, Responses extends ResponseSche
   readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
   readonly concurrency: number | undefined
   readonly mismatchGraceMs: number
+  readonly hookTimeoutMs: number
   readonly hooks: {
     readonly completed: Hook<unknown> | undefined
     readonly failed: Hook<unknown> | undefined
@@ -100,6 +107,7 @@ const KNOWN_OPTIONS = [
   'deadline',
   'concurrency',
   'mismatchGrace',
+  'hookTimeout',
   'onCompleted',
   'onFailed',
   'onCancelled',
@@ -161,6 +169,7 @@ export function defineProcess<
     deadline: inner.deadline,
     concurrency: integerOption(where, 'concurrency', given.concurrency, { min: 1, max: 100_000, default: undefined }),
     mismatchGraceMs: durationOption(where, 'mismatchGrace', given.mismatchGrace, { default: '1m' }),
+    hookTimeoutMs: durationOption(where, 'hookTimeout', given.hookTimeout, { min: '1ms', max: '1d', default: '30s' }),
     hooks: { completed: inner.onCompleted, failed: inner.onFailed, cancelled: inner.onCancelled },
   }
 }

@@ -24,7 +24,7 @@ export interface ProcessEngine {
   readonly respond: Respond
   partsFor(
     definition: ProcessDefinition,
-    by?: { readonly inStarter: boolean; readonly stopping: () => boolean },
+    by?: { readonly inStarter: boolean; readonly stop: AbortSignal },
   ): Promise<ExecutionParts>
   close(): Promise<void>
 }
@@ -66,10 +66,12 @@ export function createProcessEngine(
     settings,
     live,
     respond: createRespond(db, { codec, logger, metrics }),
-    async partsFor(definition, { inStarter, stopping } = { inStarter: true, stopping: () => false }) {
+    async partsFor(definition, by) {
       const own = await settings.of(definition.name)
       const shared = { db, codec, writes, limiter, remotes, abortGraceMs, logger, reports }
-      return { ...shared, definition, settings: own, inStarter, stopping }
+      const stopSignal = by?.stop
+      const stopping = () => stopSignal?.aborted === true
+      return { ...shared, definition, settings: own, inStarter: by?.inStarter ?? true, stopping, stopSignal }
     },
     async close() {
       live.close()

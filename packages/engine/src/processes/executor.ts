@@ -1,11 +1,13 @@
+import { callLimited } from '../kernel/calls/limited.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
-import { drive, type Standstill, throwIfLost } from './execution/drive.js'
+import { drive, type Standstill } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
+import { throwIfLost } from './execution/lost.js'
 import { following, Mismatch, Unfollowable } from './execution/mismatch.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { replay } from './execution/replay.js'
@@ -23,7 +25,7 @@ import {
 } from './execution/rest.js'
 import { beginUnwinding, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
-import { meetRemotes } from './execution/waiting.js'
+import { callOffRemotes, meetRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
@@ -81,14 +83,20 @@ async function toRest(execution: Execution): Promise<Rest> {
   try {
     await execution.begin(contextFor(execution))
     await following(() => replay(execution))
+    if (wasInterrupted(execution)) noteInterrupted(execution)
     for (;;) {
       const rested = await attemptRest(execution, await drive(execution))
       if (rested) return rested
     }
   } catch (error) {
+    if (!(error instanceof Mismatch || error instanceof Unfollowable)) throw error
+    // What still runs is not recorded any more; nobody may begin it again beside it.
+    while (execution.running > 0) {
+      throwIfLost(execution)
+      await execution.stirred.wait()
+    }
     if (error instanceof Mismatch) return mismatched(execution, error)
-    if (error instanceof Unfollowable) return giveUp(execution, permanent(execution, error.cause))
-    throw error
+    return giveUp(execution, permanent(execution, error.cause))
   }
 }
 
@@ -106,8 +114,9 @@ async function attemptRest(execution: Execution, standstill: Standstill): Promis
     execution.verdict = failureOf(execution, error)
     return undefined
   }
-  if (standstill.kind === 'ended') await runHook(execution, 'completed', { result: standstill.value })
-  return write(execution, wanted)
+  const rested = await write(execution, wanted)
+  if (rested && standstill.kind === 'ended') await tellHook(execution, 'completed', { result: standstill.value })
+  return rested
 }
 
 async function restFor(execution: Execution, standstill: Exclude<Standstill, { kind: 'verdict' }>): Promise<Rest> {
@@ -128,9 +137,10 @@ async function attemptVerdict(execution: Execution, verdict: Verdict): Promise<R
     case 'TSQ':
       return write(execution, restInTrouble(execution, verdict.error))
     case 'END':
-      await callOffChildren(execution, false)
-      await runHook(execution, verdict.end === 'CANCELLED' ? 'cancelled' : 'failed', errorOf(verdict))
-      return write(execution, restEnded(execution, verdict.end, { error: verdict.error }))
+      // Nothing is undone; what has not begun elsewhere does not begin any more.
+      await withholdRemotes(execution)
+      await callOffRemotes(execution, underWay(execution), false)
+      return endWith(execution, verdict, hasDoneNothing(execution))
     case 'UNWIND':
       return undo(execution, verdict)
   }
@@ -142,15 +152,37 @@ async function undo(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIN
     await execution.journal.flush()
   }
   // Each time: killed between the record and this, they would go on for ever.
-  await callOffChildren(execution, true)
+  await withholdRemotes(execution)
   const open = await following(() => meetRemotes(execution))
-  if (open.length > 0) return write(execution, restBeforeUndoing(execution, open))
+  if (open.length > 0) {
+    await callOffRemotes(execution, open, true)
+    return write(execution, restBeforeUndoing(execution, open))
+  }
   const unwound = await unwind(execution)
   if ('dueAt' in unwound) return write(execution, restCompensating(execution, unwound.dueAt))
   if ('failed' in unwound) return write(execution, restInTrouble(execution, unwound.failed))
-  await runHook(execution, verdict.end === 'CANCELLED' ? 'cancelled' : 'failed', errorOf(verdict))
-  return write(execution, restEnded(execution, verdict.end, { error: verdict.error }))
+  return endWith(execution, verdict, true)
 }
+
+async function endWith(
+  execution: Execution,
+  verdict: Extract<Verdict, { to: 'UNWIND' | 'END' }>,
+  undone: boolean,
+): Promise<Rest | undefined> {
+  const rested = await write(execution, restEnded(execution, verdict.end, { error: verdict.error, undone }))
+  if (rested) await tellHook(execution, verdict.end === 'CANCELLED' ? 'cancelled' : 'failed', errorOf(verdict))
+  return rested
+}
+
+const underWay = (execution: Execution) => remotesOf(execution).filter((call) => call.underWay)
+
+/** Reads of the outside world are not effects. */
+const EFFECTS: ReadonlySet<string> = new Set(['STEP', 'TRANSACTION', 'COMMAND', 'CHILD'])
+
+const hasDoneNothing = ({ calls }: Execution): boolean =>
+  [...calls.all()].every(
+    ({ spec, outcome }) => !EFFECTS.has(spec.kind) || outcome === undefined || outcome === 'refused',
+  )
 
 async function write(execution: Execution, wanted: Rest): Promise<Rest | undefined> {
   throwIfLost(execution)
@@ -171,7 +203,10 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
   const since = item.mismatchSince ?? execution.now()
   if (item.cancel === 'PLAIN' || execution.now() - since >= grace) return giveUp(execution, error)
   parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'given back: another version may fit')
-  return insist(execution, async () => restMismatched(execution, error, Math.min(grace, LONGEST_GIVE_BACK)))
+  return insist(execution, async () => ({
+    ...restMismatched(execution, error, Math.min(grace, LONGEST_GIVE_BACK)),
+    restedEpoch: unfollowedEpoch(execution),
+  }))
 }
 
 /**
@@ -183,9 +218,43 @@ async function giveUp(execution: Execution, error: RecordedFailure): Promise<Res
     const ends = execution.cancel === 'PLAIN'
     if (ends) await execution.parts.remotes.cancelChildren(execution.item.id, false)
     const rest = ends ? restEnded(execution, 'CANCELLED', {}) : restInTrouble(execution, error)
-    return { ...rest, state: undefined }
+    return { ...rest, state: undefined, restedEpoch: unfollowedEpoch(execution) }
   })
 }
+
+/** A claim after a rest in order sees the epoch of the rest as its last but one; after an interruption it sees less. */
+const wasInterrupted = ({ item }: Execution): boolean => item.epoch - 1 > item.restedEpoch
+
+/** Keeps what the next claim sees; and where calls were begun here and not recorded, it sees an interruption. */
+const unfollowedEpoch = ({ item, hasBegun }: Execution): number => item.restedEpoch + (hasBegun ? 1 : 2)
+
+/**
+ * The execution before this one did not rest in order: its worker died, or lost its lease. It may have begun exactly the calls
+ * that its record leads to and does not answer (K-19), because nothing is called before what led to it is committed. That goes
+ * on record with the next write, before anything else happens with them. A transaction commits with its record, or not at
+ * all; an at-most-once step has `STARTED` before it; and what had turned to undoing begins no calls.
+ */
+function noteInterrupted(execution: Execution): void {
+  if (execution.unwinding) return
+  for (const call of execution.calls.open()) {
+    const { spec, progress, nextAt, name, occurrence } = call
+    const due = progress === 'new' || (progress === 'retrying' && (nextAt ?? 0) <= execution.now())
+    if (!due || !INTERRUPTIBLE.has(spec.kind) || call.outcome === 'unknown') continue
+    if ('atMostOnce' in spec && spec.atMostOnce) continue
+    const { seq } = execution.journal.append({
+      kind: spec.kind,
+      name,
+      occurrence,
+      status: 'STARTED',
+      attempt: call.attempts + 1,
+      detail: { recovered: true },
+    })
+    call.lastSeq = seq
+    call.interrupted()
+  }
+}
+
+const INTERRUPTIBLE: ReadonlySet<string> = new Set(['STEP', 'SIDE_EFFECT', 'COMMAND', 'CHILD'])
 
 /** Rests whatever comes: what has come is heard, and the rest made again. */
 async function insist(execution: Execution, make: () => Promise<Rest>): Promise<Rest> {
@@ -207,29 +276,27 @@ function crashLoop(execution: Execution): RecordedFailure | undefined {
   return permanent(execution, new PermanentError(problem, { code: 'CRASH_LOOP' }))
 }
 
-/** Cancelling a parent cancels its children (P-05). */
-async function callOffChildren(execution: Execution, compensate: boolean): Promise<void> {
-  if (![...execution.calls.open()].some(({ spec }) => spec.kind === 'CHILD')) return
-  throwIfLost(execution)
-  await execution.parts.remotes.cancelChildren(execution.item.id, compensate)
-}
-
 const errorOf = ({ error }: Extract<Verdict, { to: 'UNWIND' | 'END' }>) =>
   error ? { error: { code: error.code, message: error.message } } : {}
 
-async function runHook(
+/**
+ * Told once the end is committed, so that no other end can follow, and at most once: killed in between, nobody is told. A hook
+ * that does not return is left to itself when its time is over.
+ */
+async function tellHook(
   execution: Execution,
   which: 'completed' | 'failed' | 'cancelled',
   end: { readonly result?: unknown; readonly error?: { readonly code: string; readonly message: string } },
 ): Promise<void> {
-  const hook = execution.parts.definition.hooks[which]
-  // News may keep the process from resting, and it comes by once more.
-  if (!hook || execution.told.has(which)) return
-  execution.told.add(which)
+  const { hooks, hookTimeoutMs } = execution.parts.definition
+  const hook = hooks[which]
+  if (!hook) return
   const { id, key } = execution.item
   try {
-    await hook(execution.state.shown, { id, key, ...end })
+    await callLimited({ limitMs: hookTimeoutMs, graceMs: 0, around: () => [] }, () =>
+      hook(execution.state.shown, { id, key, ...end }),
+    )
   } catch (error) {
-    execution.parts.logger.error({ err: error, id, hook: which }, 'a hook failed; the process ends all the same')
+    execution.parts.logger.error({ err: error, id, hook: which }, 'a hook failed; the process has ended all the same')
   }
 }

@@ -6,7 +6,7 @@ import type { EndStatus } from './states.js'
 export type CallKind = 'STEP' | 'TRANSACTION' | 'SIDE_EFFECT' | 'WAIT' | 'EVENT' | 'SLEEP' | 'COMMAND' | 'CHILD'
 
 /** The rest: a step undone, the turn to undoing, and what an operator did. */
-export type RecordKind = CallKind | 'COMPENSATION' | 'UNWIND' | 'RETRY' | 'RESUME'
+export type RecordKind = CallKind | 'COMPENSATION' | 'UNWIND' | 'RETRY' | 'RESUME' | 'RESOLVE'
 
 export type RecordStatus = 'STARTED' | 'COMPLETED' | 'FAILED' | 'WAITING_RETRY'
 
@@ -33,6 +33,17 @@ export interface RecordDetail {
   readonly thrown?: boolean
   /** `execute` had ended when the call failed: the failure decides nothing. */
   readonly afterEnd?: boolean
+  /**
+   * Of an attempt that has ended without a result (K-19): whether its code said that nothing was done. `notDone`: `inquire`
+   * or a person said so of all attempts up to here. Not there: the attempt never began.
+   */
+  readonly outcome?: 'refused' | 'unknown' | 'notDone'
+  /** Of `STARTED`: written by the next worker after a crash or a lost lease. The call may have begun. */
+  readonly recovered?: boolean
+  /** Of `OUTCOME_UNKNOWN`: the call has no `inquire`, so only a person can say what became of it. */
+  readonly noInquire?: boolean
+  /** Of `RESOLVE`: what the person said. */
+  readonly resolved?: 'done' | 'notDone'
   /** What was recorded is `undefined`. */
   readonly nothing?: boolean
   readonly timeoutMs?: number

@@ -41,7 +41,7 @@ interface Options {
 
 export function createStarterExecutions(db: Database, options: Options): StarterExecutions {
   const { name, settings, live, partsFor, logger, metrics } = options
-  const source = processSource(db, () => [])
+  const source = processSource(db.reserved, () => [])
   const leases = createLeases<ClaimedProcess>({ source, leaseMs: LEASE, logger, metrics })
   let heartbeat: { stop(): void } | undefined
 

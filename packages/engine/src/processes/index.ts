@@ -10,6 +10,7 @@ export type {
   ChildOptions,
   CommandCallOptions,
   Compensation,
+  CompensationCall,
   Inquiry,
   OnFailure,
   OnTimeout,
@@ -34,6 +35,7 @@ export type {
   CancelOptions,
   Correction,
   ProcessOperations,
+  ResolveOptions,
   RetryOptions,
   WhichProcesses,
 } from './operations.js'

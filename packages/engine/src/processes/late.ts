@@ -2,6 +2,7 @@ import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import type { Executor } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { ProcessDefinition } from './define.js'
+import { settled } from './execution/from-user-code.js'
 import type { RecordedResponse } from './history.js'
 import { applyLateResponse } from './queries/apply-late-response.js'
 import type { ResponseAnswer, ResponseWrite } from './queries/respond-processes.js'
@@ -25,7 +26,8 @@ export async function applyLate(
     try {
       const state = codec.decode(before)
       for (const { name, data, notes } of responses) {
-        definition?.responses.get(name)?.apply?.(state, codec.decode({ json: data, notes }))
+        const apply = definition?.responses.get(name)?.apply
+        settled(apply?.(state, codec.decode({ json: data, notes })), `the reducer of the response \`${name}\``)
       }
       return codec.encode(state, { at: 'state' })
     } catch (error) {

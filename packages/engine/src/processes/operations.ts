@@ -5,7 +5,7 @@ import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
-import { booleanOption, checkOptions } from '../kernel/validation/options.js'
+import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, complete } from './completing.js'
 import type { ResponseSchemas } from './context.js'
@@ -34,6 +34,11 @@ export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchema
 interface AnyRetry extends Pick<RetryOptions, 'deadline'> {
   readonly response?: { readonly name: string; readonly data: unknown }
 }
+
+/** What a person found out about a step: `pay`, or `pay#2` where the name is used again. */
+export type ResolveOptions =
+  | { readonly step: string; readonly outcome: 'done'; readonly result?: unknown }
+  | { readonly step: string; readonly outcome: 'notDone' }
 
 export interface CancelOptions {
   /** Undo what was done, or end as it is. */
@@ -65,6 +70,14 @@ export interface ProcessOperations {
     by: Actor,
     options?: RetryOptions<NoInfer<Responses>>,
   ): Promise<void>
+  /**
+   * Says what became of a step whose outcome nobody knows (`OUTCOME_UNKNOWN`, or any failed step that did not say that nothing was
+   * done): `done`, with the result that it would have returned, or `notDone`, and it is called again. The process goes on.
+   *
+   * @example
+   * await hf.processes.resolve(Payment, 'PAY-123', by, { step: 'pay', outcome: 'done', result: { reference: 'B-77' } })
+   */
+  resolve(process: ProcessOf<never>, idOrKey: string, by: Actor, options: ResolveOptions): Promise<void>
   /** Ends a process, whatever it does: one that executes ends at its next call, and its `signal` fires. */
   cancel(process: ProcessOf<never>, idOrKey: string, by: Actor, options: CancelOptions): Promise<void>
   /** Ends a process that nobody has in hand as if it had returned this. Hooks are not called. */
@@ -114,6 +127,8 @@ interface Prepared {
   readonly operation: Operation
   readonly name: string
   readonly operate: Operate
+  /** Which step it is about, for messages. */
+  readonly step?: string
 }
 
 export function createProcessOperations(db: Database, { codec, registry, logger }: Parts): ProcessOperations {
@@ -146,6 +161,22 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
     return inChunks('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
+  function resolving(process: ProcessOf<never>, by: Actor, options: ResolveOptions): Prepared {
+    const name = nameOf('resolve', process)
+    const where = `resolve ${name}`
+    const given = checkOptions(where, options, ['step', 'outcome', 'result'])
+    const step = textOption(where, 'step', given.step, { max: 220 })
+    const outcome = choiceOption(where, 'outcome', given.outcome, ['done', 'notDone'])
+    if (outcome === 'notDone' && given.result !== undefined) {
+      throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'result', problem: 'is only for what was done' })
+    }
+    if (outcome === 'notDone' || given.result === undefined) {
+      return { ...inChunks('RESOLVE', name, by, { step, outcome, nothing: outcome === 'done' }), step }
+    }
+    const { json, notes } = codec.encode(given.result, { at: `the result of ${step}` })
+    return { ...inChunks('RESOLVE', name, by, { step, outcome, result: JSON.parse(json) as unknown, notes }), step }
+  }
+
   async function completing(process: ProcessOf<never>, by: Actor, options: CompleteOptions = {}): Promise<Prepared> {
     const name = nameOf('complete', process)
     checkOptions(`complete ${name}`, options, ['state', 'result'])
@@ -173,9 +204,9 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
     }
   }
 
-  async function one({ operation, name, operate }: Prepared, idOrKey: string): Promise<void> {
+  async function one({ operation, name, operate, step }: Prepared, idOrKey: string): Promise<void> {
     const [answer] = await operate([checkReference(`${operation.toLowerCase()} ${name}`, idOrKey)])
-    const refusal = answer && refusalOf(operation, name, answer)
+    const refusal = answer && refusalOf(operation, name, answer, step)
     if (refusal) throw refusal
   }
 
@@ -199,6 +230,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
 
   return {
     retry: async (process, idOrKey, by, options) => one(await retrying(process, by, options), idOrKey),
+    resolve: async (process, idOrKey, by, options) => one(resolving(process, by, options), idOrKey),
     cancel: async (process, idOrKey, by, options) => one(await cancelling(process, by, options), idOrKey),
     complete: async (process, idOrKey, by, options) => one(await completing(process, by, options), idOrKey),
     resume: async (process, idOrKey, by) => one(inChunks('RESUME', nameOf('resume', process), by, {}), idOrKey),

@@ -296,9 +296,10 @@ test('P-10 result awaits the end and is typed; an end without result says why; t
     message: `process ${bad.id} ended COMPENSATED with DECLINED: declined`,
   })
   const never = await bus.hf.start(Answer, { how: 'never' })
+  const { waitTimeoutAt: timeout } = await processes().get(Answer, never.id)
   await expect(processes().result(Answer, never.id, { timeout: '20ms' })).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
-    message: `process ${never.id} did not end within 20 ms`,
+    message: `process ${never.id} did not end within 20 ms: it is WAITING_FOR_ASYNC, waiting for go until ${timeout?.toISOString()}; a live worker has its definition`,
   })
   const nothing = await bus.hf.start(Answer, { how: 'empty' })
   expect(await processes().result(Answer, nothing.id)).toBeNull()

@@ -5,6 +5,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId, parseId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
+import type { Results } from '../kernel/results/results.js'
 import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessEngine } from './engine.js'
@@ -18,7 +19,7 @@ import {
   type TroubledProcess,
 } from './queries/list-process-trouble.js'
 import { checkReference, nameOf, type ProcessOf } from './reference.js'
-import { awaitResult } from './results.js'
+import { processResults, resultKey } from './results.js'
 import { checkAttributes } from './seal-start.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
@@ -69,8 +70,13 @@ export interface Processes extends ProcessOperations {
   settings(): Promise<ProcessSettingsRecord[]>
 }
 
-export function createProcesses(db: Database, engine: ProcessEngine, { logger }: { logger: Logger }): Processes {
+export function createProcesses(
+  db: Database,
+  engine: ProcessEngine,
+  { logger, results }: { readonly logger: Logger; readonly results: Results },
+): Processes {
   const { codec, registry, settings } = engine
+  const ends = processResults(db, codec)
   return {
     ...createProcessOperations(db, { codec, registry, logger }),
     async get<Responses extends ResponseSchemas, Result>(
@@ -98,7 +104,7 @@ export function createProcesses(db: Database, engine: ProcessEngine, { logger }:
       const { timeout } = checkOptions(`result ${name}`, options, ['timeout'])
       const limit = durationOption(`result ${name}`, 'timeout', timeout, { default: '30s' })
       const reference = checkReference(`result ${name}`, idOrKey)
-      return (await awaitResult(db, codec, { name, reference, limit })) as Result
+      return (await results.wait(ends, resultKey(name, reference), limit)) as Result
     },
     troubles: {
       list: async (filter) => listProcessTrouble(db, codec, checkTroubleFilter('list', filter)),

@@ -32,22 +32,37 @@ export function createRemotes(
         await send()
       }
     },
-    async startChild(parent, process, state, { id, key }) {
+    async cancelCommand({ id }, { domain }, commandId) {
+      await db.run(cancelCommandStatement, [domain, commandId, `process ${id}`])
+    },
+    async startChild(parent, process, state, details) {
+      const { id, key } = details
       const where = `child ${process.name}`
-      const sealed = await sealStart(
-        process,
-        state,
-        { id, ...(key === undefined ? {} : { key }) },
-        { codec, where, parent },
-      )
+      const sealed = await sealStart(process, state, details, { codec, where, parent })
       const [answer] = await startProcesses(db, [sealed])
       // Its end would be told to somebody else: nobody may wait for it here.
       if (answer?.id !== id) throw new HoldfastError('HF_DUPLICATE_KEY', { process: process.name, key: key ?? id })
+    },
+    async cancelChild(parentId, id, compensate) {
+      await db.run(cancelChildStatement, [id, compensate ? 'COMPENSATE' : 'PLAIN', `process ${parentId}`])
     },
     async cancelChildren(parentId, compensate) {
       await db.run(cancelStatement, [parentId, compensate ? 'COMPENSATE' : 'PLAIN', `process ${parentId}`])
     },
   }
+}
+
+const cancelCommandStatement = {
+  name: 'processes.cancel-command',
+  text: "select holdfast.cancel_command($1, $2, $3, 'its process is being undone or has ended')",
+}
+
+const cancelChildStatement = {
+  name: 'processes.cancel-child',
+  text: `
+    select holdfast.cancel_process(id, $2, $3, 'its parent was cancelled or undone')
+    from holdfast.process
+    where id = $1 and cancel is null`,
 }
 
 const cancelStatement = {

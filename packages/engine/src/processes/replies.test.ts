@@ -137,13 +137,12 @@ test.each([
   expect(await bus.rests(id, status)).toMatchObject({ error_code: 'WAIT_TIMEOUT' })
 })
 
-test('P-05 a reply that comes after the end is on record and changes nothing', async () => {
+test('P-05 a command that has not begun is cancelled with its process; the reply after the end changes nothing', async () => {
   const { id } = await bus.hf.start(Hasty, { onTimeout: 'fail' })
   await bus.rests(id, 'WAITING_FOR_ASYNC')
-  const { commandId } = await commandOf(id)
   await bus.moveClock(300_001)
   await bus.rests(id, 'FAILED')
-  await bus.hf.commands.cancel(Slow, commandId, by)
+  await commandOf(id, 'CANCELLED')
   await waitFor('it is audited', async () => (await bus.events(id)).includes('LATE_ASYNC_RESPONSE'))
   expect(await bus.process(id)).toMatchObject({ status: 'FAILED' })
   await waitFor('the reply is gone', async () => {

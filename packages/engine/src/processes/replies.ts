@@ -57,10 +57,10 @@ export async function createReplyWork(domain: string, parts: Parts) {
 
   return {
     topic: `queue:${queue}`,
-    source: replySource(db, { domain, queue, logger, metrics }),
+    source: replySource(db.reserved, { domain, queue, logger, metrics }),
     handOver,
     /** Step-based processes are due when an operator has acted, or they have waited long enough. */
-    due: processSource(db, () => managers.inDomain(domain)),
+    due: processSource(db.reserved, () => managers.inDomain(domain)),
     look: ({ id }: ClaimedProcess) => driver.look(id),
     async close(): Promise<void> {
       await recorder.close()

@@ -3,11 +3,13 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { withDatabaseRetry } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId, newId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { createBackoff } from '../kernel/retry/backoff.js'
 import { checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { ProcessDefinition } from './define.js'
@@ -69,7 +71,8 @@ export function createRespond(
     }
     if (answer.kind !== 'late') return answer
     // Applied again from the start when another one came between.
-    return (await applyLate(db, { codec, logger }, full, write, answer)) ? answer : record({ name }, write, full)
+    const applied = await patiently(`respond ${name}`, () => applyLate(db, { codec, logger }, full, write, answer))
+    return applied ? answer : record({ name }, write, full)
   }
 
   return {
@@ -87,10 +90,19 @@ export function createRespond(
         await postResponses(db.inside(options.transaction), [{ ...sealed, reference, checked: true }])
         return
       }
-      const id = isId(process) ? reference : await findIdByKey(db, definition.name, reference)
+      const id = isId(process) ? reference : await patiently(where, () => findIdByKey(db, definition.name, reference))
       await record(definition, { ...sealed, id }, definition)
     },
     record,
     close: () => writes.close(GIVE_UP_AFTER),
   }
+}
+
+/**
+ * What a response needs besides its write waits for a failover like the write itself. Each of them may be repeated: the
+ * response id tells that it was recorded.
+ */
+function patiently<T>(name: string, operation: () => Promise<T>): Promise<T> {
+  const backoff = createBackoff({ base: 20, cap: 2_000 })
+  return withDatabaseRetry(operation, { name, idempotent: true, giveUpAfter: GIVE_UP_AFTER, backoff })
 }

@@ -1,28 +1,63 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { formatDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { createBackoff } from '../kernel/retry/backoff.js'
-import { findStanding } from './queries/find-standing.js'
+import { missingWorker, presenceIn } from '../kernel/results/presence.js'
+import type { ResultSource, Settled } from '../kernel/results/results.js'
+import { findProcesses } from './queries/find-processes.js'
+import { findStandings, type Standing } from './queries/find-standing.js'
 import { hasEnded } from './states.js'
 
-/** Waits until a process has ended, and answers its result; one that did not complete is an error that says why (P-10). */
-export async function awaitResult(
-  db: Database,
-  codec: Codec,
-  { name, reference, limit }: { readonly name: string; readonly reference: string; readonly limit: number },
-): Promise<unknown> {
-  const deadline = performance.now() + limit
-  const backoff = createBackoff({ base: 10, cap: 250 })
-  for (;;) {
-    const { id, status, result, resultNotes, code, message } = await findStanding(db, name, reference)
-    if (status === 'COMPLETED') return result === null ? null : codec.decode({ json: result, notes: resultNotes })
-    if (hasEnded(status)) throw new HoldfastError('HF_PROCESS_NOT_COMPLETED', { id, status, code, message })
-    const left = deadline - performance.now()
-    if (left <= 0) {
-      throw new HoldfastError('HF_RESULT_TIMEOUT', { what: 'process', id, waited: formatDuration(limit) })
-    }
-    await sleep(Math.min(backoff.next(), left))
+/** What a waiter names: a process of a definition, by its id or key. */
+export const resultKey = (name: string, reference: string): string => `${name}\n${reference}`
+
+function split(key: string): { readonly name: string; readonly reference: string } {
+  const at = key.indexOf('\n')
+  return { name: key.slice(0, at), reference: key.slice(at + 1) }
+}
+
+/** The ends of processes (K-22): a result, an error that says why there is none, or a need for a person. */
+export function processResults(db: Database, codec: Codec): ResultSource<Standing> {
+  const isLive = presenceIn(db, 'process_definition')
+
+  return {
+    model: 'processes',
+    what: 'process',
+    async find(keys) {
+      const found = await findStandings(db, keys.map(split))
+      return new Map(found.map((standing) => [resultKey(standing.name, standing.reference), standing]))
+    },
+    settle({ name, reference, id, type, status, result, resultNotes, code, step, message }): Settled {
+      if (type !== name) {
+        return { error: new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: reference, process: name, actual: type }) }
+      }
+      if (status === 'COMPLETED') {
+        return { value: result === null ? null : codec.decode({ json: result, notes: resultNotes }) }
+      }
+      if (hasEnded(status)) {
+        return { error: new HoldfastError('HF_PROCESS_NOT_COMPLETED', { id, status, code, message }) }
+      }
+      if (status !== 'WAITING_FOR_TSQ') return undefined
+      return {
+        error: new HoldfastError('HF_NEEDS_ATTENTION', { what: 'process', id, code, step: step ?? '', message }),
+      }
+    },
+    unknown(key) {
+      const { name, reference } = split(key)
+      return new HoldfastError('HF_UNKNOWN_PROCESS', { id: reference, process: name })
+    },
+    async why(_key, { id, type, managed }) {
+      const [process] = await findProcesses(db, codec, { ids: [id], limit: 1 })
+      if (!process) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: type })
+      const { status, waitingFor, nextRetryAt, waitTimeoutAt } = process
+      const until = nextRetryAt ?? waitTimeoutAt
+      const waits = waitingFor ? [`waiting for ${waitingFor}${until ? ` until ${until.toISOString()}` : ''}`] : []
+      return { id, status, why: [...waits, await worker(type, managed)].join('; ') }
+    },
+  }
+
+  /** Step-based processes are driven by the replies to their commands; workers note nothing of them. */
+  async function worker(type: string, managed: boolean): Promise<string> {
+    if (managed) return 'it goes on with the next reply'
+    return (await isLive(type)) ? 'a live worker has its definition' : missingWorker('processes', type)
   }
 }

@@ -15,6 +15,7 @@ export type TimelineEvent =
   | 'DEADLINE_EXCEEDED'
   | 'LATE_ASYNC_RESPONSE'
   | 'TSQ_RETRY'
+  | 'TSQ_RESOLVE'
   | 'TSQ_CANCEL'
   | 'TSQ_COMPLETE_OVERRIDE'
   | 'CANCEL_REQUESTED'
@@ -52,6 +53,8 @@ export interface TimelineEntry {
   readonly met?: string
   /** The command or child process that a call has started. */
   readonly startedId?: string
+  /** Of a call that has not completed: whether it said that nothing was done, or nobody knows. */
+  readonly outcome?: 'refused' | 'unknown' | 'notDone'
   readonly actor?: string
   readonly reason?: string
   readonly before?: unknown
@@ -59,7 +62,7 @@ export interface TimelineEntry {
   readonly detail?: unknown
 }
 
-const types: Readonly<Record<Exclude<RecordKind, 'UNWIND' | 'RETRY' | 'RESUME'>, TimelineType>> = {
+const types: Readonly<Record<Exclude<RecordKind, 'UNWIND' | 'RETRY' | 'RESUME' | 'RESOLVE'>, TimelineType>> = {
   STEP: 'STEP',
   TRANSACTION: 'STEP',
   CHILD: 'STEP',
@@ -143,6 +146,7 @@ function recordEntry(record: TimelineRecord, { seen, by, codec }: Beside): Timel
   switch (kind) {
     case 'RETRY':
     case 'RESUME':
+    case 'RESOLVE':
       return by ? eventEntry(by) : undefined
     case 'UNWIND':
       // The turn to undoing is told by what led to it; a deadline is recorded nowhere else.
@@ -170,6 +174,7 @@ function callEntry(record: TimelineRecord, type: TimelineType, seen: number | un
     ...(result === null ? {} : { result: decodeOrRaw(codec, result, notes) }),
     ...(detail?.error ? { error: failureOf(detail.error) } : {}),
     ...(detail?.startedId === undefined ? {} : { startedId: detail.startedId }),
+    ...(detail?.outcome === undefined ? {} : { outcome: detail.outcome }),
     ...(type === 'WAIT' || kind === 'COMMAND' || kind === 'CHILD' ? waitingPart(record, seen) : {}),
   }
 }

@@ -45,8 +45,9 @@ const Pay = defineProcess('typed', 'Pay', {
         return { reference: 'r1' }
       },
       inquire: (): Inquiry<{ reference: string }> => ({ done: { reference: 'r1' } }),
-      compensate: (result, { idempotencyKey }) => {
-        expectTypeOf(result).toEqualTypeOf<{ reference: string }>()
+      compensate: (result, { idempotencyKey, outcome }) => {
+        expectTypeOf(result).toEqualTypeOf<{ reference: string } | undefined>()
+        expectTypeOf(outcome).toEqualTypeOf<'completed' | 'refused' | 'unknown'>()
         expectTypeOf(idempotencyKey).toEqualTypeOf<string>()
       },
     })

@@ -195,5 +195,5 @@ test('P-17 a stale claim comes back: work of a dead worker goes on within one le
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('done')
   // What the first one comes back with changes nothing.
   hang.open()
-  expect(await bus.history(id)).toEqual(['STEP slow COMPLETED'])
+  expect(await bus.history(id)).toEqual(['STEP slow STARTED', 'STEP slow COMPLETED'])
 })

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Outgoing } from '../commands/index.js'
 import { databaseUptimeMs } from '../kernel/clock/clock.js'
 import type { Database } from '../kernel/database/database.js'
@@ -59,7 +60,9 @@ export async function createProcessWork(
   settings: WorkerSettings,
   { db, engine, managers, outgoing, listener, logger, metrics, reports }: Parts,
 ): Promise<ProcessWork> {
-  let stopping = false
+  const stop = new AbortController()
+  // As many listen as steps wait for a slot.
+  setMaxListeners(0, stop.signal)
   const definitions = () => engine.registry.inDomain(domain)
   const paces = new Map<string, Pace>()
   const inboxTopics = createTopics(listener)
@@ -102,7 +105,8 @@ export async function createProcessWork(
     const members = () => definitions().filter(({ name }) => names.has(name))
     topics.add('processes:live')
     topics.onWake(() => engine.live.look())
-    return loopOf(processSource(db, members), {
+    const source = processSource(db.reserved, members)
+    return loopOf(source, {
       leaseMs,
       pollMs,
       concurrency: settings.concurrency,
@@ -110,18 +114,24 @@ export async function createProcessWork(
       async run(item, lease) {
         const definition = engine.registry.find(item.type)
         if (!definition) return
-        const parts = await engine.partsFor(definition, { inStarter: false, stopping: () => stopping })
+        const parts = await engine.partsFor(definition, { inStarter: false, stop: stop.signal })
+        // One that was lost before has begun, and must stay not released (K-19).
+        if (item.beginBy !== undefined && !item.lost && performance.now() > item.beginBy) {
+          await source.release([item])
+          return
+        }
         const now = executionClock(item.now)
         const rest = await runProcess(item, lease, parts, engine.live)
         // The last claim may have looked no further than the next poll: what is due before that is remembered here.
         const inMs = rest?.dueAt == null ? Number.POSITIVE_INFINITY : rest.dueAt - now()
-        if (inMs < pollMs && !stopping) setTimeout(() => topics.wake(), Math.max(0, Math.ceil(inMs)) + 1).unref()
+        if (inMs < pollMs && !stop.signal.aborted)
+          setTimeout(() => topics.wake(), Math.max(0, Math.ceil(inMs)) + 1).unref()
       },
     })
   }
 
   function inboxLoop(): WorkLoop {
-    return loopOf(inboxSource(db, definitions), {
+    return loopOf(inboxSource(db.reserved, definitions), {
       concurrency: 100,
       topics: inboxTopics,
       run: handOver(db, {
@@ -176,7 +186,7 @@ export async function createProcessWork(
       await noteDefinitions(db, rows)
     },
     stopping() {
-      stopping = true
+      stop.abort()
     },
     async close() {
       await replies?.close()

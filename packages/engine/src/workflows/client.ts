@@ -1,25 +1,24 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
-import { type Duration, formatDuration } from '../kernel/duration/duration.js'
+import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
-import { createBackoff } from '../kernel/retry/backoff.js'
+import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
 import { checkOptions, dateOption, durationOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
 import { nothing } from './decide/decision.js'
-import type { WorkflowDefinition } from './definition/definition.js'
+import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
-import { findEnd } from './queries/find-instances.js'
 import { type StartAnswer, startInstances } from './queries/start-instances.js'
-import { instanceHasEnded } from './states.js'
+import { workflowResults } from './results.js'
 import { addDecision, noChange, startDocument } from './store/document.js'
 import { afterWrite, type StoredInstance, withDecision } from './store/stored-instance.js'
 
@@ -69,15 +68,24 @@ interface Sealed {
   readonly after: StoredInstance
 }
 
+interface ClientParts {
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly results: Results
+  readonly missing: MissingWorkers
+}
+
 const GIVE_UP_AFTER = 30_000
 const OPTIONS = ['id', 'key', 'startAt'] as const
 
 export function createWorkflowClient(
   db: Database,
   engine: WorkflowEngine,
-  { logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics },
+  { logger, metrics, results, missing }: ClientParts,
 ): WorkflowClient {
-  const { codec, definitions, hooks, happenings } = engine
+  const { definitions, hooks, happenings } = engine
+  const ends = workflowResults(db, engine.codec)
+  const isLive = presenceIn(db, 'workflow_handler')
   const starts: Batcher<Sealed, StartAnswer> = createBatcher<Sealed, StartAnswer>({
     name: 'workflows.start',
     key: ({ id, key }) => key ?? id,
@@ -104,6 +112,7 @@ export function createWorkflowClient(
       : await starts.write(sealed)
     if (!answer?.id) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id: instanceId })
     if (answer.created) {
+      for (const handler of handlersOf(known.definition)) missing.made('workflows', handler, isLive)
       if (!options.transaction) {
         happenings.remember(sealed.after)
         // Its first steps may have ended with the start, and the instance with them.
@@ -130,25 +139,7 @@ export function createWorkflowClient(
   async function result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {
     const given = checkOptions('workflows.result', options, ['timeout'])
     const limit = durationOption('workflows.result', 'timeout', given.timeout, { default: '30s' })
-    return awaitEnd(parseId('workflows.result: id', id), limit)
-  }
-
-  async function awaitEnd(id: string, limit: number): Promise<unknown> {
-    const deadline = performance.now() + limit
-    const backoff = createBackoff({ base: 10, cap: 250 })
-    for (;;) {
-      const { status, output, outputNotes, failure } = await findEnd(db, id)
-      if (status === 'COMPLETED') return output === null ? null : codec.decode({ json: output, notes: outputNotes })
-      if (instanceHasEnded(status)) {
-        const { code, message } = failure ?? { code: status, message: 'a person ended it' }
-        throw new HoldfastError('HF_WORKFLOW_NOT_COMPLETED', { id, status, code, message })
-      }
-      const left = deadline - performance.now()
-      if (left <= 0) {
-        throw new HoldfastError('HF_RESULT_TIMEOUT', { what: 'workflow instance', id, waited: formatDuration(limit) })
-      }
-      await sleep(Math.min(backoff.next(), left))
-    }
+    return results.wait(ends, parseId('workflows.result: id', id), limit)
   }
 
   return {
@@ -157,7 +148,7 @@ export function createWorkflowClient(
       const limit = durationOption('startAndWait', 'timeout', timeout, { default: '30s' })
       checkOptions('startAndWait', options, OPTIONS)
       const { id } = await start(workflow, input, options)
-      return awaitEnd(id, limit)
+      return results.wait(ends, id, limit)
     },
     result,
     close: () => starts.close(GIVE_UP_AFTER),

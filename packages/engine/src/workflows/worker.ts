@@ -50,7 +50,7 @@ export async function createWorkflowWork(settings: WorkerSettings, parts: Parts)
   const shortest = await engine.definitions.shortestLease()
   const beatMs = Math.min(settings.leaseMs, shortest ?? settings.leaseMs)
   const loop = createWorkLoop({
-    source: stepSource(db, {
+    source: stepSource(db.reserved, {
       worker: settings.name,
       handlers: () => lanesOf(engine),
       leaseMs: settings.leaseMs,

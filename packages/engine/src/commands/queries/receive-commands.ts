@@ -21,7 +21,7 @@ export interface Received {
   readonly items: readonly ReceivedCommand[]
   readonly marks: readonly { readonly type: string; readonly mark: number }[]
   readonly nextDueMs: number | null
-  /** Messages that were no commands, archived. */
+  /** Messages that were no commands, or commands that cannot be run; archived. */
   readonly notOurs: number
 }
 

@@ -189,3 +189,44 @@ test('K-05 closing with a time limit rejects what the database never took', asyn
   const [result] = await Promise.allSettled([stuck, batcher.close(30)])
   expect(result).toMatchObject({ status: 'rejected', reason: { code: 'HF_STOPPED' } })
 })
+
+test('K-23 a flush that runs into a time limit is halved until it fits', async () => {
+  const sizes: number[] = []
+  const tooLong = Object.assign(new Error('canceling statement due to statement timeout'), {
+    code: '57014',
+    severity: 'ERROR',
+  })
+  const batcher = batcherOn(async (writes) => {
+    sizes.push(writes.length)
+    if (writes.length > 2) throw sizes.length % 2 === 1 ? tooLong : new Error('Query read timeout')
+    return writes.map((write) => ({ done: write.id }))
+  })
+  const ids = ['1', '2', '3', '4', '5', '6', '7', '8']
+  expect(await Promise.all(ids.map((id) => batcher.write({ id })))).toEqual(ids)
+  expect(sizes).toEqual([8, 4, 2, 2, 4, 2, 2])
+})
+
+test('K-23 a single write that runs into a time limit is repeated', async () => {
+  let tries = 0
+  const batcher = batcherOn(async (writes) => {
+    tries += 1
+    if (tries === 1) throw new Error('Query read timeout')
+    return writes.map((write) => ({ done: write.id }))
+  })
+  expect(await batcher.write({ id: '1' })).toBe('1')
+  expect(tries).toBe(2)
+})
+
+test('K-23 a flush is bounded in bytes, and a larger write goes alone', async () => {
+  const flushes: string[][] = []
+  const batcher = batcherOn(
+    async (writes) => {
+      flushes.push(writes.map(({ id }) => id))
+      return writes.map((write) => ({ done: write.id }))
+    },
+    { maxBytes: 1_000 },
+  )
+  const values: Record<string, number> = { a: 400, b: 400, c: 400, d: 5_000, e: 10 }
+  await Promise.all(Object.entries(values).map(([id, size]) => batcher.write({ id, value: 'x'.repeat(size) })))
+  expect(flushes).toEqual([['a', 'b'], ['c'], ['d'], ['e']])
+})

@@ -2,6 +2,7 @@ import { HoldfastError } from '../errors.js'
 import { type Logger, silentLogger } from '../logger.js'
 import { type Metrics, noMetrics } from '../metrics/metrics.js'
 import { createFlusher, type Flush, type Pending } from './flusher.js'
+import { roughSize } from './rough-size.js'
 
 export interface BatcherOptions<Write, Result> {
   /** The model and what is written: `commands.finish`. Goes into logs and metrics. */
@@ -16,6 +17,10 @@ export interface BatcherOptions<Write, Result> {
   /** Give a caller an error after so long without a database; without it, writes wait for as long as it takes. */
   readonly giveUpAfter?: number
   readonly maxBatch?: number
+  /** About how many bytes a flush may be (8 MB); a single larger write goes alone. */
+  readonly maxBytes?: number
+  /** About how many bytes a write is; the length of its texts unless given. */
+  readonly size?: (write: Write) => number
   /** A second flush starts beside the first only when more writes wait (100): below that, one larger flush is cheaper. */
   readonly secondLaneFrom?: number
   readonly logger?: Logger
@@ -43,6 +48,7 @@ const LANES = 2
  */
 export function createBatcher<Write, Result>(options: BatcherOptions<Write, Result>): Batcher<Write, Result> {
   const { name, key, giveUpAfter, maxBatch = 1000, secondLaneFrom = 100 } = options
+  const { maxBytes = 8 * 1024 * 1024, size = roughSize } = options
   const { logger = silentLogger, metrics = noMetrics } = options
   const ready: Pending<Write, Result>[] = []
   /** Keys that are queued, in flight or held, each with the later writes that wait behind it, if there are any. */
@@ -88,8 +94,18 @@ export function createBatcher<Write, Result>(options: BatcherOptions<Write, Resu
   function startLanes(): void {
     const wanted = ready.length > secondLaneFrom ? LANES : 1
     for (let free = wanted - lanes; free > 0 && ready.length > 0; free -= 1) {
-      startLane(ready.splice(0, Math.min(Math.ceil(ready.length / free), maxBatch)))
+      startLane(ready.splice(0, fitting(Math.min(Math.ceil(ready.length / free), maxBatch))))
     }
+  }
+
+  /** How many of the first so many writes go out together: a flush is bounded in bytes too (K-23). */
+  function fitting(most: number): number {
+    let bytes = 0
+    for (let count = 0; count < most; count++) {
+      bytes += ready[count]?.size ?? 0
+      if (bytes > maxBytes) return Math.max(1, count)
+    }
+    return most
   }
 
   function startLane(batch: Pending<Write, Result>[]): void {
@@ -104,7 +120,7 @@ export function createBatcher<Write, Result>(options: BatcherOptions<Write, Resu
   function write(write: Write): Promise<Result> {
     if (closed) return Promise.reject(new HoldfastError('HF_STOPPED', { what: name }))
     return new Promise((resolve, reject) => {
-      const entry = { write, key: key(write), since: performance.now(), resolve, reject }
+      const entry = { write, key: key(write), size: size(write), since: performance.now(), resolve, reject }
       pending += 1
       if (behind.has(entry.key)) {
         behind.set(entry.key, [...(behind.get(entry.key) ?? []), entry])

@@ -15,6 +15,8 @@ export interface Pending<Write, Result> {
   readonly write: Write
   readonly key: string
   readonly since: number
+  /** About how many bytes it is. */
+  readonly size: number
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
 }
@@ -32,6 +34,9 @@ interface FlusherOptions<Write, Result> {
 
 /** What a statement with a `lock_timeout` gets that would have to wait for a row or a key somebody else holds. */
 const LOCK_NOT_AVAILABLE = '55P03'
+
+/** Ended by statement_timeout, or by an administrator. */
+const QUERY_CANCELED = '57014'
 
 /** Errors that are about the statement or the role, not about a row: splitting the batch would find nothing. */
 const NOT_ABOUT_A_ROW = /^(42|28|3D|3F|0A)/
@@ -73,6 +78,11 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
         if (codeOf(error) === LOCK_NOT_AVAILABLE) return splitOrHold(entries)
         if (!isTransient(error)) return splitOrRefuse(entries, error)
         metrics.count('database_retries', labels)
+        // Unchanged it would run into the limit again and again.
+        if (ranOutOfTime(error) && entries.length > 1) {
+          logger.warn({ err: error, batch: name, writes: entries.length }, 'a flush took too long; halving it')
+          return splitInHalves(giveUpOnLate(entries, error))
+        }
         logger.warn(
           { err: error, batch: name, writes: entries.length },
           'the database did not take a flush; repeating it',
@@ -118,6 +128,7 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
   }
 
   async function splitInHalves(entries: readonly Entry[]): Promise<readonly Entry[]> {
+    if (entries.length === 0) return []
     const middle = Math.ceil(entries.length / 2)
     const held = await settleWhatCan(entries.slice(0, middle))
     return [...held, ...(await settleWhatCan(entries.slice(middle)))]
@@ -156,4 +167,9 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
   }
 
   return { flushAll }
+}
+
+/** The server's limit for a statement, or our own. */
+function ranOutOfTime(error: unknown): boolean {
+  return codeOf(error) === QUERY_CANCELED || (error instanceof Error && error.message === 'Query read timeout')
 }

@@ -26,6 +26,8 @@ export interface Codec {
   /** `at` names the value in errors; `$` unless given. */
   encode(value: unknown, options?: { readonly at?: string }): Encoded
   decode(stored: Stored): unknown
+  /** The limit that the installation's SQL functions go by too, when it is opened with this codec. */
+  readonly maxBytes?: number
 }
 
 export interface CodecOptions {
@@ -62,6 +64,7 @@ export function createCodec(options: CodecOptions = {}): Codec {
     decode({ json, notes }) {
       return notes === null ? json : applyNotes(json, notes, typesByName)
     },
+    ...(options.maxBytes === undefined ? {} : { maxBytes }),
   }
   plainCodecs.add(codec)
   return codec

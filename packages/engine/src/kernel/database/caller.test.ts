@@ -126,6 +126,38 @@ test('K-15 a statement inside a caller’s transaction leaves no prepared statem
   expect(rows).toEqual([])
 })
 
+test('K-15 a client without `begin` is refused, and nothing is written', async () => {
+  const own = await pool.connect()
+  onTestFinished(() => own.release())
+  await own.query('select 1')
+  await expect(db.inside(own).run(note, [data])).rejects.toMatchObject({ code: 'HF_NOT_IN_TRANSACTION' })
+  await own.query('begin')
+  await own.query('commit')
+  await expect(db.inside(own).run(note, [data])).rejects.toMatchObject({ code: 'HF_NOT_IN_TRANSACTION' })
+  expect(await counts()).toEqual({ payments: 0, notes: 0 })
+})
+
+test('K-15 a `begin` that is still on its way counts', async () => {
+  const own = await pool.connect()
+  onTestFinished(() => own.release())
+  const begun = own.query('begin')
+  await db.inside(own).run(note, [data])
+  await begun
+  await own.query('commit')
+  expect(await counts()).toEqual({ payments: 0, notes: 1 })
+})
+
+test('K-15 a client of an older `pg`, which does not say whether it is in a transaction, is asked', async () => {
+  const own = await pool.connect()
+  onTestFinished(() => own.release())
+  const older = { processID: 1, query: (text: string, params?: unknown[]) => own.query(text, params) }
+  await expect(db.inside(older).run(note, [data])).rejects.toMatchObject({ code: 'HF_NOT_IN_TRANSACTION' })
+  await own.query('begin')
+  await db.inside(older).run(note, [data])
+  await own.query('commit')
+  expect(await counts()).toEqual({ payments: 0, notes: 1 })
+})
+
 test('K-15 a pool, and what cannot query, is refused with what to do', () => {
   expect(() => db.inside(pool)).toThrow(
     expect.objectContaining({

@@ -14,6 +14,11 @@ export interface Database extends Executor {
    * was lost is an error with the code HF_OUTCOME_UNKNOWN.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
+  /**
+   * The same as `run`, on a few connections that nothing else uses: for claims and heartbeats, which must go on while user
+   * transactions, or whatever else a user's pool serves, have taken all others (K-23).
+   */
+  readonly reserved: Executor
   /** Runs our statements inside a caller's transaction, where each takes one parameter of type text (see caller.ts). */
   inside(caller: Queryable): Executor
   /** A connection of its own, outside the pool, to be closed by whoever asked for it. */

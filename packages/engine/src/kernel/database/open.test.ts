@@ -1,3 +1,4 @@
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { inspect } from 'node:util'
 import { testDatabase } from '@holdfast/testing/internal'
 import pg from 'pg'
@@ -137,4 +138,72 @@ test('connections say who they are', async () => {
   const named = await openDatabase({ connectionString, applicationName: 'shop' })
   expect([...(await plain.run(name)), ...(await named.run(name))]).toEqual([{ name: 'holdfast' }, { name: 'shop' }])
   await Promise.all([plain.close(), named.close()])
+})
+
+/** A server that starts up: refuses so many connections with the given SQLSTATE, then is the real one. */
+async function startingServer(
+  refusals: number,
+  state: string,
+): Promise<{ connectionString: string; refused: () => number }> {
+  const real = new URL(connectionString)
+  const target = { host: real.hostname, port: Number(real.port) }
+  const fields = ['SFATAL', 'VFATAL', `C${state}`, 'Mthe database system is starting up', ''].join('\0')
+  const answer = Buffer.concat([Buffer.from('E'), Buffer.alloc(4), Buffer.from(`${fields}\0`)])
+  answer.writeInt32BE(answer.length - 1, 1)
+  let refused = 0
+  const server = createServer((client) => {
+    client.on('error', () => undefined)
+    if (refused < refusals) {
+      refused += 1
+      client.once('data', () => client.end(answer))
+      return
+    }
+    const upstream = connect(target)
+    upstream.on('error', () => client.destroy())
+    client.pipe(upstream).pipe(client)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  real.hostname = '127.0.0.1'
+  real.port = String((server.address() as AddressInfo).port)
+  return { connectionString: real.href, refused: () => refused }
+}
+
+test.each(['57P03', '53300'])('K-11 opening waits for a server that answers %s', async (state) => {
+  const server = await startingServer(3, state)
+  const db = await openDatabase({ connectionString: server.connectionString })
+  onTestFinished(() => db.close())
+  expect(server.refused()).toBe(3)
+  expect(await db.run({ name: 'one', text: 'select 1 as one' })).toEqual([{ one: 1 }])
+})
+
+test('K-11 opening gives up after its time limit, with one clear error', async () => {
+  const server = await startingServer(1_000, '57P03')
+  const error = await refusal({ connectionString: server.connectionString, connectTimeout: '300ms' })
+  expect(error).toMatchObject({ code: 'HF_DATABASE_UNREACHABLE', message: expect.stringContaining('starting up') })
+})
+
+test('K-11 a server that nothing listens for is waited for where a time limit is given', async () => {
+  const placeholder = createServer()
+  await new Promise<void>((resolve) => placeholder.listen(0, '127.0.0.1', resolve))
+  const { port } = placeholder.address() as AddressInfo
+  await new Promise((resolve) => placeholder.close(resolve))
+  const opening = openDatabase({
+    connectionString: changed((url) => {
+      url.hostname = '127.0.0.1'
+      url.port = String(port)
+      url.password = new URL(connectionString).password
+    }),
+    connectTimeout: '20s',
+  })
+  const real = new URL(connectionString)
+  const server = createServer((client) => {
+    const upstream = connect(Number(real.port), real.hostname)
+    for (const socket of [client, upstream]) socket.on('error', () => client.destroy())
+    client.pipe(upstream).pipe(client)
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const db = await opening
+  await db.close()
 })

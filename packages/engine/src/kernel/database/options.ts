@@ -21,6 +21,11 @@ export interface DatabaseOptions {
   readonly poolSize?: number
   /** How long a statement may take before its connection counts as hung, 30 s by default. */
   readonly statementTimeout?: Duration
+  /**
+   * How long opening waits for a server that starts up, recovers, or has no connection free. Default: 30 s. Where you give it,
+   * a server that cannot be reached at all is waited for too; otherwise that is an error at once.
+   */
+  readonly connectTimeout?: Duration
   readonly applicationName?: string
   readonly logger?: Logger
   /** For tests only. */
@@ -32,6 +37,9 @@ export interface CheckedOptions {
   readonly prepare: 'auto' | 'off'
   readonly poolSize: number
   readonly statementTimeout: number
+  readonly connectTimeout: number
+  /** Whether a server that does not answer at all is waited for. */
+  readonly waitForServer: boolean
   readonly applicationName: string | undefined
   readonly logger: Logger
 }
@@ -50,6 +58,12 @@ export function checkDatabaseOptions(options: DatabaseOptions): CheckedOptions {
       max: '24h',
       default: '30s',
     }),
+    connectTimeout: durationOption(where, 'connectTimeout', options.connectTimeout, {
+      min: 0,
+      max: '24h',
+      default: '30s',
+    }),
+    waitForServer: options.connectTimeout !== undefined,
     applicationName: textOption(where, 'applicationName', options.applicationName, { default: undefined }),
     logger: options.logger ?? silentLogger,
   }

@@ -3,11 +3,12 @@ import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { type JournalEvent, type ProcessWrite, writeProcesses } from '../queries/write-processes.js'
 import { reportWrite } from '../report.js'
-import { databaseTrouble, isLostLease, seal } from './attempt.js'
+import { databaseTrouble, isLostLease, isToTurn, seal } from './attempt.js'
 import type { Attempted, Sealed } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
+import { insideCall } from './inside-call.js'
 import type { NewRecord } from './journal.js'
 
 /**
@@ -16,6 +17,7 @@ import type { NewRecord } from './journal.js'
  * the record's number is the next one.
  */
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
+  if (isToTurn(execution)) return { withdrawn: true }
   const startedAt = execution.now()
   let written: { readonly event: JournalEvent; readonly sealed: Sealed; readonly write: ProcessWrite } | undefined
   const { journal } = execution
@@ -23,30 +25,40 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
   const queries = new UserQueries()
   try {
     await journal.exclusively(() =>
-      db.transaction(async (tx) => {
-        const { id, epoch } = execution.item
-        const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
-        const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
-        if (!held?.held) throw lost()
-        const sealed = seal(execution, call, await queries.run(spec.work, tx))
-        const { event, write } = journal.beginCommit(recordOf(call, sealed, startedAt))
-        written = { event, sealed, write }
-        const [answer] = await writeProcesses(tx, [write])
-        if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
-      }),
+      db.transaction(
+        async (tx) => {
+          const { id, epoch } = execution.item
+          const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
+          const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
+          if (!held?.held) throw lost()
+          const value = await insideCall(execution, call, () => queries.run(spec.work, tx))
+          const sealed = seal(execution, call, value)
+          const { event, write } = journal.beginCommit(recordOf(call, sealed, startedAt))
+          written = { event, sealed, write }
+          const [answer] = await writeProcesses(tx, [write])
+          if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
+        },
+        limitsOf(execution, spec),
+      ),
     )
   } catch (error) {
     if (isLostLease(error)) throw error
     if (!written || !(await wasCommitted(db, execution, written.event, error))) {
       if (written) journal.rolledBack(written.event)
       const trouble = queries.foreign === error ? undefined : databaseTrouble(execution, error)
-      return trouble ?? { failed: execution.classify(error), startedAt }
+      // Rolled back as a whole: whatever was thrown, nothing was done.
+      return trouble ?? { failed: execution.classify(error), startedAt, outcome: 'refused' }
     }
   }
   if (!written) throw new Error('a transaction committed without its record')
   journal.committed(written.event)
   reportWrite(execution.parts.reports, written.write)
   return { recorded: written }
+}
+
+/** Rolled back when its time is over, whatever the code does: the connection, the row and the slot are free again (K-23). */
+function limitsOf({ lease }: Execution, { timeoutMs }: TransactionSpec) {
+  return { userCode: { limitMs: timeoutMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal } }
 }
 
 /** The user's code gets no more of the transaction than what it needs; and we know which errors are not the database's. */

@@ -1,74 +1,62 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { callLimited, type LazySignal } from '../../kernel/calls/limited.js'
+import { outcomeOfFailure } from '../../kernel/calls/outcome.js'
 import { codeOf, isTransient } from '../../kernel/database/transient.js'
-import { formatDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import type { Failure } from '../../kernel/failure/classify.js'
 import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
 import type { StepCall } from '../context.js'
-import type { Attempted, Sealed } from './attempted.js'
+import type { Attempted, FailedAttempt, Sealed } from './attempted.js'
+import { awaitSlot } from './await-slot.js'
 import type { StepSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
+import { type Answer, inquire, Unanswered } from './inquire.js'
+import { insideCall } from './inside-call.js'
 
 const TROUBLE_DELAY = 1_000
 /** What a statement's own time limits end will take as long the next time: that is the call's own failure. */
 const OWN_LIMITS = new Set(['57014', '55P03'])
 
-/** Calls a step's own code: its rate limit, its time limit, and what is unknown of an earlier call. */
+/**
+ * Calls a step's own code. Before the call: what is unknown of an earlier call of an at-most-once step (K-20), the slot of its
+ * rate limit, its `STARTED` record, everything that led to it on record; and then, once more, whether it is still to be called.
+ */
 export async function attemptStep(execution: Execution, call: Call, spec: StepSpec): Promise<Attempted> {
-  const refused = spec.rateLimit ? await awaitSlot(execution, spec.rateLimit) : undefined
-  if (refused) return refused
-  let startedAt = execution.now()
-  try {
-    if (spec.atMostOnce) {
-      const known = call.begun ? await inquire(execution, call, spec) : 'notDone'
-      if (known !== 'notDone') return { done: seal(execution, call, known.done), startedAt }
-      await beginOnce(execution, call)
-      startedAt = execution.now()
-    }
-    // While it waited for its slot or for its own record, other calls may have ended and user code gone on: what it
-    // reads of the state now must be on record too.
-    while (execution.journal.uncommitted) await execution.journal.flush()
-    if (spec.atMostOnce) refuseIfExpired(execution)
-    const limits = {
-      limitMs: spec.timeoutMs,
-      graceMs: execution.parts.abortGraceMs,
-      around: signalsOf(execution),
-    }
-    const value = await callLimited(limits, (over) => spec.run(stepCall(execution, call, spec.maxAttempts, over)))
-    return { done: seal(execution, call, value), startedAt }
-  } catch (error) {
-    if (error instanceof OutcomeUnknown) return { failed: error.failure, startedAt, unknown: true }
-    if (isLostLease(error)) throw error
-    const failure = execution.classify(error)
-    if (!spec.atMostOnce || failure.code !== 'TIMEOUT') return { failed: failure, startedAt }
-    return afterTimeout(execution, call, spec, failure, startedAt)
+  if (spec.atMostOnce && call.outcome === 'unknown') {
+    const startedAt = execution.now()
+    const answer = await inquire(execution, call, spec)
+    if (answer !== 'notDone') return answered(execution, call, answer, startedAt)
+    call.attempted('notDone')
   }
+  const held = spec.rateLimit ? await awaitSlot(execution, spec.rateLimit) : undefined
+  if (held) return held
+  if (spec.atMostOnce) await beginOnce(execution, call)
+  // While it waited for its slot or for its own record, other calls may have ended and user code gone on: what it
+  // reads of the state now must be on record too.
+  while (execution.journal.uncommitted) await execution.journal.flush()
+  if (spec.atMostOnce || spec.rateLimit) refuseIfExpired(execution)
+  if (isToTurn(execution)) return withdraw(execution, call)
+  const startedAt = execution.now()
+  let value: unknown
+  try {
+    value = await callStep(execution, call, spec)
+  } catch (error) {
+    if (isLostLease(error)) throw error
+    return failedStep(execution, call, spec, error, startedAt)
+  }
+  return finished(execution, call, value, startedAt)
 }
 
-async function awaitSlot(
-  execution: Execution,
-  { key, maxWaitMs }: { key: string; maxWaitMs: number },
-): Promise<Attempted | undefined> {
-  try {
-    const slot = await execution.parts.limiter.reserve(key, maxWaitMs)
-    if (slot.granted) {
-      if (slot.waitMs > 0) await sleep(slot.waitMs)
-      return undefined
-    }
-    const error = new TransientError(`the rate limit ${key} has no slot within ${formatDuration(maxWaitMs)}`, {
-      code: 'RATE_LIMITED',
-    })
-    return { refused: execution.classify(error), retryAfterMs: slot.retryAfterMs }
-  } catch (error) {
-    return { failed: execution.classify(error), startedAt: execution.now() }
-  }
+function callStep(execution: Execution, call: Call, spec: StepSpec): Promise<unknown> {
+  const limits = { limitMs: spec.timeoutMs, graceMs: execution.parts.abortGraceMs, around: signalsOf(execution) }
+  return callLimited(limits, (over) =>
+    insideCall(execution, call, () => spec.run(stepCall(execution, call, spec.maxAttempts, over))),
+  )
 }
 
 /** On record before the call: after a crash it is known that the outcome is not (P-17). */
 async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
-  journal.append({
+  const { seq } = journal.append({
     kind: call.spec.kind,
     name: call.name,
     occurrence: call.occurrence,
@@ -76,53 +64,66 @@ async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
     attempt: call.attempts + 1,
   })
   call.begun = true
+  call.lastSeq = seq
   await journal.flush()
 }
 
-/** Somebody else may have it by now, if this process stood still for longer than its lease. */
+/** Another worker may have it by now, if this process stood still for longer than its lease. */
 function refuseIfExpired({ lease }: Execution): void {
-  if (lease.remaining() > 0) return
+  if (!lease.aborted && lease.remaining() > 0) return
   throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
 }
 
-async function inquire(
-  execution: Execution,
-  call: Call,
-  spec: StepSpec,
-): Promise<'notDone' | { readonly done: unknown }> {
-  if (!spec.inquire) throw new OutcomeUnknown('it was called, its outcome is not on record, and it has no `inquire`')
-  try {
-    const idempotencyKey = execution.keyOf(call)
-    // It changes nothing: one that goes on beside the next call does no harm.
-    const answer = await callLimited({ limitMs: spec.timeoutMs, graceMs: 0, around: signalsOf(execution) }, (over) =>
-      spec.inquire?.({ idempotencyKey, signal: over.signal }),
-    )
-    if (answer === 'notDone') return answer
-    if (typeof answer === 'object' && answer !== null && 'done' in answer) return answer
-  } catch (error) {
-    throw new OutcomeUnknown(`its \`inquire\` failed: ${error instanceof Error ? error.message : String(error)}`)
-  }
-  throw new OutcomeUnknown('it was called, and its `inquire` does not know whether it took effect')
+/** Whether the process has come to a turn while the call waited: nothing more is begun then (K-23). */
+export function isToTurn(execution: Execution): boolean {
+  const { verdict, cancel, item, parts } = execution
+  if (verdict || cancel || parts.stopping()) return true
+  return item.deadline !== null && item.deadline <= execution.now()
 }
 
-async function afterTimeout(
+function withdraw(execution: Execution, call: Call): Attempted {
+  if (!call.begun) return { withdrawn: true }
+  // `STARTED` is on record: that it was not called has to be, too.
+  const why = new TransientError('it was not called: the process has come to a turn', { code: 'NOT_CALLED' })
+  return { notBegun: execution.classify(why), retryAfterMs: 0, outcome: 'notDone' }
+}
+
+async function failedStep(
   execution: Execution,
   call: Call,
   spec: StepSpec,
-  failure: Failure,
+  error: unknown,
   startedAt: number,
 ): Promise<Attempted> {
+  const failure = execution.classify(error)
+  const outcome = outcomeOfFailure(failure)
+  const failed: FailedAttempt = { failed: failure, startedAt, outcome }
+  // What is about to be undone is inquired about then.
+  if (outcome === 'refused' || !spec.atMostOnce || execution.verdict || execution.cancel) return failed
+  const answer = await inquire(execution, call, spec, failure)
+  return answer === 'notDone' ? { ...failed, outcome: answer } : answered(execution, call, answer, startedAt)
+}
+
+function answered(execution: Execution, call: Call, answer: Exclude<Answer, 'notDone'>, startedAt: number): Attempted {
+  if (!(answer instanceof Unanswered)) return finished(execution, call, answer.done, startedAt)
+  const { failure, noInquire } = answer
+  return { failed: failure, startedAt, outcome: 'unknown', unanswered: { noInquire } }
+}
+
+/** It has had its effect. A result that cannot be stored does not change that. */
+function finished(execution: Execution, call: Call, value: unknown, startedAt: number): Attempted {
   try {
-    const known = await inquire(execution, call, spec)
-    if (known === 'notDone') return { failed: failure, startedAt }
-    return { done: seal(execution, call, known.done), startedAt }
+    return { done: seal(execution, call, value), startedAt }
   } catch (error) {
-    if (error instanceof OutcomeUnknown) return { failed: error.failure, startedAt, unknown: true }
-    return { failed: execution.classify(error), startedAt }
+    return { failed: execution.classify(error), startedAt, outcome: 'unknown' }
   }
 }
 
-const signalsOf = (execution: Execution) => () => [execution.cancelSignal, execution.lease.signal]
+const signalsOf = (execution: Execution) => () => [
+  execution.cancelSignal,
+  execution.callOffSignal,
+  execution.lease.signal,
+]
 
 export function stepCall(execution: Execution, call: Call, maxAttempts: number, over: LazySignal): StepCall {
   return {
@@ -148,23 +149,17 @@ export function seal(execution: Execution, call: Call, value: unknown): Sealed {
   }
 }
 
-/** Our own database gave up on it (K-11): nothing took place, it is tried again, and no attempt is used up. */
-export function databaseTrouble(execution: Execution, error: unknown): Attempted | undefined {
+/** Our own database gave up on it (K-11): it is tried again, and no attempt is used up. */
+export function databaseTrouble(
+  execution: Execution,
+  error: unknown,
+): { readonly notBegun: Failure; readonly retryAfterMs: number } | undefined {
   if (!isTransient(error) || OWN_LIMITS.has(codeOf(error))) return undefined
   const message = error instanceof Error ? error.message : String(error)
   const trouble = new TransientError(message, { code: 'DATABASE_TROUBLE', cause: error })
-  return { refused: execution.classify(trouble), retryAfterMs: TROUBLE_DELAY }
+  return { notBegun: execution.classify(trouble), retryAfterMs: TROUBLE_DELAY }
 }
 
 export function isLostLease(error: unknown): boolean {
   return error instanceof HoldfastError && error.code === 'HF_LEASE_LOST'
-}
-
-class OutcomeUnknown extends Error {
-  readonly failure: Failure
-
-  constructor(message: string) {
-    super(message)
-    this.failure = classifyFailure(new PermanentError(message, { code: 'OUTCOME_UNKNOWN' }), { unknown: 'permanent' })
-  }
 }

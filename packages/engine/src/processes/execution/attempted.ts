@@ -1,17 +1,30 @@
 import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import type { RecordDetail } from '../history.js'
 import type { JournalEvent } from '../queries/write-processes.js'
 import type { Call } from './calls.js'
 
 /** How an attempt ended, before it is recorded. */
 export type Attempted =
   | { readonly done: Sealed; readonly startedAt: number }
-  | { readonly failed: Failure; readonly startedAt: number; readonly unknown?: boolean }
-  | { readonly refused: Failure; readonly retryAfterMs: number }
+  | FailedAttempt
+  /** It never began, and is tried again later: no slot, database trouble. No attempt is used up. */
+  | { readonly notBegun: Failure; readonly retryAfterMs: number; readonly outcome?: RecordDetail['outcome'] }
+  /** It never began, and the process has another way to go: cancelled, past its deadline, about to be given back. */
+  | { readonly withdrawn: true }
   /** A transaction has recorded itself. */
   | { readonly recorded: { readonly event: JournalEvent; readonly sealed: Sealed } }
   /** A command or child is under way. */
   | { readonly begun: string }
+
+export interface FailedAttempt {
+  readonly failed: Failure
+  readonly startedAt: number
+  /** Undefined: it never began. */
+  readonly outcome: RecordDetail['outcome']
+  /** Nobody knows what an at-most-once call did: it is for a person (K-20). */
+  readonly unanswered?: { readonly noInquire: boolean }
+}
 
 export interface Arrival {
   readonly call: Call

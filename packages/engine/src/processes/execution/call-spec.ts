@@ -1,10 +1,15 @@
+import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import type { Queryable } from '../../kernel/database/executor.js'
-import type { Inquiry, OnFailure, OnTimeout, StepCall } from '../context.js'
+import type { CompensationCall, Inquiry, OnFailure, OnTimeout, StepCall } from '../context.js'
 
 /** How a call is undone, and what its failure means. */
 export interface Undoing {
-  readonly compensate: ((result: unknown, call: Omit<StepCall, 'maxAttempts'>) => unknown) | undefined
-  readonly compensateIf: 'completed' | 'attempted'
+  readonly compensate: ((result: unknown, call: CompensationCall) => unknown) | undefined
+  readonly compensateIf: CompensateIf
+  /** All calls of its compensation, the first included (K-08). */
+  readonly compensateMaxAttempts: number
+  readonly compensateRetryDelayMs: number
+  readonly compensateTimeoutMs: number
   readonly onFailure: OnFailure
 }
 
@@ -16,7 +21,7 @@ export interface Attempting extends Undoing {
 export interface StepSpec extends Attempting {
   readonly kind: 'STEP' | 'SIDE_EFFECT'
   readonly run: (call: StepCall) => unknown
-  readonly timeoutMs: number | undefined
+  readonly timeoutMs: number
   readonly rateLimit: { readonly key: string; readonly maxWaitMs: number } | undefined
   readonly atMostOnce: boolean
   readonly inquire:
@@ -28,6 +33,7 @@ export interface StepSpec extends Attempting {
 export interface TransactionSpec extends Attempting {
   readonly kind: 'TRANSACTION'
   readonly work: (tx: Queryable) => Promise<unknown>
+  readonly timeoutMs: number
 }
 
 interface Waiting {
@@ -57,6 +63,13 @@ export interface RemoteSpec extends Waiting, Undoing {
   readonly kind: 'COMMAND' | 'CHILD'
   /** Starts it under this id; harmless when repeated. */
   readonly begin: (id: string) => Promise<void>
+  /**
+   * For one that may have been started by an execution that was interrupted: makes sure that it exists, without letting it
+   * run if it does not. After that it is called off like the others, and nobody can start it any more.
+   */
+  readonly withhold: (id: string) => Promise<void>
+  /** Ends a command that has not begun; cancels a child, which undoes itself where asked for. Harmless when repeated. */
+  readonly callOff: (id: string, compensate: boolean) => Promise<void>
 }
 
 export type CallSpec = StepSpec | TransactionSpec | WaitSpec | EventSpec | SleepSpec | RemoteSpec

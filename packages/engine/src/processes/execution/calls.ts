@@ -1,6 +1,8 @@
+import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { type CallKind, callId } from '../history.js'
 import type { CallSpec } from './call-spec.js'
+import type { Verdict } from './decisions.js'
 import { Mismatch } from './mismatch.js'
 
 /**
@@ -19,18 +21,20 @@ export class Call {
   progress: Progress = 'new'
   /** Calls of its code that have failed since it began, or since an operator's retry. */
   attempts = 0
-  /** Calls of its code that ended in any way at all. */
-  everAttempted = false
   /** When the next attempt is due, or the wait times out. */
   nextAt: number | undefined
-  /** It was recorded that its code is about to be called, and not how that ended. */
+  /** It is on record that its code is about to be called, and not how that ended. */
   begun = false
+  /** Of a command or child: it was started, and its end has not come. */
+  underWay = false
   /** Its wait is on record. */
   armed = false
   /** Where its last record stands; compensations go in the reverse order of it. */
   lastSeq = 0
-  completed = false
   result: unknown
+  /** What its failure makes of the process, where no user code gets it. */
+  failedAs: Verdict | undefined
+  #ended: CallOutcome | undefined
   resolve!: (value: unknown) => void
   reject!: (error: Error) => void
 
@@ -45,6 +49,25 @@ export class Call {
     })
     // User code that lets go of the promise must not end the program.
     this.promise.catch(() => undefined)
+  }
+
+  /** What is known of its effect (K-19); undefined: it has not begun. */
+  get outcome(): CallOutcome | undefined {
+    if (this.#ended === 'completed') return this.#ended
+    return this.begun || this.underWay ? 'unknown' : this.#ended
+  }
+
+  /** An attempt has ended; undefined: it never began. What an unknown attempt did is not undone by a later refusal. */
+  attempted(outcome: CallOutcome | 'notDone' | undefined): void {
+    if (outcome === undefined) return
+    this.begun = false
+    if (outcome === 'notDone') this.#ended = 'refused'
+    else if (outcome !== 'refused' || this.#ended === undefined) this.#ended = outcome
+  }
+
+  /** An attempt may have begun in an execution that was interrupted, and nobody will hear how it ended. */
+  interrupted(): void {
+    this.attempted('unknown')
   }
 }
 

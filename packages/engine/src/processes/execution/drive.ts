@@ -1,12 +1,13 @@
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { JournalEvent } from '../queries/write-processes.js'
-import { attemptStep, databaseTrouble } from './attempt.js'
+import { attemptStep, databaseTrouble, isToTurn } from './attempt.js'
 import { attemptTransaction } from './attempt-transaction.js'
-import type { Arrival, Attempted } from './attempted.js'
+import type { Arrival, Attempted, FailedAttempt } from './attempted.js'
 import type { Call } from './calls.js'
 import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from './decisions.js'
 import type { Execution } from './execution.js'
+import { throwIfLost } from './lost.js'
 import { Mismatch } from './mismatch.js'
 import { lookAtWaits, remoteId } from './waiting.js'
 
@@ -53,6 +54,7 @@ export async function drive(execution: Execution): Promise<Standstill> {
       continue
     }
     if (execution.running > 0 || isForeignWait(execution)) {
+      if (execution.verdict?.to === 'UNWIND') execution.callOff()
       if (journal.dirty) await journal.flush()
       else if (arrivals.length === 0) await execution.stirred.wait(untilNext(execution))
       continue
@@ -140,6 +142,7 @@ const stopsHere = (execution: Execution): boolean => execution.parts.stopping()
 function start(execution: Execution, call: Call): void {
   call.progress = 'running'
   execution.running += 1
+  execution.hasBegun = true
   void run(execution, call)
     .then(
       (attempted) => arrive(execution, { call, attempted }),
@@ -179,11 +182,17 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
     case 'CHILD': {
       const id = remoteId(execution, call)
       const startedAt = execution.now()
+      // Whatever led to it is on record before it leaves.
+      while (execution.journal.uncommitted) await execution.journal.flush()
+      if (isToTurn(execution)) return { withdrawn: true }
       try {
         await spec.begin(id)
         return { begun: id }
       } catch (error) {
-        return databaseTrouble(execution, error) ?? { failed: execution.classify(error), startedAt }
+        const trouble = databaseTrouble(execution, error)
+        // It may have arrived although nobody heard; what is refused never left.
+        if (trouble) return { ...trouble, outcome: 'unknown' }
+        return { failed: execution.classify(error), startedAt, outcome: undefined }
       }
     }
     default:
@@ -193,15 +202,19 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
 
 /** An attempt's end goes on record, and takes effect. */
 async function absorb(execution: Execution, { call, attempted }: Arrival): Promise<void> {
-  call.everAttempted = true
   if ('begun' in attempted) {
     call.progress = 'waiting'
+    call.underWay = true
+    return
+  }
+  if ('withdrawn' in attempted) {
+    call.progress = call.attempts > 0 ? 'retrying' : 'new'
     return
   }
   if ('recorded' in attempted) {
     return complete(execution, call, attempted.recorded.event, attempted.recorded.sealed.value)
   }
-  if ('refused' in attempted) return refuse(execution, call, attempted)
+  if ('notBegun' in attempted) return putOff(execution, call, attempted)
   if ('done' in attempted) {
     const { encoded, value } = attempted.done
     const event = execution.journal.append({
@@ -228,13 +241,13 @@ async function complete(
   await execution.complete(call, value, at)
 }
 
-/** No slot in time: tried again later, and no attempt is used up (P-13). */
-function refuse(
+/** No slot in time, or no database: tried again later, and no attempt is used up (P-13). */
+function putOff(
   execution: Execution,
   call: Call,
-  { refused, retryAfterMs }: Extract<Attempted, { refused: unknown }>,
+  { notBegun, retryAfterMs, outcome }: Extract<Attempted, { notBegun: unknown }>,
 ): void {
-  call.everAttempted = call.attempts > 0
+  call.attempted(outcome)
   call.progress = 'retrying'
   call.nextAt = Math.ceil(execution.now() + retryAfterMs)
   const { seq } = execution.journal.append({
@@ -244,24 +257,20 @@ function refuse(
     status: 'WAITING_RETRY',
     attempt: call.attempts,
     nextAt: call.nextAt,
-    detail: { error: toRecorded(refused) },
+    detail: { error: toRecorded(notBegun), ...(outcome ? { outcome } : {}) },
   })
   call.lastSeq = seq
 }
 
-async function fail(
-  execution: Execution,
-  call: Call,
-  attempted: Extract<Attempted, { failed: unknown }>,
-): Promise<void> {
-  const { failed, startedAt, unknown } = attempted
+async function fail(execution: Execution, call: Call, attempted: FailedAttempt): Promise<void> {
+  const { failed, startedAt, outcome, unanswered } = attempted
   const { spec } = call
-  call.attempts += 1
+  if (outcome !== undefined) call.attempts += 1
   const maxAttempts = 'maxAttempts' in spec ? spec.maxAttempts : 1
   const retryDelayMs = 'retryDelayMs' in spec ? spec.retryDelayMs : 1_000
-  const onFailure = 'onFailure' in spec && !unknown ? spec.onFailure : 'tsq'
+  const onFailure = 'onFailure' in spec && !unanswered ? spec.onFailure : 'tsq'
   // The loser of a race, say: it is not tried again. That nobody knows what it did is for a person all the same.
-  const over = isOver(execution) && !unknown
+  const over = isOver(execution) && !unanswered
   const attempts = over ? maxAttempts : call.attempts
   const decision = decideFailedCall(failed, { attempts, maxAttempts, retryDelayMs, onFailure })
   const error = toRecorded(failed)
@@ -277,19 +286,21 @@ async function fail(
       startedAt: Math.floor(startedAt),
       maxAttempts,
       error,
+      ...(outcome ? { outcome } : {}),
+      ...(unanswered?.noInquire ? { noInquire: true } : {}),
       ...(decision.status === 'FAILED' && decision.thrown ? { thrown: true } : {}),
       ...(over ? { afterEnd: true } : {}),
     },
   })
   call.lastSeq = event.seq
   call.nextAt = nextAt
-  call.begun = unknown === true
+  call.attempted(outcome)
   if (decision.status === 'WAITING_RETRY') call.progress = 'retrying'
   else if (decision.thrown) await execution.settle(call, { failed: error }, event.at)
   else {
     call.progress = 'failed'
     if (over) warnOfLate(execution, call, failed)
-    else execution.verdict ??= unknown ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict
+    else execution.failCall(call, unanswered ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict)
   }
 }
 
@@ -317,9 +328,4 @@ async function guarded(execution: Execution, look: () => Promise<boolean>): Prom
     execution.verdict ??= verdictOn({ ...toRecorded(execution.classify(error)), kind: 'PERMANENT' })
     return true
   }
-}
-
-export function throwIfLost({ lost, lease }: Execution): void {
-  if (lost) throw lost
-  if (lease.aborted) throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
 }

@@ -40,8 +40,10 @@ export class Execution {
     { attempts: number; nextAt: number | undefined; progress: 'retrying' | 'done' | 'failed' }
   >()
   #cancelling: AbortController | undefined
-  /** Hooks that have run. */
-  readonly told = new Set<string>()
+  #callingOff: AbortController | undefined
+  #isCalledOff = false
+  /** Calls whose own code runs, with what lets each of them fail. */
+  readonly inside = new Map<Call, (error: Error) => void>()
   ending: Ending | undefined
   /** What `ctx.now()` answers. Not the last record's: user code may run while a call that it knows nothing of is noted. */
   time: number
@@ -53,6 +55,8 @@ export class Execution {
   /** From here on the context belongs to nobody: its calls never settle. */
   released = false
   running = 0
+  /** Calls of user code were begun here. */
+  hasBegun = false
   /** Why the execution must be dropped: the lease is lost, or the database refuses its writes. */
   lost: Error | undefined
 
@@ -116,7 +120,8 @@ export class Execution {
 
   /** It ended well. What its compensation will get is a copy: user code may do with its own what it likes (P-14). */
   async complete(call: Call, value: unknown, at: number): Promise<void> {
-    call.completed = true
+    call.underWay = false
+    call.attempted('completed')
     if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
     await this.settle(call, { value }, at)
   }
@@ -139,6 +144,20 @@ export class Execution {
     return this.#cancelling.signal
   }
 
+  /** Tells all calls under way to end: the process is about to be undone, and waits for them first (K-19). */
+  callOff(): void {
+    this.#isCalledOff = true
+    this.#callingOff?.abort(this.#cancelled())
+  }
+
+  get callOffSignal(): AbortSignal {
+    if (!this.#callingOff) {
+      this.#callingOff = new AbortController()
+      if (this.#isCalledOff) this.#callingOff.abort(this.#cancelled())
+    }
+    return this.#callingOff.signal
+  }
+
   #cancelled(): HoldfastError<'HF_CANCELLED'> {
     return new HoldfastError('HF_CANCELLED', { id: this.item.id })
   }
@@ -146,6 +165,13 @@ export class Execution {
   classify(error: unknown): Failure {
     const classify = this.parts.definition.classifyError
     return classifyFailure(error, { unknown: 'permanent', ...(classify ? { classify } : {}) })
+  }
+
+  /** A call has failed, and no user code gets that: what it makes of the process. */
+  failCall(call: Call, verdict: Verdict): void {
+    call.progress = 'failed'
+    call.failedAs = verdict
+    this.verdict ??= verdict
   }
 
   /** What an error of `execute` itself, or of a reducer or condition, means. */

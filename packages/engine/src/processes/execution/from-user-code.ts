@@ -9,7 +9,20 @@ export function fromUserCode<Result>(
   try {
     return piece()
   } catch (thrown) {
+    if (thrown instanceof HoldfastError && thrown.code === 'HF_MUST_NOT_BE_ASYNC') throw thrown
     const { message } = describeThrown(thrown)
     throw toError(thrown instanceof HoldfastError ? `${thrown.code}: ${message}` : message, thrown)
   }
+}
+
+/**
+ * What a reducer or condition returned, unless that is a promise: it would decide later, by something that is not on record.
+ * What becomes of the promise is of no interest, and must not end the program.
+ */
+export function settled(answer: unknown, what: string): unknown {
+  if (typeof answer !== 'object' || answer === null || !('then' in answer) || typeof answer.then !== 'function') {
+    return answer
+  }
+  Promise.resolve(answer).catch(() => undefined)
+  throw new HoldfastError('HF_MUST_NOT_BE_ASYNC', { what })
 }

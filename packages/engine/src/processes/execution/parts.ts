@@ -13,6 +13,7 @@ export interface SlotGiver {
   reserve(
     key: string,
     maxWaitMs: number,
+    signal?: AbortSignal,
   ): Promise<
     { readonly granted: true; readonly waitMs: number } | { readonly granted: false; readonly retryAfterMs: number }
   >
@@ -35,4 +36,6 @@ export interface ExecutionParts {
   readonly inStarter: boolean
   /** The worker is being stopped: finish what runs, begin nothing more. */
   readonly stopping: () => boolean
+  /** Fires when that begins; an execution in its starter has none. */
+  readonly stopSignal?: AbortSignal | undefined
 }

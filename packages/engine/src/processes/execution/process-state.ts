@@ -2,7 +2,7 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { ProcessDefinition } from '../define.js'
 import type { RecordedResponse } from '../history.js'
-import { fromUserCode } from './from-user-code.js'
+import { fromUserCode, settled } from './from-user-code.js'
 import { StateGuard } from './guard.js'
 import { Mismatch } from './mismatch.js'
 
@@ -70,7 +70,7 @@ export class ProcessState {
     this.guard.open = true
     try {
       fromUserCode(
-        () => definition.apply?.(this.shown, data),
+        () => settled(definition.apply?.(this.shown, data), `the reducer of the response \`${response.name}\``),
         (problem, cause) => new HoldfastError('HF_REDUCER_THREW', { response: response.name, problem }, { cause }),
       )
     } finally {

@@ -1,4 +1,5 @@
 import type { CommandDefinition } from '../../commands/index.js'
+import type { Duration } from '../../kernel/duration/duration.js'
 import type { ProcessDefinition } from '../define.js'
 
 /** What an execution starts elsewhere and waits for. Everything here is harmless when repeated. */
@@ -8,15 +9,18 @@ export interface Remotes {
     process: { readonly id: string; readonly domain: string },
     command: CommandDefinition,
     data: unknown,
-    options: { readonly commandId: string; readonly maxAttempts?: number },
+    options: { readonly commandId: string; readonly maxAttempts?: number; readonly delay?: Duration },
   ): Promise<void>
+  /** Ends a command that no worker has received yet; one that has begun goes on. */
+  cancelCommand(process: { readonly id: string }, command: CommandDefinition, commandId: string): Promise<void>
   /** Starts a process whose end comes back as the response `@child`. */
   startChild(
     parent: { readonly id: string; readonly call: string },
     process: ProcessDefinition,
     state: unknown,
-    options: { readonly id: string; readonly key?: string },
+    options: { readonly id: string; readonly key?: string; readonly startAt?: Date },
   ): Promise<void>
+  cancelChild(parentId: string, id: string, compensate: boolean): Promise<void>
   /** Those that have not ended. */
   cancelChildren(parentId: string, compensate: boolean): Promise<void>
 }
@@ -29,6 +33,8 @@ export interface CommandReply {
   readonly notes?: Record<string, string> | null
   readonly errorCode?: string
   readonly errorMessage?: string
+  /** It has not completed, and may have had its effect. */
+  readonly effect?: 'unknown'
 }
 
 /** The end of a child, as a response to its parent. */
@@ -36,6 +42,8 @@ export interface ChildEnd {
   readonly call: string
   readonly id: string
   readonly status: string
+  /** Whatever it did is undone. */
+  readonly undone?: boolean | null
   readonly result?: unknown
   readonly resultNotes?: Record<string, string> | null
   readonly error?: { readonly code: string; readonly message: string } | null

@@ -1,4 +1,4 @@
-import type { HistoryRecord } from '../history.js'
+import { callId, type HistoryRecord } from '../history.js'
 import type { CallSpec, WaitingSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import { trouble, type Verdict, verdictOn } from './decisions.js'
@@ -31,6 +31,8 @@ async function absorb(execution: Execution, record: HistoryRecord): Promise<void
       for (const call of execution.calls.with('retrying')) call.nextAt = record.at
       for (const undoing of execution.undone.values()) undoing.nextAt = record.at
       return
+    case 'RESOLVE':
+      return resolve(execution, record)
     case 'UNWIND':
       return turn(execution, record)
     case 'COMPENSATION':
@@ -47,9 +49,10 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
   const { spec } = call
   switch (record.status) {
     case 'STARTED':
-      if (isWaitingSpec(spec)) {
+      if (record.detail?.recovered) call.interrupted()
+      else if (isWaitingSpec(spec)) {
         call.armed = true
-        call.everAttempted = true
+        call.underWay = 'begin' in spec
         call.progress = 'waiting'
       } else {
         call.begun = true
@@ -57,9 +60,8 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
       return
     case 'WAITING_RETRY':
       call.progress = 'retrying'
-      call.begun = false
+      call.attempted(record.detail?.outcome)
       call.attempts = record.attempt ?? call.attempts
-      call.everAttempted ||= call.attempts > 0
       return
     case 'FAILED':
       return absorbFailure(execution, call, record)
@@ -74,13 +76,14 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
 
 async function absorbFailure(execution: Execution, call: Call, { at, attempt, detail }: HistoryRecord): Promise<void> {
   call.attempts = attempt ?? call.attempts
-  call.everAttempted = true
-  call.begun = detail?.error?.code === 'OUTCOME_UNKNOWN'
+  call.attempted(detail?.outcome)
+  // A command or child whose time is over goes on.
+  if (!detail?.timedOut) call.underWay = false
   const error = detail?.error
   if (!error) throw new Mismatch(`a failure of \`${call.id}\``, 'no error in its record')
   if (detail.thrown) return execution.settle(call, { failed: error }, at)
   call.progress = 'failed'
-  if (!detail.afterEnd) execution.verdict ??= verdictOfRecord(call.spec, detail.timedOut === true, error)
+  if (!detail.afterEnd) execution.failCall(call, verdictOfRecord(call.spec, detail.timedOut === true, error))
 }
 
 function verdictOfRecord(spec: CallSpec, timedOut: boolean, error: Parameters<typeof verdictOn>[0]): Verdict {
@@ -112,9 +115,26 @@ function retryFailed(execution: Execution): void {
     call.attempts = 0
     call.armed = false
     call.nextAt = undefined
-    // Whoever retries a call of unknown outcome without a way to inquire vouches for it.
-    call.begun = call.begun && 'inquire' in call.spec && call.spec.inquire !== undefined
+    call.failedAs = undefined
   }
+}
+
+/** A person has said what became of a call of unknown outcome (K-20). What else has failed stays as it is. */
+async function resolve(execution: Execution, record: HistoryRecord): Promise<void> {
+  const { name, occurrence, at, seq, detail } = record
+  const call = [...execution.calls.with('failed')].find((open) => open.name === name && open.occurrence === occurrence)
+  if (!call) throw new Mismatch(`what a person said of \`${callId(name, occurrence)}\``, 'no such call that has failed')
+  call.failedAs = undefined
+  call.lastSeq = seq
+  const others = execution.calls.with('failed')
+  execution.verdict = others.find(({ failedAs }) => failedAs !== undefined)?.failedAs
+  if (detail?.resolved === 'done') return execution.complete(call, recordedValue(execution, call, record), at)
+  call.attempted('notDone')
+  // What `execute` has returned stands: a call that it did not wait for is not begun again.
+  if (execution.ending) return
+  call.progress = 'new'
+  call.attempts = 0
+  call.nextAt = undefined
 }
 
 function turn(execution: Execution, { detail }: HistoryRecord): void {
@@ -129,8 +149,7 @@ function turn(execution: Execution, { detail }: HistoryRecord): void {
 
 function absorbCompensation(execution: Execution, record: HistoryRecord): void {
   const { name, occurrence, status, attempt, nextAt } = record
-  const id = occurrence === 1 ? name : `${name}#${occurrence}`
-  execution.undone.set(id, {
+  execution.undone.set(callId(name, occurrence), {
     attempts: attempt ?? 0,
     nextAt: nextAt ?? undefined,
     progress: status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying',

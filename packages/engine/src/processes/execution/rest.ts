@@ -82,12 +82,13 @@ export function restMismatched(execution: Execution, error: RecordedFailure, del
 export function restEnded(
   execution: Execution,
   status: EndStatus,
-  end: { readonly value?: unknown; readonly error?: RecordedFailure | undefined },
+  end: { readonly value?: unknown; readonly error?: RecordedFailure | undefined; readonly undone?: boolean },
 ): Rest {
   bringUpToDate(execution)
   return restAs(execution, {
     status,
     ended: true,
+    ...(end.undone ? { undone: true } : {}),
     ...('value' in end ? { result: encodedResult(execution, end.value) } : {}),
     error: end.error,
   })

@@ -1,15 +1,14 @@
 import { callLimited } from '../../kernel/calls/limited.js'
+import { type CallOutcome, mustCompensate } from '../../kernel/calls/outcome.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import type { RecordedFailure } from '../history.js'
-import { stepCall } from './attempt.js'
+import { seal, stepCall } from './attempt.js'
+import type { Sealed } from './attempted.js'
 import type { Undoing } from './call-spec.js'
 import type { Call } from './calls.js'
 import { retryDelay, toRecorded, type Verdict } from './decisions.js'
 import type { Execution } from './execution.js'
-
-const MAX_ATTEMPTS = 3
-const RETRY_DELAY = 1_000
-const TIMEOUT = 30_000
+import { inquire, Unanswered } from './inquire.js'
 
 interface Undoable {
   readonly call: Call
@@ -32,42 +31,89 @@ export function beginUnwinding(execution: Execution, verdict: Extract<Verdict, {
   execution.unwinding = verdict
 }
 
-/** Runs the compensations, the last recorded step first, one at a time, each recorded before the next begins. */
+/**
+ * Runs the compensations of all calls that have had their effect or may have had it (K-19), the last recorded one first, one at
+ * a time, each recorded before the next begins.
+ */
 export async function unwind(execution: Execution): Promise<Unwound> {
   let failed: Failure | undefined
   for (const undoable of undoables(execution)) {
-    const { call } = undoable
+    const { call, undoing } = undoable
     const standing = execution.undone.get(call.id)
     if (standing?.progress === 'done') continue
     if (standing?.progress === 'failed') {
-      failed ??= gaveUp(call)
+      failed ??= gaveUp(undoable)
       continue
     }
     if (standing?.nextAt !== undefined && standing.nextAt > execution.now()) return { dueAt: standing.nextAt }
     await execution.journal.flush()
     // Whoever goes on finds on record how far it came.
     if (execution.parts.stopping()) return { dueAt: execution.now() }
+    await settleOutcome(execution, call)
+    if (!isToUndo(call, undoing)) continue
     const outcome = await undo(execution, undoable, standing?.attempts ?? 0)
     if ('dueAt' in outcome) return outcome
-    if ('failed' in outcome) failed ??= gaveUp(call)
+    if ('failed' in outcome) failed ??= gaveUp(undoable)
   }
   if (!failed) return { done: true }
   return { failed: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } }
 }
 
-const gaveUp = (call: Call): Failure =>
-  classifyFailure(new Error(`the compensation of \`${call.id}\` failed ${MAX_ATTEMPTS} times; the record says why`), {
-    unknown: 'permanent',
-  })
+const gaveUp = ({ call, undoing }: Undoable): Failure => {
+  const times = undoing.compensateMaxAttempts === 1 ? 'once' : `${undoing.compensateMaxAttempts} times`
+  const problem = `the compensation of \`${call.id}\` failed ${times}; the record says why`
+  return classifyFailure(new Error(problem), { unknown: 'permanent' })
+}
 
 function undoables({ calls }: Execution): Undoable[] {
   const found: Undoable[] = []
   for (const call of calls.all()) {
-    if (!('compensate' in call.spec) || !call.spec.compensate) continue
-    const attempted = call.spec.compensateIf === 'attempted' && (call.everAttempted || call.begun)
-    if (call.completed || attempted) found.push({ call, undoing: call.spec })
+    if ('compensate' in call.spec && call.spec.compensate && isToUndo(call, call.spec)) {
+      found.push({ call, undoing: call.spec })
+    }
   }
   return found.sort((a, b) => b.call.lastSeq - a.call.lastSeq)
+}
+
+const isToUndo = ({ outcome }: Call, { compensateIf }: Undoing): boolean =>
+  outcome !== undefined && mustCompensate(outcome, compensateIf)
+
+/** An at-most-once call of unknown outcome is inquired about before it is undone; the answer goes on record. */
+async function settleOutcome(execution: Execution, call: Call): Promise<void> {
+  const { spec, name, occurrence } = call
+  if (!('atMostOnce' in spec) || !spec.atMostOnce || !spec.inquire || call.outcome !== 'unknown') return
+  const answer = await inquire(execution, call, spec)
+  if (answer instanceof Unanswered) return
+  const base = { kind: spec.kind, name, occurrence, attempt: call.attempts + 1 } as const
+  if (answer === 'notDone') {
+    const failure = classifyFailure(new Error('`inquire` says that it was not done'), { unknown: 'permanent' })
+    execution.journal.append({ ...base, status: 'FAILED', detail: { outcome: answer, error: toRecorded(failure) } })
+    call.attempted(answer)
+    return
+  }
+  const sealed = sealable(execution, call, answer.done)
+  if (!sealed) return
+  const { encoded, value } = sealed
+  const { at } = execution.journal.append({
+    ...base,
+    status: 'COMPLETED',
+    detail: encoded ? null : { nothing: true },
+    ...(encoded ? { encoded } : {}),
+  })
+  await execution.complete(call, value, at)
+}
+
+/** A result that cannot be stored is as good as unknown. */
+function sealable(execution: Execution, call: Call, value: unknown): Sealed | undefined {
+  try {
+    return seal(execution, call, value)
+  } catch (error) {
+    execution.parts.logger.warn(
+      { err: error, id: execution.item.id, call: call.id },
+      'what `inquire` found cannot be stored',
+    )
+    return undefined
+  }
 }
 
 async function undo(
@@ -78,13 +124,14 @@ async function undo(
   const startedAt = Math.floor(execution.now())
   const base = { kind: 'COMPENSATION', name: call.name, occurrence: call.occurrence } as const
   const attempt = failedBefore + 1
+  const maxAttempts = undoing.compensateMaxAttempts
   const record = (status: 'COMPLETED' | 'FAILED' | 'WAITING_RETRY', nextAt?: number, error?: Failure) => {
     execution.journal.append({
       ...base,
       status,
       attempt,
       ...(nextAt === undefined ? {} : { nextAt }),
-      detail: { startedAt, maxAttempts: MAX_ATTEMPTS, ...(error ? { error: toRecorded(error) } : {}) },
+      detail: { startedAt, maxAttempts, ...(error ? { error: toRecorded(error) } : {}) },
     })
     const progress = status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying'
     execution.undone.set(call.id, { attempts: attempt, nextAt, progress })
@@ -96,11 +143,11 @@ async function undo(
   } catch (error) {
     // Whatever failed: an undoing that fails leaves money where it should not be, so it is always tried again (K-08).
     const failure = execution.classify(error)
-    if (attempt >= MAX_ATTEMPTS) {
+    if (attempt >= maxAttempts) {
       record('FAILED', undefined, failure)
       return { failed: true }
     }
-    const dueAt = Math.floor(execution.now() + retryDelay(RETRY_DELAY, attempt))
+    const dueAt = Math.floor(execution.now() + retryDelay(undoing.compensateRetryDelayMs, attempt))
     record('WAITING_RETRY', dueAt, failure)
     return { dueAt }
   }
@@ -109,11 +156,14 @@ async function undo(
 async function callCompensation(execution: Execution, call: Call, undoing: Undoing, attempt: number): Promise<void> {
   // Not the signal of a cancellation: that is what made it begin.
   const around = () => [execution.lease.signal]
-  await callLimited({ limitMs: TIMEOUT, graceMs: execution.parts.abortGraceMs, around }, (over) =>
-    undoing.compensate?.(call.completed ? call.result : undefined, {
-      ...stepCall(execution, call, MAX_ATTEMPTS, over),
+  const limits = { limitMs: undoing.compensateTimeoutMs, graceMs: execution.parts.abortGraceMs, around }
+  const outcome: CallOutcome = call.outcome ?? 'unknown'
+  await callLimited(limits, (over) =>
+    undoing.compensate?.(outcome === 'completed' ? call.result : undefined, {
+      ...stepCall(execution, call, undoing.compensateMaxAttempts, over),
       idempotencyKey: `${execution.keyOf(call)}/compensate`,
       attempt,
+      outcome,
       signal: over.signal,
     }),
   )

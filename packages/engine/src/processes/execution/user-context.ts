@@ -12,6 +12,7 @@ import {
   checkOptions,
   choiceOption,
   durationOption,
+  integerOption,
   textOption,
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
@@ -19,6 +20,7 @@ import type { ProcessDefinition } from '../define.js'
 import type { Attempting, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
 import { createDeterminism } from './determinism.js'
 import type { Execution } from './execution.js'
+import { failWhoCalled } from './inside-call.js'
 
 /** Timers hold no more than 2^31 milliseconds. */
 const LONGEST_TIMER = '24d'
@@ -56,13 +58,21 @@ export function contextFor(execution: Execution): ProcessContext {
       return signal
     },
     step: (name, options) => call(name, stepSpec(`step ${name}`, options)),
-    sideEffect: (name, work) =>
-      call(name, { ...stepSpec(`sideEffect ${name}`, { run: work }), kind: 'SIDE_EFFECT', timeoutMs: undefined }),
+    sideEffect(name, work, options = {}) {
+      const where = `sideEffect ${name}`
+      checkOptions(where, options, ['timeout'])
+      return call(name, { ...stepSpec(where, { run: work, ...options }), kind: 'SIDE_EFFECT' })
+    },
     transaction(name, work, options = {}) {
       const where = `transaction ${name}`
       checkFunction(where, 'work', work)
-      checkOptions(where, options, ['maxAttempts', 'retryDelay', 'onFailure', 'compensate', 'compensateIf'])
-      return call(name, { kind: 'TRANSACTION', work, ...attempting(where, options) })
+      const { timeout } = checkOptions(where, options, ['maxAttempts', 'retryDelay', 'timeout', ...UNDOING_OPTIONS])
+      return call(name, {
+        kind: 'TRANSACTION',
+        work,
+        timeoutMs: timeLimit(where, timeout),
+        ...attempting(where, options),
+      })
     },
     wait(name, condition, options = {}) {
       checkFunction(`wait ${name}`, 'condition', condition)
@@ -95,10 +105,21 @@ export function contextFor(execution: Execution): ProcessContext {
  * Not thrown: whoever called may be a timer, whose errors would end the program.
  */
 function outOfPlace(execution: Execution, name: unknown): Promise<never> {
-  if (!execution.ending) execution.failWith(new HoldfastError('HF_CALL_OUT_OF_PLACE', { name: String(name) }))
+  const error = new HoldfastError('HF_CALL_OUT_OF_PLACE', { name: String(name) })
+  if (!execution.ending) execution.failWith(error)
+  failWhoCalled(execution, error)
   execution.stirred.fire()
   return NEVER
 }
+
+const UNDOING_OPTIONS = [
+  'onFailure',
+  'compensate',
+  'compensateIf',
+  'compensateMaxAttempts',
+  'compensateRetryDelay',
+  'compensateTimeout',
+] as const
 
 const STEP_OPTIONS = [
   'run',
@@ -106,12 +127,10 @@ const STEP_OPTIONS = [
   'retryDelay',
   'timeout',
   'rateLimit',
-  'onFailure',
   'atMostOnce',
   'inquire',
   'request',
-  'compensate',
-  'compensateIf',
+  ...UNDOING_OPTIONS,
 ] as const
 
 function stepSpec(where: string, options: unknown): StepSpec {
@@ -119,7 +138,7 @@ function stepSpec(where: string, options: unknown): StepSpec {
   return {
     kind: 'STEP',
     run: functionOption<StepSpec['run']>(where, 'run', given.run, true),
-    timeoutMs: durationOption(where, 'timeout', given.timeout, { min: '1ms', max: LONGEST_TIMER, default: '30s' }),
+    timeoutMs: timeLimit(where, given.timeout),
     rateLimit: rateLimitOption(where, given.rateLimit),
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
     inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire),
@@ -128,12 +147,19 @@ function stepSpec(where: string, options: unknown): StepSpec {
   }
 }
 
+function timeLimit(where: string, timeout: unknown, option = 'timeout'): number {
+  return durationOption(where, option, timeout, { min: '1ms', max: LONGEST_TIMER, default: '30s' })
+}
+
 interface AttemptOptions {
   readonly maxAttempts?: unknown
   readonly retryDelay?: unknown
   readonly onFailure?: unknown
   readonly compensate?: unknown
   readonly compensateIf?: unknown
+  readonly compensateMaxAttempts?: unknown
+  readonly compensateRetryDelay?: unknown
+  readonly compensateTimeout?: unknown
 }
 
 function attempting(where: string, options: AttemptOptions): Attempting {
@@ -144,12 +170,24 @@ function attempting(where: string, options: AttemptOptions): Attempting {
   }
 }
 
-function undoing(where: string, { onFailure, compensate, compensateIf }: AttemptOptions): Undoing {
+/** A compensation is tried three times unless the call says otherwise (K-08). */
+const COMPENSATION_ATTEMPTS = 3
+
+function undoing(where: string, options: AttemptOptions): Undoing {
+  const { onFailure, compensate, compensateIf, compensateMaxAttempts: attempts } = options
   return {
     compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate),
-    compensateIf: choiceOption(where, 'compensateIf', compensateIf, ['completed', 'attempted'], {
-      default: 'completed',
+    compensateIf: choiceOption(where, 'compensateIf', compensateIf, ['possible', 'completed', 'attempted'], {
+      default: 'possible',
     }),
+    compensateMaxAttempts: integerOption(where, 'compensateMaxAttempts', attempts, {
+      min: 1,
+      default: COMPENSATION_ATTEMPTS,
+    }),
+    compensateRetryDelayMs: durationOption(where, 'compensateRetryDelay', options.compensateRetryDelay, {
+      default: '1s',
+    }),
+    compensateTimeoutMs: timeLimit(where, options.compensateTimeout, 'compensateTimeout'),
     onFailure: choiceOption(where, 'onFailure', onFailure, ['tsq', 'throw'], { default: 'tsq' }),
   }
 }
@@ -170,12 +208,17 @@ function sleeping(where: string, until: Duration | Date): { readonly forMs: numb
   throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'until', problem: 'must be a valid date' })
 }
 
-const REMOTE_OPTIONS = ['timeout', 'onTimeout', 'onFailure', 'compensate', 'compensateIf'] as const
+const REMOTE_OPTIONS = ['timeout', 'onTimeout', ...UNDOING_OPTIONS] as const
 
 function remote(where: string, options: AttemptOptions & { timeout?: unknown; onTimeout?: unknown }) {
   const { timeout, onTimeout } = options
+  // Not `return`: user code would go on as if nothing were under way.
+  choiceOption(where, 'onTimeout', onTimeout, ['tsq', 'compensate', 'fail'], { default: 'tsq' })
   return { ...waiting(where, { timeout, onTimeout }), ...undoing(where, options) }
 }
+
+/** Longer than anything waits: what is withheld is cancelled at once, and this is only for a crash in between. */
+const WITHHELD = '365d'
 
 function commandSpec(
   { item, parts }: Execution,
@@ -191,6 +234,9 @@ function commandSpec(
   return {
     kind: 'COMMAND',
     begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...maxAttempts }),
+    withhold: (commandId) =>
+      parts.remotes.sendCommand(process, command, data, { commandId, ...maxAttempts, delay: WITHHELD }),
+    callOff: (commandId) => parts.remotes.cancelCommand(process, command, commandId),
     ...remote(where, given),
   }
 }
@@ -202,7 +248,7 @@ function definitionOf(name: string, process: object): ProcessDefinition {
 }
 
 function childSpec(
-  { item, parts, calls }: Execution,
+  { item, parts, calls, now }: Execution,
   name: string,
   process: ProcessDefinition,
   state: unknown,
@@ -215,6 +261,13 @@ function childSpec(
   return {
     kind: 'CHILD',
     begin: (id) => parts.remotes.startChild(parent, process, state, { id, ...key }),
+    withhold: (id) =>
+      parts.remotes.startChild(parent, process, state, {
+        id,
+        ...key,
+        startAt: new Date(now() + parseDuration(WITHHELD, where)),
+      }),
+    callOff: (id, compensate) => parts.remotes.cancelChild(item.id, id, compensate),
     ...remote(where, given),
   }
 }

@@ -1,24 +1,30 @@
+import { isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { derivedId } from '../../kernel/ids/derived-id.js'
 import type { RecordDetail, RecordedFailure } from '../history.js'
 import { seal } from './attempt.js'
 import type { Sealed } from './attempted.js'
-import type { WaitingSpec } from './call-spec.js'
+import type { RemoteSpec, WaitingSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import { toRecorded, trouble, type Verdict } from './decisions.js'
 import type { Execution } from './execution.js'
-import { fromUserCode } from './from-user-code.js'
+import { fromUserCode, settled } from './from-user-code.js'
+import { throwIfLost } from './lost.js'
 import type { ChildEnd, CommandReply } from './remotes.js'
 
 interface WaitingCall extends Call {
   readonly spec: WaitingSpec
 }
 
+export interface RemoteCall extends Call {
+  readonly spec: RemoteSpec
+}
+
 /** What a call has been waiting for. */
 type Met =
   | { readonly value: Sealed; readonly detail?: RecordDetail }
-  | { readonly failed: RecordedFailure; readonly detail?: RecordDetail }
+  | { readonly failed: RecordedFailure; readonly outcome: 'refused' | 'unknown'; readonly detail?: RecordDetail }
 
 const isWaiting = (call: Call): call is WaitingCall =>
   'condition' in call.spec || call.spec.kind === 'EVENT' || call.spec.kind === 'SLEEP' || 'begin' in call.spec
@@ -39,17 +45,62 @@ export async function lookAtWaits(execution: Execution): Promise<boolean> {
 }
 
 /**
- * What is under way elsewhere and would have to be undone has to end before the undoing begins (P-07): called off or not,
- * it may end well. Answers those that have not ended.
+ * Lets commands and children end before anything is undone (K-19): a payment must not be made after its refund, and a child
+ * undoes itself before its parent does. Returns those that have not ended yet.
  */
-export async function meetRemotes(execution: Execution): Promise<readonly Call[]> {
+export async function meetRemotes(execution: Execution): Promise<readonly RemoteCall[]> {
   for (;;) {
-    const open = execution.calls.with('waiting').filter(isWaiting).filter(isUndoable)
+    const open = remotesOf(execution).filter(({ underWay }) => underWay)
     if (open.length === 0 || !(await meetFirst(execution, open))) return open
   }
 }
 
-const isUndoable = ({ spec }: WaitingCall): boolean => 'compensate' in spec && spec.compensate !== undefined
+/**
+ * Commands and children that may have been started by an execution that was interrupted: made certain of, so that they can be
+ * called off and waited for, and so that a worker that merely stood still cannot start them after that.
+ */
+export async function withholdRemotes(execution: Execution): Promise<void> {
+  for (const call of remotesOf(execution)) {
+    if (call.underWay || call.outcome !== 'unknown') continue
+    throwIfLost(execution)
+    const startedId = remoteId(execution, call)
+    const base = { kind: call.spec.kind, name: call.name, occurrence: call.occurrence } as const
+    try {
+      await call.spec.withhold(startedId)
+    } catch (error) {
+      if (isTransient(error)) throw error
+      // It cannot be started, so it was not.
+      const failed = toRecorded(execution.classify(error))
+      call.lastSeq = execution.journal.append({
+        ...base,
+        status: 'FAILED',
+        detail: { error: failed, outcome: 'notDone' },
+      }).seq
+      call.attempted('notDone')
+      call.progress = 'failed'
+      continue
+    }
+    call.lastSeq = execution.journal.append({ ...base, status: 'STARTED', detail: { startedId } }).seq
+    call.underWay = true
+    call.progress = 'waiting'
+  }
+}
+
+/** Ends commands that have not begun, and cancels children. */
+export async function callOffRemotes(
+  execution: Execution,
+  open: readonly RemoteCall[],
+  compensate: boolean,
+): Promise<void> {
+  for (const call of open) {
+    throwIfLost(execution)
+    await call.spec.callOff(remoteId(execution, call), compensate)
+  }
+}
+
+export function remotesOf(execution: Execution): RemoteCall[] {
+  return [...execution.calls.open()].filter((call): call is RemoteCall => 'begin' in call.spec)
+}
 
 /**
  * Lets the first of these calls end that has met what it waits for. Responses enter the state one at a time, and after
@@ -101,7 +152,7 @@ function meet(execution: Execution, call: WaitingCall): Met | undefined {
 
 function holds(wait: string, condition: () => unknown): boolean {
   return fromUserCode(
-    () => Boolean(condition()),
+    () => Boolean(settled(condition(), `the condition of the wait \`${wait}\``)),
     (problem, cause) => new HoldfastError('HF_CONDITION_THREW', { wait, problem }, { cause }),
   )
 }
@@ -114,7 +165,9 @@ function commandEnd(execution: Execution, call: Call, reply: CommandReply, respo
   const error = new BusinessError(reply.errorMessage ?? `the command was ${reply.outcome.toLowerCase()}`, {
     code: reply.errorCode ?? `COMMAND_${reply.outcome}`,
   })
-  return { failed: toRecorded(execution.classify(error)), detail: { response } }
+  // A command that was cancelled after it had been called may have had its effect.
+  const outcome = reply.effect === 'unknown' ? 'unknown' : 'refused'
+  return { failed: toRecorded(execution.classify(error)), outcome, detail: { response } }
 }
 
 function childEnd(execution: Execution, call: Call, end: ChildEnd, response: number): Met {
@@ -124,7 +177,9 @@ function childEnd(execution: Execution, call: Call, end: ChildEnd, response: num
   }
   const why = end.error ? `: ${end.error.message}` : ''
   const error = new BusinessError(`the child ${end.id} ended ${end.status}${why}`, { code: `CHILD_${end.status}` })
-  return { failed: toRecorded(execution.classify(error)), detail: { response } }
+  // One that has not undone what it did leaves it to its parent.
+  const outcome = end.status === 'COMPENSATED' || end.undone ? 'refused' : 'unknown'
+  return { failed: toRecorded(execution.classify(error)), outcome, detail: { response } }
 }
 
 /** The id of what a call starts elsewhere: the same however often the process is replayed. */
@@ -143,20 +198,17 @@ async function record(execution: Execution, call: WaitingCall, met: Met): Promis
     status: 'failed' in met ? 'FAILED' : 'COMPLETED',
     detail: {
       ...met.detail,
-      ...('failed' in met ? { error: met.failed, thrown } : {}),
+      ...('failed' in met ? { error: met.failed, thrown, outcome: met.outcome } : {}),
       ...(nothing ? { nothing } : {}),
     },
     ...('value' in met && met.value.encoded ? { encoded: met.value.encoded } : {}),
   })
   call.lastSeq = event.seq
-  if ('value' in met) {
-    await execution.complete(call, met.value.value, event.at)
-  } else if (thrown) {
-    await execution.settle(call, { failed: met.failed }, event.at)
-  } else {
-    call.progress = 'failed'
-    execution.verdict ??= { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: met.failed }
-  }
+  if ('value' in met) return execution.complete(call, met.value.value, event.at)
+  call.underWay = false
+  call.attempted(met.outcome)
+  if (thrown) await execution.settle(call, { failed: met.failed }, event.at)
+  else execution.failCall(call, { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: met.failed })
 }
 
 /** The time of a timeout is fixed when the wait is first reached, and stands in the record (P-03). */
@@ -206,7 +258,7 @@ async function timeOut(execution: Execution, call: WaitingCall): Promise<void> {
     return
   }
   call.progress = 'failed'
-  if (error) execution.verdict ??= timeoutVerdict(spec.onTimeout, error)
+  if (error) execution.failCall(call, timeoutVerdict(spec.onTimeout, error))
 }
 
 /** What a wait answers whose time is over: `wait` false, `event` and `sleep` nothing. */

@@ -26,6 +26,11 @@ export interface ClaimedProcess extends Claimed {
   readonly deadline: number | null
   readonly mismatchSince: number | null
   readonly startAt: number
+  /**
+   * Until when it has to begin, by the local monotonic clock; later it is given back. Only of what was dispatched and has not
+   * begun: whoever turns the kill switch can wait for that time, and knows then that nothing more begins (D-14).
+   */
+  readonly beginBy?: number
   readonly createdAt: number
   readonly key: string | null
   readonly state: unknown
@@ -38,8 +43,12 @@ export interface ClaimedProcess extends Claimed {
   readonly responses: readonly RecordedResponse[]
 }
 
+/** From before the claim is sent. Half a second less than the kill switch waits (`count_dispatched_beginning`). */
+const BEGIN_WITHIN = 1_500
+
 interface ClaimRow {
-  items: (Omit<ClaimedProcess, 'history' | 'responses'> & {
+  items: (Omit<ClaimedProcess, 'history' | 'responses' | 'beginBy'> & {
+    unbegun: boolean | null
     history: HistoryRow[] | null
     responses: ResponseRow[] | null
   })[]
@@ -60,6 +69,7 @@ export async function claimProcesses(
   { lanes, worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest,
 ): Promise<ClaimAnswer<ClaimedProcess>> {
   const known = lanes.map((lane) => laneOf(lane.type))
+  const sentAt = performance.now()
   const [row] = await executor.run<ClaimRow>(statement, [
     known.map(({ type }) => type),
     known.map(({ version }) => version),
@@ -71,8 +81,9 @@ export async function claimProcesses(
     spareLeased,
     ceilingMs,
   ])
-  const items = (row?.items ?? []).map(({ history, responses, ...item }) => ({
+  const items = (row?.items ?? []).map(({ history, responses, unbegun, ...item }) => ({
     ...item,
+    ...(unbegun ? { beginBy: sentAt + BEGIN_WITHIN } : {}),
     history: (history ?? []).map(toHistoryRecord),
     responses: (responses ?? []).map(toResponse),
   }))

@@ -1,33 +1,52 @@
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import { HoldfastError } from '../../kernel/errors.js'
 import type { ProcessStatus } from '../states.js'
 
 /** Of a process, what whoever waits for its end wants to know; `EXECUTING` is not told apart. */
 export interface Standing {
+  /** As it was asked for. */
+  readonly name: string
+  readonly reference: string
   readonly id: string
+  /** `payments/Payment` */
+  readonly type: string
   readonly status: ProcessStatus
   readonly result: unknown
   readonly resultNotes: Notes | null
   readonly code: string
   readonly message: string
+  /** Where it failed, while it is in troubleshooting. */
+  readonly step: string | null
+  /** A step-based process. */
+  readonly managed: boolean
 }
 
-/** By id or key. A process of another definition is refused, like one that is not there. */
-export async function findStanding(executor: Executor, name: string, reference: string): Promise<Standing> {
-  const [row] = await executor.run<Standing & { type: string }>(statement, [name, reference])
-  if (!row) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: reference, process: name })
-  if (row.type === name) return row
-  throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: reference, process: name, actual: row.type })
+/** By definition and id or key; what is not there is not in the answer. */
+export function findStandings(
+  executor: Executor,
+  asked: readonly { readonly name: string; readonly reference: string }[],
+): Promise<Standing[]> {
+  return executor.run<Standing & object>(standingsStatement, [
+    asked.map(({ name }) => name),
+    asked.map(({ reference }) => reference),
+  ])
 }
 
-const statement = {
-  name: 'processes.find-standing',
+const standingsStatement = {
+  name: 'processes.find-standings',
   text: `
     select
-      process.id, process.type, process.status, detail.result, detail.result_notes as "resultNotes",
-      coalesce(detail.error_code, '') as code, coalesce(detail.error_message, '') as message
-    from holdfast.process
-    join holdfast.process_detail as detail on detail.id = process.id
-    where process.id = holdfast.process_id_of($1, $2)`,
+      asked.name, asked.reference, process.id, process.type, process.status, detail.result, detail.result_notes as "resultNotes",
+      coalesce(detail.error_code, '') as code, coalesce(detail.error_message, '') as message,
+      detail.model = 'STEP_BASED' as managed,
+      case when process.status = 'WAITING_FOR_TSQ' then coalesce(detail.waiting_for, (
+        select name || case when occurrence > 1 then '#' || occurrence else '' end
+        from holdfast.process_history as history
+        where history.process_id = process.id and history.generation = process.generation and history.status = 'FAILED'
+        order by seq desc
+        limit 1
+      )) end as step
+    from unnest($1::text[], $2::text[]) as asked (name, reference)
+    join holdfast.process on process.id = holdfast.process_id_of(asked.name, asked.reference)
+    join holdfast.process_detail as detail on detail.id = process.id`,
 }

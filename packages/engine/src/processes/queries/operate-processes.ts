@@ -3,13 +3,21 @@ import type { Executor } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { ProcessStatus } from '../states.js'
 
-export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE'
+export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE' | 'RESOLVE'
 
 /** What became of one process: done, or why not. */
 export interface OperationAnswer {
   /** The id or key it was named by. */
   readonly reference: string
-  readonly outcome: 'done' | 'unknown' | 'other type' | 'deadline' | 'changed' | ProcessStatus
+  readonly outcome:
+    | 'done'
+    | 'unknown'
+    | 'other type'
+    | 'deadline'
+    | 'changed'
+    | 'nothing'
+    | `unresolved ${string}`
+    | ProcessStatus
   readonly actual: string | null
 }
 
@@ -25,14 +33,24 @@ export async function operateProcesses(
   return executor.run<OperationAnswer>(statement, [operation, name, references, actor, reason, JSON.stringify(options)])
 }
 
-const did = { RETRY: 'retried', CANCEL: 'cancelled', RESUME: 'resumed', COMPLETE: 'completed' } as const
+const did = {
+  RETRY: 'retried',
+  CANCEL: 'cancelled',
+  RESUME: 'resumed',
+  COMPLETE: 'completed',
+  RESOLVE: 'resolved',
+} as const
 
 /** The error of an operation that was refused; undefined where it was done. */
 export function refusalOf(
   operation: Operation,
   name: string,
   { reference: id, outcome, actual }: OperationAnswer,
+  step = '',
 ): HoldfastError | undefined {
+  if (isUnresolved(outcome)) {
+    return new HoldfastError('HF_OUTCOME_UNRESOLVED', { id, step: outcome.slice('unresolved '.length) })
+  }
   switch (outcome) {
     case 'done':
       return undefined
@@ -42,6 +60,8 @@ export function refusalOf(
       return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
     case 'deadline':
       return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
+    case 'nothing':
+      return new HoldfastError('HF_NOTHING_TO_RESOLVE', { id, step })
     default:
       return new HoldfastError('HF_WRONG_STATUS', {
         what: 'process',
@@ -51,6 +71,9 @@ export function refusalOf(
       })
   }
 }
+
+const isUnresolved = (outcome: OperationAnswer['outcome']): outcome is `unresolved ${string}` =>
+  outcome.startsWith('unresolved ')
 
 const statement = {
   name: 'processes.operate',

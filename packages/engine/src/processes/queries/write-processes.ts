@@ -41,6 +41,13 @@ export interface Rest {
   readonly waitTimeoutAt?: number | undefined
   readonly nextRetryAt?: number | undefined
   readonly mismatch?: boolean
+  /** Whatever it did is undone, or it did nothing: for its parent. */
+  readonly undone?: boolean
+  /**
+   * Given where the record was not followed to its end: what is known of an earlier interruption must not be lost. Otherwise
+   * the process rests in order.
+   */
+  readonly restedEpoch?: number
   readonly limited?: boolean
   /** Tell workers that it is due at another time than they know of. */
   readonly wakes?: boolean
@@ -128,6 +135,8 @@ function restToJson(rest: Rest): string {
     wait_timeout_ms: rest.waitTimeoutAt,
     next_retry_ms: rest.nextRetryAt,
     mismatch: rest.mismatch,
+    undone: rest.undone,
+    rested: rest.restedEpoch,
     limited: rest.limited,
     wakes: rest.wakes,
   }

@@ -12,6 +12,8 @@ export interface StoredReply {
   readonly errorType?: string
   readonly errorCode?: string
   readonly errorMessage?: string
+  /** It did not complete, and may have had its effect all the same (K-19). */
+  readonly effect?: 'unknown'
 }
 
 /** What is in the queue (C-10). The claim has looked at correlation id, outcome and `final`; the rest may be anything. */
@@ -24,13 +26,14 @@ export interface ReplyMessage {
   readonly error_type?: unknown
   readonly error_code?: unknown
   readonly error_message?: unknown
+  readonly effect?: unknown
 }
 
 /** Who sends a reply from outside need not say that it is final. */
 export const isFinal = ({ final }: ReplyMessage): boolean => final !== false
 
 export function toStoredReply(message: ReplyMessage, notes: Notes | null): StoredReply {
-  const { outcome, result, command_id: commandId, error_type, error_code, error_message } = message
+  const { outcome, result, command_id: commandId, error_type, error_code, error_message, effect } = message
   return {
     commandId: typeof commandId === 'string' ? commandId.toLowerCase() : null,
     outcome,
@@ -39,5 +42,6 @@ export function toStoredReply(message: ReplyMessage, notes: Notes | null): Store
     ...(typeof error_type === 'string' ? { errorType: error_type } : {}),
     ...(typeof error_code === 'string' ? { errorCode: error_code } : {}),
     ...(typeof error_message === 'string' ? { errorMessage: error_message } : {}),
+    ...(effect === 'unknown' ? { effect } : {}),
   }
 }

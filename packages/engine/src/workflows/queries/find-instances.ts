@@ -2,7 +2,6 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { InstanceStatus } from '../states.js'
 
@@ -98,19 +97,6 @@ function toRecord(row: Row, codec: Codec): WorkflowRecord {
   }
 }
 
-interface End {
-  status: InstanceStatus
-  output: unknown
-  outputNotes: Notes | null
-  failure: Failure | null
-}
-
-export async function findEnd(executor: Executor, id: string): Promise<End> {
-  const [row] = await executor.run<End>(endStatement, [id])
-  if (!row) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
-  return row
-}
-
 const columns = `
   id, key, name, version, status, input, input_notes, output, output_notes, failed_step, failure, created_at, updated_at,
   ended_at,
@@ -150,12 +136,4 @@ function conditionOf(name: string, value: string): string {
     default:
       return `${name} = ${value}`
   }
-}
-
-const endStatement = {
-  name: 'workflows.find-end',
-  text: `
-    select status, output, output_notes as "outputNotes", failure
-    from holdfast.workflow
-    where id = $1`,
 }

@@ -1,0 +1,47 @@
+-- revision: 1
+-- after: kernel, commands-send
+--
+-- The rights of a role that only runs Holdfast (K-27): docs/operations/rights.md.
+
+-- Gives a role what senders and workers need, and nothing by which it could change or remove audit rows, move the test clock,
+-- or change the schema. Called by the owner of the schema, once for each role and again after each migration.
+create or replace function holdfast.grant_runtime(role_name text)
+returns void
+language plpgsql
+as $$
+declare
+  v_schema text := holdfast.own_schema();
+  v_table record;
+begin
+  execute format('grant usage on schema %s to %I', v_schema, role_name);
+  execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
+  -- The wake-ups' sequences are set, not only read.
+  execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
+  for v_table in
+    select relname, oid::regclass as name
+    from pg_class
+    where relnamespace = v_schema::regnamespace
+      and relkind in ('r', 'p')
+      -- Audit rows are written and read through the parent.
+      and not relispartition
+  loop
+    execute format('revoke all on table %s from %I', v_table.name, role_name);
+    execute format(
+      'grant %s on table %s to %I',
+      case
+        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname = 'audit' then 'select, insert'
+        else 'select, insert, update, delete'
+      end,
+      v_table.name, role_name
+    );
+  end loop;
+  -- Queues are made on first use, each with a table of its own.
+  execute format('grant usage, create on schema pgmq to %I', role_name);
+  execute format('grant execute on all functions in schema pgmq to %I', role_name);
+  execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
+  execute format('grant usage, select, update on all sequences in schema pgmq to %I', role_name);
+end
+$$;
+
+revoke execute on function holdfast.grant_runtime(text) from public;

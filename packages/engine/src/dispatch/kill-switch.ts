@@ -1,0 +1,25 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Executor } from '../kernel/database/executor.js'
+
+/** How often, and for how long at most, the kill switch looks whether everything that was claimed has begun. */
+const EVERY = 50
+const LONGEST = 4_000
+
+/**
+ * Waits, after the kill switch was committed, until nothing can begin any more (D-14). From the commit on no claim lets a
+ * dispatched execution through. One that was claimed just before begins within a second and a half, or its worker gives it
+ * back; so there is nothing left to begin as soon as no such claim is younger than two seconds.
+ */
+export async function nothingBegins(executor: Executor, itemType: string): Promise<void> {
+  const until = performance.now() + LONGEST
+  for (;;) {
+    const [row] = await executor.run<{ count: number }>(countStatement, [itemType])
+    if (!row?.count || performance.now() > until) return
+    await sleep(EVERY)
+  }
+}
+
+const countStatement = {
+  name: 'dispatch.count-beginning',
+  text: 'select holdfast.count_dispatched_beginning($1) as count',
+}

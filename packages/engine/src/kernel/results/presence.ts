@@ -1,0 +1,94 @@
+import type { Executor } from '../database/executor.js'
+import type { Logger } from '../logger.js'
+
+/** Whether a live worker has the code of a definition; workers say so every minute. */
+export type IsLive = (name: string) => Promise<boolean>
+
+/** A worker that has not said for so long what it has counts as gone. */
+const GONE_AFTER = 150_000
+
+/** Asks one of the tables in which workers note what they have. */
+export function presenceIn(db: Executor, table: 'command_handler' | 'process_definition' | 'workflow_handler'): IsLive {
+  const { name, text } = statements[table]
+  return async (subject) => {
+    const [row] = await db.run<{ live: boolean }>({ name, text }, [subject, GONE_AFTER])
+    return row?.live ?? false
+  }
+}
+
+const seen = `seen_at > holdfast.now() - $2 * interval '1 ms'`
+const statements = {
+  command_handler: {
+    name: 'presence.command-handler',
+    text: `select exists (select from holdfast.command_handler where domain || '/' || type = $1 and ${seen}) as live`,
+  },
+  process_definition: {
+    name: 'presence.process-definition',
+    text: `select exists (select from holdfast.process_definition where type = $1 and ${seen}) as live`,
+  },
+  workflow_handler: {
+    name: 'presence.workflow-handler',
+    text: `select exists (select from holdfast.workflow_handler where handler = $1 and ${seen}) as live`,
+  },
+} as const
+
+/**
+ * Says so when work is made that no live worker has the code for (K-22): a forgotten `run`, `register` or handler would
+ * otherwise look like slowness. It looks a moment after the work was made, at most once per definition and minute.
+ */
+export interface MissingWorkers {
+  /** Work of this definition was made; costs a look into a map. */
+  made(model: string, name: string, isLive: IsLive): void
+  close(): void
+}
+
+const LOOK_AFTER = 3_000
+const LOOK_AGAIN_AFTER = 60_000
+
+export function createMissingWorkers({
+  logger,
+  lookAfterMs = LOOK_AFTER,
+}: {
+  readonly logger: Logger
+  readonly lookAfterMs?: number
+}): MissingWorkers {
+  const looked = new Map<string, number>()
+  const timers = new Set<NodeJS.Timeout>()
+
+  async function look(model: string, name: string, isLive: IsLive): Promise<void> {
+    try {
+      if (await isLive(name)) return
+      logger.warn({ event: 'no_live_worker', model, type: name }, missingWorker(model, name))
+    } catch (error) {
+      logger.debug({ err: error, model, type: name }, 'could not look whether a worker has it')
+    }
+  }
+
+  return {
+    made(model, name, isLive) {
+      const key = `${model} ${name}`
+      const now = performance.now()
+      if (now - (looked.get(key) ?? Number.NEGATIVE_INFINITY) < LOOK_AGAIN_AFTER) return
+      looked.set(key, now)
+      const timer = setTimeout(() => {
+        timers.delete(timer)
+        void look(model, name, isLive)
+      }, lookAfterMs).unref()
+      timers.add(timer)
+    },
+    close() {
+      for (const timer of timers) clearTimeout(timer)
+    },
+  }
+}
+
+const WHAT_TO_DO: Readonly<Record<string, string>> = {
+  commands: 'register its handler with hf.handle and start a worker with hf.run',
+  processes: 'register it with hf.register and start a worker with hf.run',
+  workflows: 'register the handler with hf.workflows.handle and start a worker with hf.run',
+}
+
+export function missingWorker(model: string, name: string): string {
+  const what = model === 'workflows' ? `the handler ${name}` : name
+  return `no live worker has ${what}: ${WHAT_TO_DO[model] ?? 'start a worker that has it'}`
+}

@@ -1,0 +1,250 @@
+import type { Executor } from '../database/executor.js'
+import { isTransient } from '../database/transient.js'
+import { formatDuration } from '../duration/duration.js'
+import { HoldfastError } from '../errors.js'
+import type { Logger } from '../logger.js'
+import type { Listener } from '../notify/listener.js'
+import { createBackoff } from '../retry/backoff.js'
+
+/** What has become of something that is waited for: its value, an error, or nothing yet. */
+export type Settled = { readonly value: unknown } | { readonly error: Error } | undefined
+
+/** What a model brings to have its ends awaited. */
+export interface ResultSource<Found = unknown> {
+  /** `commands`, `processes`, `workflows`: ends of this model are notified under it (`holdfast.wake_results`). */
+  readonly model: string
+  /** How one is called in errors: `command`, `process`, `workflow instance`. */
+  readonly what: string
+  /** One statement for all that are waited for. What is not found is not in the answer. */
+  find(keys: readonly string[]): Promise<ReadonlyMap<string, Found>>
+  settle(found: Found): Settled
+  unknown(key: string): Error
+  /** Why it has not ended: in what status it is, what it waits for, and whether a live worker has its definition. */
+  why(key: string, found: Found): Promise<{ readonly id: string; readonly status: string; readonly why: string }>
+}
+
+/**
+ * Awaiting results (K-22): one loop per model for all waiters of a program. A poll is one statement whatever the number of
+ * waiters; the database notifies the loop when something of the model has ended and somebody waits. A database that
+ * restarts meanwhile is waited for within the caller's time.
+ */
+export interface Results {
+  /** Resolves with the value of what `key` names; throws what it ended with, or HF_RESULT_TIMEOUT. */
+  wait<Found>(source: ResultSource<Found>, key: string, limitMs: number): Promise<unknown>
+  close(): Promise<void>
+}
+
+interface Options {
+  readonly logger: Logger
+  /** Starts listening for notifications; called when somebody has waited for a while. */
+  readonly listen: () => Listener
+}
+
+interface Waiter {
+  readonly key: string
+  resolve(value: unknown): void
+  reject(error: Error): void
+}
+
+const SHORTEST_POLL = 10
+const LONGEST_POLL = 250
+/** While notifications arrive, polls only make up for lost ones. */
+const LONGEST_POLL_LISTENING = 1_000
+/** Short waits are over before a connection would be open. */
+const LISTEN_AFTER = 500
+/** The database is told this often that somebody waits; see `result_wait` in sql/functions/kernel.sql. */
+const SAY_SO_EVERY = 10_000
+/** Notifications of a busy installation come every few milliseconds, most of them about things that nobody here waits for. */
+const SHORTEST_AFTER_NOTIFICATION = 20
+
+export function createResults(db: Executor, { logger, listen }: Options): Results {
+  const loops = new Map<string, ReturnType<typeof createLoop>>()
+  let listener: Listener | undefined
+  let closed = false
+
+  function listening(): Listener {
+    listener ??= listen()
+    return listener
+  }
+
+  function loopOf<Found>(source: ResultSource<Found>) {
+    const loop = loops.get(source.model) ?? createLoop(db, source as ResultSource, { logger, listening })
+    loops.set(source.model, loop)
+    return loop
+  }
+
+  return {
+    wait(source, key, limitMs) {
+      if (closed) return Promise.reject(new HoldfastError('HF_STOPPED', { what: 'the installation' }))
+      return loopOf(source).wait(key, limitMs)
+    },
+    async close() {
+      closed = true
+      for (const loop of loops.values()) loop.close(new HoldfastError('HF_STOPPED', { what: 'the installation' }))
+      await listener?.close()
+    },
+  }
+}
+
+function createLoop(
+  db: Executor,
+  source: ResultSource,
+  { logger, listening }: { readonly logger: Logger; readonly listening: () => Listener },
+) {
+  const waiting = new Map<string, Set<Waiter>>()
+  const backoff = createBackoff({ base: SHORTEST_POLL, cap: LONGEST_POLL })
+  let timer: NodeJS.Timeout | undefined
+  let soon: NodeJS.Immediate | undefined
+  let polling = false
+  let again = false
+  let listener: Listener | undefined
+  let unsubscribe: (() => void) | undefined
+  let polledAt = Number.NEGATIVE_INFINITY
+  let saidSo = Number.NEGATIVE_INFINITY
+
+  function pollIn(milliseconds: number): void {
+    clearTimeout(timer)
+    if (waiting.size > 0) timer = setTimeout(() => void poll(), milliseconds)
+  }
+
+  /** Polls once for all that are waited for from this turn of the event loop on. */
+  function wake(): void {
+    if (polling) again = true
+    else if (!soon) {
+      soon = setImmediate(() => {
+        soon = undefined
+        clearTimeout(timer)
+        if (waiting.size > 0) void poll()
+      })
+    }
+  }
+
+  /** Ends that follow within milliseconds share a notification: the polls after it come quickly for a while. */
+  function notified(): void {
+    backoff.reset()
+    const rest = SHORTEST_AFTER_NOTIFICATION - (performance.now() - polledAt)
+    if (rest <= 0) wake()
+    else if (!polling && !soon) pollIn(rest)
+  }
+
+  async function poll(): Promise<void> {
+    if (polling) return
+    polling = true
+    polledAt = performance.now()
+    const keys = [...waiting.keys()]
+    try {
+      await sayThatSomebodyWaits()
+      const found = await source.find(keys)
+      for (const key of keys) settle(key, found.get(key))
+    } catch (error) {
+      // A database that restarts is waited for; what is wrong with the question is for those who asked it.
+      if (!isTransient(error)) for (const key of keys) end(key, { error: toError(error) })
+      else logger.debug({ err: error, model: source.model }, 'could not look for results; looking again')
+    } finally {
+      polling = false
+      if (again) {
+        again = false
+        backoff.reset()
+        wake()
+      } else pollIn(nextPoll())
+    }
+  }
+
+  function nextPoll(): number {
+    const next = backoff.next()
+    return listener?.isListening && next > LONGEST_POLL / 2 ? LONGEST_POLL_LISTENING : next
+  }
+
+  function settle(key: string, found: unknown): void {
+    if (found === undefined) end(key, { error: source.unknown(key) })
+    else {
+      const settled = settledOf(found)
+      if (settled) end(key, settled)
+    }
+  }
+
+  /** A result that cannot be decoded is the error of those who wait for it, and of nobody else. */
+  function settledOf(found: unknown): Settled {
+    try {
+      return source.settle(found)
+    } catch (error) {
+      return { error: toError(error) }
+    }
+  }
+
+  function end(key: string, settled: NonNullable<Settled>): void {
+    for (const waiter of waiting.get(key) ?? []) {
+      if ('error' in settled) waiter.reject(settled.error)
+      else waiter.resolve(settled.value)
+    }
+  }
+
+  /** Ends are notified only while somebody says so here: nobody else pays for it. */
+  async function sayThatSomebodyWaits(): Promise<void> {
+    if (!unsubscribe || performance.now() - saidSo < SAY_SO_EVERY) return
+    saidSo = performance.now()
+    await db.run(waitStatement, [source.model])
+  }
+
+  function subscribe(): void {
+    if (unsubscribe) return
+    listener = listening()
+    unsubscribe = listener.subscribe(`results:${source.model}`, notified)
+    saidSo = Number.NEGATIVE_INFINITY
+    wake()
+  }
+
+  async function timedOut(key: string, limitMs: number): Promise<Error> {
+    const { what } = source
+    const waited = formatDuration(limitMs)
+    try {
+      const found = (await source.find([key])).get(key)
+      if (found === undefined) return source.unknown(key)
+      const { id, status, why } = await source.why(key, found)
+      return new HoldfastError('HF_RESULT_TIMEOUT', { what, id, waited, status, why })
+    } catch (error) {
+      const why = `the database does not answer: ${toError(error).message}`
+      return new HoldfastError('HF_RESULT_TIMEOUT', { what, id: key, waited, status: 'unknown', why }, { cause: error })
+    }
+  }
+
+  return {
+    wait(key: string, limitMs: number): Promise<unknown> {
+      return new Promise((resolve, reject) => {
+        const waiter: Waiter = { key, resolve: over(resolve), reject: over(reject) }
+        const waiters = waiting.get(key) ?? new Set()
+        waiting.set(key, waiters.add(waiter))
+        const limit = setTimeout(async () => {
+          leave()
+          reject(await timedOut(key, limitMs))
+        }, limitMs)
+        const listens = setTimeout(subscribe, LISTEN_AFTER)
+
+        function over<Value>(then: (value: Value) => void): (value: Value) => void {
+          return (value) => {
+            leave()
+            then(value)
+          }
+        }
+        function leave(): void {
+          clearTimeout(limit)
+          clearTimeout(listens)
+          waiters.delete(waiter)
+          if (waiters.size === 0 && waiting.get(key) === waiters) waiting.delete(key)
+        }
+        backoff.reset()
+        wake()
+      })
+    },
+    close(reason: Error): void {
+      for (const key of [...waiting.keys()]) end(key, { error: reason })
+      clearTimeout(timer)
+      clearImmediate(soon)
+      unsubscribe?.()
+    },
+  }
+}
+
+const toError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
+
+const waitStatement = { name: 'results.wait', text: 'select holdfast.await_results($1)' }

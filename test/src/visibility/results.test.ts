@@ -1,0 +1,182 @@
+import { gate, numbered, openTestBus, startFaultProxy, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { defineCommand, defineProcess, defineWorkflow, holdfast, PermanentError } from 'holdfast'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { recording } from './recording.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const domain = numbered('awaited')
+const by = { actor: 'ann', reason: 'a test' }
+const broken = () => {
+  throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
+}
+
+test('K-22 the result of a command that needs a person is an error at once, and can be awaited again after a retry', async () => {
+  const Pay = defineCommand(domain(), 'Pay')
+  let mended = false
+  const worker = await bus.work(Pay, () => (mended ? 'paid' : broken()))
+  const id = await bus.hf.send(Pay, {})
+  await expect(bus.hf.commands.result(Pay, id)).rejects.toMatchObject({
+    code: 'HF_NEEDS_ATTENTION',
+    details: { what: 'command', id, code: 'NO_ACCOUNT', message: 'no such account' },
+  })
+  mended = true
+  await bus.hf.troubleshooting.retry(Pay, id, by)
+  expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+  await worker.stop()
+})
+
+test('K-22 the result of a process that needs a person is an error at once that names the step', async () => {
+  const Payment = defineProcess(domain(), 'Payment', {
+    state: z.object({}),
+    execute: (ctx) => ctx.step('book', { run: broken }),
+  })
+  const worker = await bus.runProcesses(Payment)
+  const { id } = await bus.hf.start(Payment, {}, { key: 'PAY-1' })
+  await expect(bus.hf.processes.result(Payment, 'PAY-1')).rejects.toMatchObject({
+    code: 'HF_NEEDS_ATTENTION',
+    details: { what: 'process', id, code: 'PERMANENT_FAILURE', step: 'book' },
+    message: expect.stringContaining('no such account'),
+  })
+  await worker.stop()
+})
+
+test('K-22 the result of a workflow instance with a dead letter is an error at once that names the step', async () => {
+  const name = domain()
+  bus.hf.workflows.handle(name, broken)
+  const Flow = defineWorkflow(name, 1, { dlq: true }).step('book', name).build()
+  const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
+  await expect(bus.hf.workflows.startAndWait(Flow, {})).rejects.toMatchObject({
+    code: 'HF_NEEDS_ATTENTION',
+    details: { what: 'workflow instance', code: 'NO_ACCOUNT', step: 'book', message: 'no such account' },
+  })
+  await worker.stop()
+})
+
+test('K-22 when the time is over the error says the status, what it waits for and that no worker has it', async () => {
+  const name = domain()
+  const Pay = defineCommand(name, 'Pay')
+  const commandId = await bus.hf.send(Pay, {})
+  await expect(bus.hf.commands.result(Pay, commandId, { timeout: '20ms' })).rejects.toMatchObject({
+    code: 'HF_RESULT_TIMEOUT',
+    details: {
+      status: 'PENDING',
+      why: expect.stringContaining(`no live worker has ${name}/Pay: register its handler`),
+    },
+  })
+  const Payment = defineProcess(name, 'Payment', {
+    state: z.object({}),
+    responses: { confirmed: { data: z.object({}), apply: () => undefined } },
+    execute: (ctx) => ctx.event('l1', 'confirmed'),
+  })
+  const { id } = await bus.hf.start(Payment, {})
+  const late = (why: string) => ({ code: 'HF_RESULT_TIMEOUT', details: { why: expect.stringContaining(why) } })
+  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(late('waiting for l1'))
+  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(
+    late(`no live worker has ${name}/Payment: register it with hf.register`),
+  )
+  const worker = await bus.runProcesses(Payment)
+  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(
+    late('a live worker has its definition'),
+  )
+  await worker.stop()
+  const Flow = defineWorkflow(`${name}_flow`, 1).step('book', `${name}_nobody`).build()
+  await expect(bus.hf.workflows.startAndWait(Flow, {}, { timeout: '20ms' })).rejects.toMatchObject(
+    late(`book is PENDING; no live worker has the handler ${name}_nobody`),
+  )
+})
+
+test('K-22 a thousand waiters of one process are few statements', async () => {
+  const counted = new Map<string, number>()
+  const watched = await openTestBus({
+    connectionString: bus.connectionString,
+    faults: (point: string) => {
+      if (point.startsWith('after ')) counted.set(point.slice(6), (counted.get(point.slice(6)) ?? 0) + 1)
+    },
+  })
+  const Payment = defineProcess(domain(), 'Payment', {
+    state: z.object({}),
+    responses: { done: { data: z.number(), apply: () => undefined } },
+    execute: (ctx) => ctx.event('end', 'done'),
+  })
+  const worker = await bus.runProcesses(Payment)
+  const { id } = await bus.hf.start(Payment, {})
+  const began = performance.now()
+  const waiting = Promise.all(Array.from({ length: 1_000 }, () => watched.hf.processes.result(Payment, id)))
+  await waitFor('it was looked for', () => (counted.get('processes.find-standings') ?? 0) > 2)
+  await bus.hf.respond(Payment, id, 'done', 7)
+  expect(new Set(await waiting)).toEqual(new Set([7]))
+  const polls = (performance.now() - began) / 10 + 2
+  expect(counted.get('processes.find-standings')).toBeLessThanOrEqual(polls)
+  await worker.stop()
+  await watched.close()
+})
+
+test('K-22 ends are notified while somebody waits', async () => {
+  const Pay = defineCommand(domain(), 'Pay')
+  const worker = await bus.work(Pay, () => 'paid')
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  const [{ channel = '', bucket = '' } = {}] = await bus.sql<{ channel: string; bucket: string }>(
+    `select holdfast.wake_channel() as channel, holdfast.wake_bucket_of('results:commands')::text as bucket`,
+  )
+  let heard = 0
+  client.on('notification', ({ payload }) => {
+    if (payload === bucket) heard += 1
+  })
+  await client.query(`listen "${channel}"`)
+  await bus.sql('delete from holdfast.result_wait')
+  await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
+  const before = heard
+  await bus.sql(`select holdfast.await_results('commands')`)
+  await waitFor('an end is notified', async () => {
+    await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
+    return heard > before
+  })
+  await client.end()
+  await worker.stop()
+})
+
+test('K-22 waiting survives a restart of the database', async () => {
+  const proxy = await startFaultProxy(bus.connectionString)
+  const hf = await holdfast({ connectionString: proxy.connectionString, logger: false })
+  const Pay = defineCommand(domain(), 'Pay')
+  const { passed, open } = gate()
+  const worker = await bus.work(Pay, () => passed)
+  const id = await bus.hf.send(Pay, {})
+  const waiting = hf.commands.result(Pay, id)
+  proxy.refuse(true)
+  proxy.cut()
+  open()
+  await waitFor('it has ended', async () => (await bus.hf.commands.get(Pay, id)).status === 'COMPLETED')
+  proxy.refuse(false)
+  await expect(waiting).resolves.toBeNull()
+  await hf.close()
+  await proxy.close()
+  await worker.stop()
+})
+
+test('K-22 work that nobody has the code for is told of shortly after it was made', async () => {
+  const told = recording()
+  const alone = await openTestBus({ connectionString: bus.connectionString, logger: told.logger })
+  const name = domain()
+  const Payment = defineProcess(name, 'Payment', { state: z.object({}), execute: async () => undefined })
+  const Flow = defineWorkflow(`${name}_flow`, 1).step('book', `${name}_nobody`).build()
+  await alone.hf.send(defineCommand(name, 'Pay'), {})
+  await alone.hf.startMany(Payment, [{ state: {} }, { state: {} }])
+  await alone.hf.workflows.start(Flow, {})
+  const warned = () => told.lines.filter(({ event }) => event === 'no_live_worker')
+  await waitFor('all three are told of', () => warned().length === 3)
+  expect(
+    warned()
+      .map(({ model, type }) => `${model} ${type}`)
+      .toSorted(),
+  ).toEqual([`commands ${name}/Pay`, `processes ${name}/Payment`, `workflows ${name}_nobody`])
+  await alone.close()
+})
