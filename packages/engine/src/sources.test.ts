@@ -5,6 +5,7 @@ import { defineCommand } from './commands/index.js'
 import { commandSource } from './commands/source.js'
 import { cycleSource } from './dispatch/source.js'
 import { choreSource } from './kernel/chores/chores.js'
+import { silentLogger } from './kernel/logger.js'
 import { noMetrics } from './kernel/metrics/metrics.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { inboxSource } from './processes/inbox.js'
@@ -47,7 +48,7 @@ async function commands(): Promise<Sample> {
   const rows = await bus.sql<{ id: string }>(`select msg_id::text as id from pgmq.q_${queue} order by msg_id`)
   const types = () => ['Do']
   return {
-    source: commandSource(bus.db, { domain: 'sampled', queue, types, metrics: noMetrics }),
+    source: commandSource(bus.db, { domain: 'sampled', queue, types, metrics: noMetrics, logger: silentLogger }),
     lanes: ['Do'],
     ids: rows.map(({ id }) => id),
     due: async (id, minutes) =>
@@ -114,9 +115,8 @@ async function replies(): Promise<Sample> {
      from generate_series(1, ${COUNT})`,
     [queue, process],
   )
-  const logger = { debug() {}, info() {}, warn() {}, error() {} }
   return {
-    source: replySource(bus.db, { domain: 'replied', queue, logger, metrics: noMetrics }),
+    source: replySource(bus.db, { domain: 'replied', queue, logger: silentLogger, metrics: noMetrics }),
     lanes: ['replied'],
     ids: rows.map(({ id }) => id),
     due: async (id, minutes) =>
