@@ -4,6 +4,7 @@ import {
   type CommandClient,
   type CommandDefinition,
   type CommandHandler,
+  type CommandHandlerOptions,
   type Commands,
   createBatches,
   createCommandClient,
@@ -110,10 +111,11 @@ export interface Holdfast
   readonly schema: string
   /** Starts a process (P-10), or a step-based one (M-02). One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start']
-  /** Registers the handler of a command, once per process. */
+  /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,
+    options?: CommandHandlerOptions<Data, Result>,
   ): void
   /** Registers a process, a manager or a type of dispatched items, so that workers started here run it; or stores a workflow. */
   register<Input, Responses extends ResponseSchemas, Result>(
@@ -292,6 +294,7 @@ export function assemble(
       logger,
       metrics,
       reports,
+      abortGraceMs,
     })
     workers.add(created.worker)
     told.add(created.registered)
@@ -299,8 +302,8 @@ export function assemble(
   }
   const api: Holdfast = {
     schema: db.schema,
-    handle(command, handler) {
-      registry.add(command, handler)
+    handle(command, handler, handlerOptions) {
+      registry.add(command, handler, handlerOptions)
       registered()
     },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -336,7 +339,7 @@ export function assemble(
     batches: createBatches(db, client, queues, codec),
     processes: createProcesses(db, engine, { logger, results }),
     workflows: createWorkflows(db, workflowEngine, workflowClient),
-    troubleshooting: createTroubleshooting(db, codec),
+    troubleshooting: createTroubleshooting(db, codec, registry),
     dispatch: createDispatch(db, codec, scheduling),
     limits,
     queues: createQueueClient(db),

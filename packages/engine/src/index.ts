@@ -8,6 +8,8 @@ export {
   type CommandDefinition,
   type CommandFilter,
   type CommandHandler,
+  type CommandHandlerOptions,
+  type CommandInquire,
   type CommandOptions,
   type CommandRecord,
   type CommandStatus,

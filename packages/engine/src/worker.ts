@@ -88,6 +88,7 @@ interface Parts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
+  readonly abortGraceMs: number
 }
 
 /** A worker, and what its installation tells it. */
@@ -155,6 +156,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
           logger,
           metrics,
           reports,
+          abortGraceMs: parts.abortGraceMs,
         })
         commands.set(domain, loop)
         make([loop])

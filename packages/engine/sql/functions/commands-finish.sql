@@ -68,7 +68,7 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -89,7 +89,8 @@ begin
           result_notes = nullif(written.result_notes, 'null'),
           error_kind = written.error_kind,
           error_code = written.error_code,
-          error_message = written.error_message
+          error_message = written.error_message,
+          inquiry = written.inquiry
       from written
       where command.command_id = written.command_id
         and command.domain || '' = p_domain

@@ -1,11 +1,28 @@
--- revision: 5
+-- revision: 6
 -- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
 
+-- Whether a command may have had its effect although it has not completed (K-19). An operator's retry begins a new count of
+-- attempts; what was called before it is on record.
+create or replace function holdfast.command_was_called(p_command_id uuid, p_attempts int)
+returns boolean
+language sql
+stable
+as $$
+  select p_attempts > 0 or exists (
+    select from holdfast.audit
+    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
+  )
+$$;
+
 -- What operators do with commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel,
 -- or complete with a result. Each changes the command, its message, its batch, sends the final reply and is audited with
--- who and why. Answers one row per id, in their order: 'done', 'not in troubleshooting', or 'unknown'.
+-- who and why. Answers one row per id, in their order: 'done', 'not in troubleshooting', 'unknown', or 'outcome unknown'.
+--
+-- The last is for a plain RETRY of a call that must not be repeated, whose outcome nobody knows and whose handler cannot
+-- inquire (K-20): the person has to say NOT_DONE. Where the handler can, the command keeps the mark, and is inquired about
+-- before it is called.
 create or replace function holdfast.operate_commands(
   p_action text, p_domain text, ids uuid[], p_actor text, p_reason text, p_data jsonb, p_notes jsonb, p_version int
 )
@@ -16,22 +33,29 @@ as $$
 declare
   v_now timestamptz := holdfast.now();
   v_queue text := (select queue from holdfast.command_queue where domain = p_domain);
+  v_action text := case p_action when 'NOT_DONE' then 'RETRY' else p_action end;
   v_taken uuid[];
   v_replies jsonb;
 begin
   v_taken := array(
     select trouble.command_id from holdfast.command_trouble as trouble
-    where trouble.domain = p_domain and trouble.command_id = any (ids)
+    where trouble.domain = p_domain
+      and trouble.command_id = any (ids)
+      and not (p_action = 'RETRY' and exists (
+        select from holdfast.command
+        where command.command_id = trouble.command_id and command.domain = p_domain and inquiry = 'impossible'
+      ))
     order by trouble.command_id
     for update
   );
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
   select
-    v_now, 'commands', 'OPERATOR_' || p_action, command.command_id, p_actor, p_reason,
+    v_now, 'commands', 'OPERATOR_' || v_action, command.command_id, p_actor, p_reason,
     jsonb_build_object('status', status, 'attempts', attempts, 'error_code', error_code)
-      || case when p_data is not null and p_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
-    case p_action
+      || case when p_data is not null and v_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
+    case v_action
       when 'RETRY' then jsonb_build_object('status', 'PENDING')
+        || case p_action when 'NOT_DONE' then '{"notDone": true}' else '{}' end::jsonb
         || case when p_data is not null then jsonb_build_object('data', p_data) else '{}' end
       when 'CANCEL' then jsonb_build_object('status', 'CANCELLED')
       else jsonb_build_object('status', 'COMPLETED', 'result', p_data)
@@ -43,7 +67,7 @@ begin
 
   if cardinality(v_taken) = 0 then
     null;
-  elsif p_action = 'RETRY' then
+  elsif v_action = 'RETRY' then
     execute format(
       $query$
       with again as (
@@ -52,7 +76,7 @@ begin
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,
-            error_kind = null, error_code = null, error_message = null
+            error_kind = null, error_code = null, error_message = null, inquiry = case when $7 then null else inquiry end
         where domain = $1 and command_id = any ($2)
         returning *
       )
@@ -67,7 +91,7 @@ begin
         case when notes is not null then jsonb_build_object('notes', notes) end
       from again
       $query$, 'q_' || v_queue, holdfast.own_schema()
-    ) using p_domain, v_taken, v_now, p_data, p_notes, p_version;
+    ) using p_domain, v_taken, v_now, p_data, p_notes, p_version, p_action = 'NOT_DONE';
     perform holdfast.wake('commands:' || p_domain);
   else
     with ended as (
@@ -75,6 +99,7 @@ begin
       set status = case p_action when 'CANCEL' then 'CANCELLED' else 'COMPLETED' end,
           updated_at = v_now,
           last_write = null,
+          inquiry = null,
           result = case p_action when 'CANCEL' then null else p_data end,
           result_notes = case p_action when 'CANCEL' then null else nullif(p_notes, 'null') end,
           error_kind = case p_action when 'CANCEL' then error_kind end,
@@ -89,7 +114,7 @@ begin
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
           -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and attempts > 0 then 'unknown' end
+          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -103,6 +128,10 @@ begin
   return query
   select asked.id, case
       when asked.id = any (v_taken) then 'done'
+      when exists (
+        select from holdfast.command
+        where command.command_id = asked.id and command.domain = p_domain and command.status = 'IN_TROUBLESHOOTING_QUEUE'
+      ) then 'outcome unknown'
       when exists (select from holdfast.command where command.command_id = asked.id and command.domain = p_domain)
         then 'not in troubleshooting'
       else 'unknown'
@@ -176,7 +205,8 @@ begin
     perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
       'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
-        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true
+        'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
+        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
       ))
     )));
   end if;
@@ -194,6 +224,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_queue text := (select queue from holdfast.command_queue where domain = p_domain);
   v_ids bigint[];
+  v_reads int[];
   v_messages jsonb[];
   v_headers jsonb[];
   v_swept int;
@@ -219,10 +250,10 @@ begin
       from types
       where types.type is not null
     )
-    select array_agg(stale.msg_id), array_agg(stale.message), array_agg(stale.headers)
+    select array_agg(stale.msg_id), array_agg(stale.read_ct), array_agg(stale.message), array_agg(stale.headers)
     from types,
     lateral (
-      select msg_id, message, headers from pgmq.%1$I
+      select msg_id, read_ct, message, headers from pgmq.%1$I
       where message ->> 'command_type' = types.type and vt <= $2 - $3
       order by vt
       limit 500
@@ -233,7 +264,7 @@ begin
       where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
     )
     $query$, 'q_' || v_queue, holdfast.own_schema()
-  ) into v_ids, v_messages, v_headers using p_domain, v_now, p_age;
+  ) into v_ids, v_reads, v_messages, v_headers using p_domain, v_now, p_age;
   if v_ids is null then
     return 0;
   end if;
@@ -242,13 +273,16 @@ begin
   with stale as (
     select
       msg_id,
+      read_ct,
       case when message ->> 'command_id' ~ v_uuid then (message ->> 'command_id')::uuid end as command_id
-    from unnest(v_ids, v_messages) as stale (msg_id, message)
+    from unnest(v_ids, v_reads, v_messages) as stale (msg_id, read_ct, message)
   ),
   changed as (
     update holdfast.command
     set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
-        error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type
+        error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type,
+        -- A worker had it once. Whether its handler must not be called twice is not known here.
+        inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end
     from stale
     where command.command_id = stale.command_id and command.domain = p_domain
       and command.msg_id = stale.msg_id and command.status = 'PENDING'

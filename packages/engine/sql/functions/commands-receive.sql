@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: commands-send, command-queues, lost-claims
 --
 -- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
@@ -252,6 +252,7 @@ begin
         command.max_attempts,
         command.version,
         command.uncounted,
+        command.inquiry,
         extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
@@ -270,7 +271,7 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version, uncounted,
+        message -> 'data' as data, header -> 'notes' as notes, version, uncounted, inquiry,
         waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;

@@ -1,5 +1,5 @@
--- revision: 3
--- after: processes-write, processes-claim, processes-start
+-- revision: 4
+-- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
 -- raises the epoch of what it changes, so that the epoch alone is the fence.
@@ -256,6 +256,29 @@ begin
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
   perform holdfast.wake('processes:' || v_row.type);
   return 'done';
+end
+$$;
+
+-- Ends a command of a process that is being undone or has ended, if it was never called (K-19): one that no worker has received
+-- yet, and one that waits for an operator because there was nobody to call it. Answers as `cancel_command` does.
+create or replace function holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
+returns text
+language plpgsql
+as $$
+declare
+  v_answer text := holdfast.cancel_command(p_domain, p_command_id, p_actor, p_reason);
+begin
+  if v_answer = 'ended' and exists (
+    select from holdfast.command_trouble as trouble
+    join holdfast.command using (domain, command_id)
+    where trouble.domain = p_domain
+      and trouble.command_id = p_command_id
+      and not holdfast.command_was_called(p_command_id, command.attempts)
+  ) then
+    perform holdfast.operate_commands('CANCEL', p_domain, array[p_command_id], p_actor, p_reason, null, null, null);
+    return 'done';
+  end if;
+  return v_answer;
 end
 $$;
 

@@ -1,6 +1,7 @@
 import { type Actor, checkActor, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
@@ -60,7 +61,9 @@ export function createCommands(db: Database, codec: Codec, domains: Domains, res
     async cancel({ domain }, commandId, by) {
       const { actor, reason } = checkActor('cancel', by)
       const id = parseId('cancel: commandId', commandId)
-      const [row] = await db.run<{ outcome: string }>(cancelStatement, [domain, id, actor, reason])
+      const [row] = await operatorCall(db, `cancel ${id}`, (tx) =>
+        tx.run<{ outcome: string }>(cancelStatement, [domain, id, actor, reason]),
+      )
       if (row?.outcome === 'done') return
       if (row?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
       const status = row?.outcome === 'started' ? 'already received by a worker' : 'already ended or in troubleshooting'

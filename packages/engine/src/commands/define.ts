@@ -10,7 +10,7 @@ import {
   type RetryPolicyInput,
 } from '../kernel/retry/retry-policy.js'
 import { describe } from '../kernel/validation/describe.js'
-import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
+import { booleanOption, checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
@@ -26,6 +26,14 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly retry?: RetryPolicyInput
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
+  /** How long `ctx.transaction` of its handler may take before it is rolled back. Default: 30 s. */
+  readonly transactionTimeout?: Duration
+  /**
+   * Never call the handler again without knowing that the call before had no effect (K-20): after an error that is not a
+   * refusal, a timeout or a crash, the handler's `inquire` is asked first; where it has none, or does not know, the command
+   * waits for a person with the code OUTCOME_UNKNOWN. Default: false.
+   */
+  readonly atMostOnce?: boolean
   /** Tells the kind of errors that do not say it themselves. */
   readonly classifyError?: Classify
 }
@@ -40,6 +48,8 @@ export interface CommandDefinition<Input = never, Data = unknown, Result = unkno
   readonly maxAttempts: number | undefined
   readonly retry: RetryPolicy | undefined
   readonly timeoutMs: number | undefined
+  readonly transactionTimeoutMs: number | undefined
+  readonly atMostOnce: boolean
   readonly classifyError: Classify | undefined
   /** Never there; carries the sender's type, so that a definition which asks for less fits where more is given. */
   readonly accepts?: (input: Input) => void
@@ -48,7 +58,17 @@ export interface CommandDefinition<Input = never, Data = unknown, Result = unkno
 /** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
 export const LONGEST_TIMER = '24d'
 
-const KNOWN_OPTIONS = ['data', 'result', 'version', 'maxAttempts', 'retry', 'timeout', 'classifyError'] as const
+const KNOWN_OPTIONS = [
+  'data',
+  'result',
+  'version',
+  'maxAttempts',
+  'retry',
+  'timeout',
+  'transactionTimeout',
+  'atMostOnce',
+  'classifyError',
+] as const
 
 /**
  * Declares a command of a domain. Its types flow to whoever sends and whoever handles it.
@@ -84,6 +104,12 @@ export function defineCommand<
     maxAttempts: options.maxAttempts === undefined ? undefined : checkMaxAttempts(where, options.maxAttempts),
     retry: options.retry === undefined ? undefined : normalizeRetryPolicy(options.retry, where),
     timeoutMs: durationOption(where, 'timeout', given.timeout, { min: '1ms', max: LONGEST_TIMER, default: undefined }),
+    transactionTimeoutMs: durationOption(where, 'transactionTimeout', given.transactionTimeout, {
+      min: '1ms',
+      max: LONGEST_TIMER,
+      default: undefined,
+    }),
+    atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
     classifyError: options.classifyError,
   }
 }

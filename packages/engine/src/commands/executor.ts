@@ -1,10 +1,12 @@
 import type { Batcher } from '../kernel/batching/batcher.js'
+import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
+import { outcomeOfFailure } from '../kernel/calls/outcome.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { formatDuration } from '../kernel/duration/duration.js'
+import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
-import { PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
+import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { newId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Reports } from '../kernel/reports/reports.js'
@@ -12,8 +14,11 @@ import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { Lease } from '../kernel/work/leases.js'
+import { CommandCall } from './command-call.js'
 import type { CommandContext } from './context.js'
 import { LONGEST_TIMER } from './define.js'
+import { completeWithin } from './handler-transaction.js'
+import { inquire, OutcomeUnknown } from './inquire.js'
 import { type AttemptEnd, type FinishWrite, finishCommands } from './queries/finish-commands.js'
 import type { ReceivedCommand } from './queries/receive-commands.js'
 import type { HandlerRegistry, RegisteredHandler } from './registry.js'
@@ -30,23 +35,49 @@ export interface ExecutorOptions {
   readonly retry: RetryPolicy
   readonly maxAttempts: number
   readonly timeoutMs: number | undefined
+  readonly leaseMs: number
+  /** How long a handler that was told to stop is waited for, before the next attempt may begin (K-19). */
+  readonly abortGraceMs: number
   readonly logger: Logger
   readonly reports: Reports
   readonly extend: (lease: Lease<ReceivedCommand>, milliseconds: number) => Promise<void>
 }
 
-/** A received command's way: decode, run, decide, record. */
+/** A received command's way: decode, inquire where a call may have been made before, run, decide, record. */
 export function createExecutor(options: ExecutorOptions) {
-  const { db, domain, queue, registry, codec, finishes, logger } = options
+  const { db, domain, queue, registry, codec, finishes, logger, leaseMs, abortGraceMs: graceMs } = options
+
+  /** How a handler's own transaction ends the attempt: together with what it wrote. */
+  const transactions = {
+    db,
+    queue,
+    leaseMs,
+    graceMs,
+    async finish(tx: Executor, result: unknown, call: CommandCall) {
+      const [answer] = await finishCommands(tx, queue, domain, [writeOf(call, await completed(call.handler, result))])
+      return answer === 'done'
+    },
+  }
+
+  const limitOf = (handler: RegisteredHandler | undefined) => handler?.definition.timeoutMs ?? options.timeoutMs
+
+  const ask = (call: CommandCall, data: unknown) =>
+    inquire(call, data, { limitMs: limitOf(call.handler), graceMs, logger })
+
+  const failureOf = (handler: RegisteredHandler | undefined, error: unknown) =>
+    classifyFailure(error, {
+      unknown: 'transient',
+      ...(handler?.definition.classifyError ? { classify: handler.definition.classifyError } : {}),
+    })
 
   return async function execute(command: ReceivedCommand, lease: Lease<ReceivedCommand>): Promise<void> {
     const handler = registry.find(domain, command.type)
     const maxAttempts = command.maxAttempts ?? handler?.definition.maxAttempts ?? options.maxAttempts
-    const call = new CommandCall(command, lease, maxAttempts)
+    const call = new CommandCall(command, lease, handler, maxAttempts)
     const began = performance.now()
     if (command.epoch === 1) options.reports.started({ model: 'commands', domain, type: command.type })
     try {
-      const end = await attempt(call, handler)
+      const end = await attempt(call)
       call.ended = true
       if (end && !call.finished) await record(call, end)
       const ended = call.finished ? ({ outcome: 'COMPLETED' } as const) : end
@@ -63,21 +94,63 @@ export function createExecutor(options: ExecutorOptions) {
   }
 
   /** Calls the handler; answers how to end the attempt, unless the handler's own transaction has ended it. */
-  async function attempt(call: CommandCall, handler: RegisteredHandler | undefined): Promise<AttemptEnd | undefined> {
+  async function attempt(call: CommandCall): Promise<AttemptEnd | undefined> {
+    const { command, handler } = call
     try {
-      if (!handler) throw new PermanentError(`no handler for ${call.command.type}`, { code: 'NO_HANDLER' })
-      if (call.attempt > call.maxAttempts) throw usedUp(call)
-      const data = await decode(call.command, handler)
-      const result = await run(call, handler, data)
-      return call.finished ? undefined : completed(await checkResult(handler, result))
+      if (!handler) throw new PermanentError(`no handler for ${command.type}`, { code: 'NO_HANDLER' })
+      const usedUp = call.attempt > call.maxAttempts
+      if (usedUp && !call.unknown) throw attemptsUsedUp(call)
+      const data = await decode(command, handler)
+      if (call.unknown) {
+        const asked = await ask(call, data)
+        if (asked !== 'notDone') return await completed(handler, asked.done)
+        call.unknown = false
+        if (usedUp) throw attemptsUsedUp(call)
+      }
+      return await callHandler(call, handler, data)
     } catch (error) {
-      const failure = classifyFailure(error, {
-        unknown: 'transient',
-        ...(handler?.definition.classifyError ? { classify: handler.definition.classifyError } : {}),
-      })
+      if (error instanceof OutcomeUnknown) return failed(call, error.toFailure(undefined))
+      return failed(call, failureOf(handler, error))
+    }
+  }
+
+  async function callHandler(
+    call: CommandCall,
+    handler: RegisteredHandler,
+    data: unknown,
+  ): Promise<AttemptEnd | undefined> {
+    let result: unknown
+    call.unknown = call.atMostOnce
+    try {
+      result = await run(call, handler, data)
+    } catch (error) {
+      const failure = failureOf(handler, error)
+      // What its own transaction has completed stays completed.
+      if (call.finished) return undefined
       // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
       if (call.lease.interrupted && !failure.refused) return undefined
-      return failed(call, handler, failure)
+      call.unknown = call.atMostOnce && outcomeOfFailure(failure) === 'unknown'
+      if (!call.unknown) return failed(call, failure)
+      // Its worker stops, or has lost it: whoever receives it next inquires.
+      return call.lease.aborted ? undefined : afterUnknown(call, handler, data, failure)
+    }
+    // A result that cannot be stored is permanent, but the call was made: it stays one that must not be repeated.
+    return call.finished ? undefined : completed(handler, result)
+  }
+
+  /** Whatever was thrown, what must not be repeated is inquired about before anything else is done with it (K-20). */
+  async function afterUnknown(
+    call: CommandCall,
+    handler: RegisteredHandler,
+    data: unknown,
+    failure: Failure,
+  ): Promise<AttemptEnd> {
+    try {
+      const asked = await ask(call, data)
+      return asked === 'notDone' ? failed(call, failure) : await completed(handler, asked.done)
+    } catch (error) {
+      if (error instanceof OutcomeUnknown) return failed(call, error.toFailure(failure))
+      return failed(call, failureOf(handler, error))
     }
   }
 
@@ -91,28 +164,19 @@ export function createExecutor(options: ExecutorOptions) {
     })
   }
 
-  function run(call: CommandCall, handler: RegisteredHandler, data: unknown): unknown {
-    const timeoutMs = handler.definition.timeoutMs ?? options.timeoutMs
-    return timeoutMs === undefined
-      ? handler.handle(data, contextOf(call, undefined))
-      : runWithin(timeoutMs, call, handler, data)
+  function run(call: CommandCall, handler: RegisteredHandler, data: unknown): Promise<unknown> {
+    const limits = { limitMs: limitOf(handler), graceMs, around: () => [call.lease.signal] }
+    return callLimited(limits, async (over) => {
+      call.running = true
+      try {
+        return await handler.handle(data, contextOf(call, over))
+      } finally {
+        call.running = false
+      }
+    })
   }
 
-  async function runWithin(
-    timeoutMs: number,
-    call: CommandCall,
-    { handle }: RegisteredHandler,
-    data: unknown,
-  ): Promise<unknown> {
-    const limit = startTimeLimit(timeoutMs)
-    try {
-      return await Promise.race([handle(data, contextOf(call, limit.signal)), limit.over])
-    } finally {
-      limit.clear()
-    }
-  }
-
-  function contextOf(call: CommandCall, timeUp: AbortSignal | undefined): CommandContext {
+  function contextOf(call: CommandCall, over: LazySignal): CommandContext {
     const { command, lease, maxAttempts } = call
     return {
       domain,
@@ -127,58 +191,37 @@ export function createExecutor(options: ExecutorOptions) {
       idempotencyKey: command.commandId,
       logger,
       get signal() {
-        return timeUp ? AbortSignal.any([lease.signal, timeUp]) : lease.signal
+        return over.signal
       },
       extend: async (duration) =>
         options.extend(lease, durationOption('extend', 'duration', duration, { min: '1ms', max: LONGEST_TIMER })),
-      transaction: (work) => completeWithin(call, work),
+      transaction: (work) => completeWithin(transactions, call, over, work),
     }
   }
 
-  /** The handler's rows and the command's completion in one transaction; the message is locked first (C-06). */
-  async function completeWithin<T>(call: CommandCall, work: Parameters<CommandContext['transaction']>[0]): Promise<T> {
-    const { command } = call
-    const lost = () => new HoldfastError('HF_LEASE_LOST', { id: command.commandId, epoch: String(command.epoch) })
-    // A handler that goes on after its time was up: the attempt has been decided without it.
-    if (call.ended) throw lost()
-    const value = await db.transaction(async (tx) => {
-      const [held] = await tx.run<{ held: boolean }>(holdStatement, [queue, command.id, command.epoch])
-      if (!held?.held) throw lost()
-      const result = await work(tx)
-      const end = completed(await checkResult(registry.find(domain, command.type), result))
-      const [answer] = await finishCommands(tx, queue, domain, [writeOf(call, end)])
-      if (answer !== 'done') throw lost()
-      return result
-    })
-    call.finished = true
-    return value as T
-  }
-
+  /** A promise only where the schema of the result is asynchronous. */
   function checkResult(handler: RegisteredHandler | undefined, result: unknown): unknown {
     const { resultSchema, type } = handler?.definition ?? {}
     return orPermanent('INVALID_RESULT', () => parseWith(resultSchema, result, `the result of ${domain}/${type}`))
   }
 
-  function completed(result: unknown): AttemptEnd {
+  async function completed(handler: RegisteredHandler | undefined, result: unknown): Promise<AttemptEnd> {
+    const checked = await checkResult(handler, result)
     try {
-      const { json, notes } = codec.encode(result)
+      const { json, notes } = codec.encode(checked)
       return { outcome: 'COMPLETED', json, notes }
     } catch (error) {
-      throw new PermanentError(
-        `the result cannot be stored: ${error instanceof Error ? error.message : String(error)}`,
-        {
-          code: 'RESULT_NOT_ENCODABLE',
-          cause: error,
-        },
-      )
+      const problem = error instanceof Error ? error.message : String(error)
+      const code = 'RESULT_NOT_ENCODABLE'
+      throw new PermanentError(`the result cannot be stored: ${problem}`, { code, cause: error })
     }
   }
 
-  function failed(call: CommandCall, handler: RegisteredHandler | undefined, failure: Failure): AttemptEnd {
+  function failed(call: CommandCall, failure: Failure): AttemptEnd {
     const { kind, code, message, fingerprint, stack } = failure
-    const policy = handler?.definition.retry ?? options.retry
+    const policy = call.handler?.definition.retry ?? options.retry
     const decision = decideFailedAttempt(failure, call.attempt, call.maxAttempts, policy)
-    return { ...decision, failure: { kind, code, message, fingerprint, stack } }
+    return { ...decision, inquiry: call.inquiry, failure: { kind, code, message, fingerprint, stack } }
   }
 
   function record(call: CommandCall, end: AttemptEnd): Promise<void> {
@@ -201,51 +244,11 @@ function orPermanent(code: string, parse: () => unknown): unknown {
   }
 }
 
-class CommandCall {
-  readonly command: ReceivedCommand
-  readonly lease: Lease<ReceivedCommand>
-  readonly maxAttempts: number
-  /** Completed by its own transaction. */
-  finished = false
-  /** What becomes of it is decided; whatever its handler still does comes too late. */
-  ended = false
-
-  constructor(command: ReceivedCommand, lease: Lease<ReceivedCommand>, maxAttempts: number) {
-    this.command = command
-    this.lease = lease
-    this.maxAttempts = maxAttempts
-  }
-
-  /** Which attempt this is: receives that were interrupted, or lost beside other work, are not counted (K-26). */
-  get attempt(): number {
-    return this.command.epoch - this.command.uncounted
-  }
-}
-
-/** Ends a call that takes too long: the handler hears of it by its signal, and is no longer waited for. */
-function startTimeLimit(milliseconds: number) {
-  const controller = new AbortController()
-  let timer: NodeJS.Timeout | undefined
-  const over = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const error = new TransientError(`the handler took longer than ${formatDuration(milliseconds)}`, {
-        code: 'TIMEOUT',
-      })
-      // First: a handler that ends upon its signal must not overtake the verdict.
-      reject(error)
-      controller.abort(error)
-    }, milliseconds)
-  })
-  return { signal: controller.signal, over, clear: () => clearTimeout(timer) }
-}
-
-const holdStatement = { name: 'commands.hold', text: 'select holdfast.hold_command($1, $2, $3) as held' }
-
 function writeOf({ command }: CommandCall, end: AttemptEnd): FinishWrite {
   return { messageId: command.id, attempt: command.epoch, commandId: command.commandId, token: newId(), end }
 }
 
-function usedUp({ attempt, maxAttempts }: CommandCall): PermanentError {
+function attemptsUsedUp({ attempt, maxAttempts }: CommandCall): PermanentError {
   return new PermanentError(
     `its ${maxAttempts} attempts were begun and never ended: its worker died each time while nothing else ran beside it (${attempt - 1} so far)`,
     { code: 'ATTEMPTS_EXHAUSTED_BY_CRASH' },

@@ -11,7 +11,13 @@ export { type BulkAnswer, createTroubleshooting, type Troubleshooting } from './
 export { createOutgoing, type Outgoing } from './outgoing.js'
 export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
 export type { FailureGroup, TroubledCommand, TroubleFilter } from './queries/list-trouble.js'
-export { type CommandHandler, createHandlerRegistry, type HandlerRegistry } from './registry.js'
+export {
+  type CommandHandler,
+  type CommandHandlerOptions,
+  type CommandInquire,
+  createHandlerRegistry,
+  type HandlerRegistry,
+} from './registry.js'
 export type { SendOptions } from './send-options.js'
 export type { CommandStatus } from './states.js'
 export { commandChores } from './sweep.js'

@@ -1,9 +1,10 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
-import { checkOptions, integerOption } from '../kernel/validation/options.js'
+import { booleanOption, checkOptions, integerOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { CommandDefinition } from './define.js'
 import {
@@ -14,11 +15,16 @@ import {
   type TroubledCommand,
   type TroubleFilter,
 } from './queries/list-trouble.js'
+import type { HandlerRegistry } from './registry.js'
 
 /** What became of one of many: done, or why not. */
 export interface BulkAnswer {
   readonly commandId: string
-  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown'
+  /**
+   * `busy`: another transaction has locked it, and nothing was changed. `outcome unknown`: it can be retried only by somebody
+   * who says that its last call was not done (K-20).
+   */
+  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'busy' | 'outcome unknown'
 }
 
 /**
@@ -30,30 +36,43 @@ export interface Troubleshooting {
   count(filter?: TroubleFilter): Promise<number>
   /** The failures that look alike, the most frequent first. */
   groups(filter?: TroubleFilter): Promise<FailureGroup[]>
-  /** Again from the first attempt, optionally with other data. */
+  /**
+   * Again from the first attempt, optionally with other data. A command with `atMostOnce` whose outcome is unknown is inquired
+   * about before it is called; where its handler cannot, `notDone: true` says that you have found out.
+   */
   retry<Input>(
     command: CommandDefinition<Input> | { readonly domain: string },
     commandId: string,
-    by: Actor & { readonly data?: NoInfer<Input> },
+    by: Actor & { readonly data?: NoInfer<Input>; readonly notDone?: boolean },
   ): Promise<void>
   cancel(command: { readonly domain: string }, commandId: string, by: Actor): Promise<void>
-  /** Ends it as if its handler had returned this. */
+  /**
+   * Ends it as if its handler had returned this. The result is checked against the schema of the definition that is given, or
+   * that has a handler here.
+   */
   complete(
-    command: { readonly domain: string },
+    command: CommandDefinition | { readonly domain: string },
     commandId: string,
     by: Actor & { readonly result?: unknown },
   ): Promise<void>
   /** Many at once, each with its own answer. */
-  retryMany(command: { readonly domain: string }, commandIds: readonly string[], by: Actor): Promise<BulkAnswer[]>
+  retryMany(
+    command: { readonly domain: string },
+    commandIds: readonly string[],
+    by: Actor & { readonly notDone?: boolean },
+  ): Promise<BulkAnswer[]>
   cancelMany(command: { readonly domain: string }, commandIds: readonly string[], by: Actor): Promise<BulkAnswer[]>
   completeMany(
-    command: { readonly domain: string },
+    command: CommandDefinition | { readonly domain: string },
     commandIds: readonly string[],
     by: Actor & { readonly result?: unknown },
   ): Promise<BulkAnswer[]>
 }
 
-type Action = 'RETRY' | 'CANCEL' | 'COMPLETE'
+type Action = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
+
+const VERBS = { RETRY: 'retry', NOT_DONE: 'retry', CANCEL: 'cancel', COMPLETE: 'complete' } as const
+const PARTICIPLES = { RETRY: 'retried', NOT_DONE: 'retried', CANCEL: 'cancelled', COMPLETE: 'completed' } as const
 
 /** Data or a result from an operator; the version says under which definition data was parsed. */
 interface Given {
@@ -61,28 +80,28 @@ interface Given {
   readonly version?: number
 }
 
-export function createTroubleshooting(db: Database, codec: Codec): Troubleshooting {
+type Target = CommandDefinition<never> | { readonly domain: string }
+
+export function createTroubleshooting(db: Database, codec: Codec, registry: HandlerRegistry): Troubleshooting {
   async function operate(
     action: Action,
     domain: string,
     commandIds: readonly string[],
     by: Actor,
-    value: Given | undefined,
+    value?: Given,
   ): Promise<BulkAnswer[]> {
-    const operation = action.toLowerCase()
+    const operation = VERBS[action]
     const { actor, reason } = checkActor(operation, by)
     const ids = commandIds.map((id) => parseId(`${operation}: commandId`, id))
     const encoded = value && codec.encode(value.given)
-    return db.run<BulkAnswer>(operateStatement, [
-      action,
-      domain,
-      ids,
-      actor,
-      reason,
-      encoded?.json ?? null,
-      encoded?.notes ? JSON.stringify(encoded.notes) : null,
-      value?.version ?? null,
-    ])
+    const { json = null, notes } = encoded ?? {}
+    const rest = [actor, reason, json, notes ? JSON.stringify(notes) : null, value?.version ?? null]
+    const { answers, busy } = await operatorCallForMany(db, `${operation} in ${domain}`, ids, (tx, some) =>
+      tx.run<BulkAnswer>(operateStatement, [action, domain, some, ...rest]),
+    )
+    const known = new Map(answers.map((answer) => [answer.commandId, answer]))
+    for (const commandId of busy) known.set(commandId, { commandId, outcome: 'busy' })
+    return ids.map((commandId) => known.get(commandId) ?? { commandId, outcome: 'unknown' })
   }
 
   async function operateOne(
@@ -94,14 +113,31 @@ export function createTroubleshooting(db: Database, codec: Codec): Troubleshooti
   ): Promise<void> {
     const [answer] = await operate(action, domain, [commandId], by, value)
     if (answer?.outcome === 'done') return
+    if (answer?.outcome === 'busy') throw lockedByOther(`${VERBS[action]} ${commandId}`)
     if (answer?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId, domain })
-    const operation = { RETRY: 'retried', CANCEL: 'cancelled', COMPLETE: 'completed' }[action]
+    if (answer?.outcome === 'outcome unknown') {
+      throw new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { what: 'command', id: commandId })
+    }
     throw new HoldfastError('HF_WRONG_STATUS', {
       what: 'command',
       id: commandId,
       status: 'not in troubleshooting',
-      operation,
+      operation: PARTICIPLES[action],
     })
+  }
+
+  /** Checks a result against the schemas of the commands that it is for: of the one given, or of those registered here. */
+  async function checkResult(target: Target, commandIds: readonly string[], result: unknown): Promise<Given> {
+    const { domain } = target
+    const ids = commandIds.map((id) => parseId('complete: commandId', id))
+    const rows = await db.run<{ type: string }>(typesStatement, [domain, ids])
+    let given = result
+    for (const { type } of rows) {
+      const definition =
+        'resultSchema' in target && target.type === type ? target : registry.find(domain, type)?.definition
+      given = await parseWith(definition?.resultSchema, result, `complete ${domain}/${type}: result`)
+    }
+    return { given }
   }
 
   return {
@@ -109,19 +145,28 @@ export function createTroubleshooting(db: Database, codec: Codec): Troubleshooti
     count: async (filter) => countTrouble(db, checkFilter('count', filter)),
     groups: async (filter) => groupTrouble(db, checkFilter('groups', filter)),
     async retry(command, commandId, by) {
-      if (!('data' in by)) return operateOne('RETRY', command.domain, commandId, by)
-      if (!('dataSchema' in command)) return operateOne('RETRY', command.domain, commandId, by, { given: by.data })
+      const action = retryAction(by)
+      if (!('data' in by)) return operateOne(action, command.domain, commandId, by)
+      if (!('dataSchema' in command)) return operateOne(action, command.domain, commandId, by, { given: by.data })
       const { domain, type, version, dataSchema } = command
       const given = await parseWith(dataSchema, by.data, `retry ${domain}/${type}`)
-      return operateOne('RETRY', domain, commandId, by, { given, version })
+      return operateOne(action, domain, commandId, by, { given, version })
     },
     cancel: ({ domain }, commandId, by) => operateOne('CANCEL', domain, commandId, by),
-    complete: ({ domain }, commandId, by) =>
-      operateOne('COMPLETE', domain, commandId, by, { given: by.result ?? null }),
-    retryMany: ({ domain }, ids, by) => operate('RETRY', domain, ids, by, undefined),
-    cancelMany: ({ domain }, ids, by) => operate('CANCEL', domain, ids, by, undefined),
-    completeMany: ({ domain }, ids, by) => operate('COMPLETE', domain, ids, by, { given: by.result ?? null }),
+    async complete(command, commandId, by) {
+      const result = await checkResult(command, [commandId], by.result ?? null)
+      return operateOne('COMPLETE', command.domain, commandId, by, result)
+    },
+    retryMany: async ({ domain }, ids, by) => operate(retryAction(by), domain, ids, by),
+    cancelMany: ({ domain }, ids, by) => operate('CANCEL', domain, ids, by),
+    async completeMany(command, ids, by) {
+      return operate('COMPLETE', command.domain, ids, by, await checkResult(command, ids, by.result ?? null))
+    },
   }
+}
+
+function retryAction({ notDone }: { readonly notDone?: boolean }): 'RETRY' | 'NOT_DONE' {
+  return booleanOption('retry', 'notDone', notDone, { default: false }) ? 'NOT_DONE' : 'RETRY'
 }
 
 function checkFilter(operation: string, filter: TroubleFilter = {}): TroubleFilter {
@@ -129,6 +174,11 @@ function checkFilter(operation: string, filter: TroubleFilter = {}): TroubleFilt
   checkOptions(where, filter, ['domain', 'type', 'fingerprint', 'limit'])
   integerOption(where, 'limit', filter.limit, { min: 1, default: undefined })
   return filter
+}
+
+const typesStatement = {
+  name: 'commands.types-of',
+  text: 'select distinct type from holdfast.command where domain = $1 and command_id = any ($2::uuid[]) order by type',
 }
 
 const operateStatement = {

@@ -5,7 +5,7 @@ import { type CommandOptions, defineCommand } from './define.js'
 
 let bus: TestBus
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '20ms' })
 })
 afterAll(() => bus.close())
 

@@ -4,7 +4,7 @@ import { defineCommand } from './define.js'
 
 let bus: TestBus
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '20ms' })
   await bus.sql('create table booking (command_id uuid, note text)')
 })
 afterAll(() => bus.close())
@@ -209,4 +209,64 @@ test('a pool of one connection is enough, also for a send inside a transaction o
   const second = await small.hf.commands.result(First, await small.hf.send(First, null))
   expect(await small.hf.commands.result(Second, String(second))).toBe('on')
   await small.close()
+})
+
+test('K-23 a handler that hangs in its transaction is rolled back when its time is over: row, connection and slot are free', async () => {
+  const hanging = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms', poolSize: 3 })
+  onTestFinished(() => hanging.close())
+  const Do = defineCommand('tx-hangs', 'Do', { transactionTimeout: '100ms', maxAttempts: 2, retry: ['1ms'] })
+  const signals: AbortSignal[] = []
+  let after: unknown
+  hanging.hf.handle(Do, (_, ctx) =>
+    ctx.transaction(async (tx) => {
+      await tx.query(book, [ctx.commandId, `attempt ${ctx.attempt}`])
+      if (ctx.attempt === 2) return 'second'
+      signals.push(ctx.signal)
+      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve))
+      after = await tx.query(book, [ctx.commandId, 'too late']).catch((error) => error)
+      await new Promise(() => undefined)
+      return 'never'
+    }),
+  )
+  await hanging.hf.run({ domains: ['tx-hangs'], poll: '20ms', concurrency: 1 })
+  const id = await hanging.hf.send(Do, null)
+  expect(await hanging.hf.commands.result(Do, id)).toBe('second')
+  expect(signals[0]?.reason).toMatchObject({ code: 'TIMEOUT' })
+  expect(after).toMatchObject({ name: 'HoldfastError' })
+  expect(await bookings(id)).toEqual(['attempt 2'])
+  const { audit } = await hanging.hf.commands.get(Do, id)
+  expect(audit.find(({ event }) => event === 'RETRY_SCHEDULED')?.detail).toMatchObject({ error_code: 'TIMEOUT' })
+})
+
+test('K-23 close returns while a handler hangs in its transaction', async () => {
+  const closing = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms' })
+  const Do = defineCommand('tx-closes', 'Do')
+  const begun = gate()
+  closing.hf.handle(Do, (_, ctx) =>
+    ctx.transaction(async (tx) => {
+      await tx.query(book, [ctx.commandId, 'never'])
+      begun.open()
+      return new Promise(() => undefined)
+    }),
+  )
+  const worker = await closing.hf.run({ domains: ['tx-closes'], poll: '20ms' })
+  const id = await closing.hf.send(Do, null)
+  await begun.passed
+  expect(await worker.stop('50ms')).toEqual({ abandoned: 1 })
+  await closing.close()
+  expect(await bookings(id)).toEqual([])
+})
+
+test('C-06 a transaction that failed by itself can be tried again in the same call', async () => {
+  const Do = defineCommand('tx-second-try', 'Do')
+  await bus.work(Do, async (_, ctx) => {
+    await ctx.transaction((tx) => tx.query('select 1 / 0').then(() => null)).catch(() => undefined)
+    return ctx.transaction(async (tx) => {
+      await tx.query(book, [ctx.commandId, 'second try'])
+      return 'done'
+    })
+  })
+  const id = await bus.hf.send(Do, null)
+  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  expect(await bookings(id)).toEqual(['second try'])
 })

@@ -34,13 +34,14 @@ interface Parts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
+  readonly abortGraceMs: number
 }
 
 /** The loop of one domain's commands (C-05). */
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
@@ -71,6 +72,8 @@ export function createCommandWorker(
     retry: settings.retry,
     maxAttempts: settings.maxAttempts,
     timeoutMs: settings.timeoutMs,
+    leaseMs: settings.leaseMs,
+    abortGraceMs,
     logger,
     reports,
     extend: async (lease, milliseconds) => {

@@ -213,6 +213,12 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
     'Check the id and the domain.',
   ),
+  HF_CALL_OUTCOME_UNKNOWN: entry<{ what: string; id: string }>(
+    409,
+    (d) =>
+      `${d.what} ${d.id} cannot simply be retried: it must not be called twice, nobody knows whether its last call had its effect, and its handler cannot inquire`,
+    'Find out whether it had its effect. If it had, complete it with its result; if not, retry it with `notDone: true`.',
+  ),
   HF_WRONG_STATUS: entry<{ what: string; id: string; status: string; operation: string }>(
     409,
     (d) => `${d.what} ${d.id} cannot be ${d.operation}: it is ${d.status}`,

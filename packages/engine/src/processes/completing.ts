@@ -1,6 +1,8 @@
 import type { Actor } from '../kernel/audit/audit.js'
 import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import type { Executor } from '../kernel/database/executor.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { describe } from '../kernel/validation/describe.js'
@@ -39,13 +41,26 @@ export async function complete(
   const result = options.result === undefined ? undefined : codec.encode(options.result, { at: 'result' })
   const said = overrides && codec.encode(overrides, { at: 'state' })
   for (;;) {
-    const found = await findCompletable(db, name, reference)
+    const answer = await operatorCall(db, `complete ${name} ${reference}`, once).catch(lockedAnswer)
+    // Somebody was faster: a response, a worker, another operator. Look again.
+    if (answer.outcome !== 'changed') return answer
+  }
+
+  async function once(tx: Executor): Promise<OperationAnswer> {
+    const found = await findCompletable(tx, name, reference)
     if (!found) return { reference, outcome: 'unknown', actual: null }
     if (found.type !== name) return { reference, outcome: 'other type', actual: found.type }
     const state = overrides || found.missed.length > 0 ? stateAfter(parts, code, found, overrides) : undefined
-    const outcome = await completeProcess(db, found, by, { state, result, overrides: said })
-    // Somebody was faster: a response, a worker, another operator. Look again.
-    if (outcome !== 'changed') return { reference, outcome, actual: null }
+    return {
+      reference,
+      outcome: await completeProcess(tx, found, by, { state, result, overrides: said }),
+      actual: null,
+    }
+  }
+
+  function lockedAnswer(error: unknown): OperationAnswer {
+    if (error instanceof HoldfastError && error.code === 'HF_BUSY') return { reference, outcome: 'busy', actual: null }
+    throw error
   }
 }
 

@@ -2,6 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
@@ -195,9 +196,11 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
         const answers = new Map<string, OperationAnswer>()
         for (let from = 0; from < references.length; from += CHUNK) {
           const chunk = references.slice(from, from + CHUNK)
-          for (const answer of await operateProcesses(db, operation, name, chunk, actor, options)) {
-            answers.set(answer.reference, answer)
-          }
+          const done = await operatorCallForMany(db, `${operation.toLowerCase()} ${name}`, chunk, (tx, some) =>
+            operateProcesses(tx, operation, name, some, actor, options),
+          )
+          for (const answer of done.answers) answers.set(answer.reference, answer)
+          for (const reference of done.busy) answers.set(reference, { reference, outcome: 'busy', actual: null })
         }
         return references.map((reference) => answers.get(reference) ?? { reference, outcome: 'unknown', actual: null })
       },

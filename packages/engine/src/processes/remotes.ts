@@ -54,7 +54,7 @@ export function createRemotes(
 
 const cancelCommandStatement = {
   name: 'processes.cancel-command',
-  text: "select holdfast.cancel_command($1, $2, $3, 'its process is being undone or has ended')",
+  text: "select holdfast.call_off_command($1, $2, $3, 'its process is being undone or has ended')",
 }
 
 const cancelChildStatement = {

@@ -1,5 +1,7 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { checkOptions, choiceOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { DeadlineAction } from './states.js'
@@ -105,9 +107,10 @@ export async function listSettings(db: Executor): Promise<ProcessSettingsRecord[
 }
 
 /** Sets them, audited with who and why (K-12). What is not named stays as it is. */
-export async function configure(db: Executor, name: string, input: ProcessSettingsInput, by: Actor): Promise<void> {
+export async function configure(db: Database, name: string, input: ProcessSettingsInput, by: Actor): Promise<void> {
   const { actor, reason } = checkActor('configure', by)
-  await db.run(configureStatement, [name, JSON.stringify(checkInput(`configure ${name}`, input)), actor, reason])
+  const changes = JSON.stringify(checkInput(`configure ${name}`, input))
+  await operatorCall(db, `configure ${name}`, (tx) => tx.run(configureStatement, [name, changes, actor, reason]))
 }
 
 function checkInput(where: string, input: ProcessSettingsInput): object {

@@ -33,7 +33,8 @@ export function withCallPoints(hf: Holdfast): Holdfast {
     },
     start: ((definition: { readonly name: string }, ...rest: unknown[]) =>
       hf.start(ours(definition) as never, ...(rest as [never]))) as Holdfast['start'],
-    handle: (command, handler) => hf.handle(command, around(command.type, handler as AnyCode) as typeof handler),
+    handle: (command, handler, options) =>
+      hf.handle(command, around(command.type, handler as AnyCode) as typeof handler, options),
   }
 }
 

@@ -11,8 +11,14 @@ export interface FinishWrite {
 
 export type AttemptEnd =
   | { readonly outcome: 'COMPLETED'; readonly json: string; readonly notes: object | null }
-  | { readonly outcome: 'RETRY'; readonly delayMs: number; readonly failure: FailureRow }
-  | { readonly outcome: 'FAILED' | 'TSQ'; readonly failure: FailureRow }
+  | (FailedEnd & { readonly outcome: 'RETRY'; readonly delayMs: number })
+  | (FailedEnd & { readonly outcome: 'FAILED' | 'TSQ' })
+
+interface FailedEnd {
+  readonly failure: FailureRow
+  /** Who can find out what became of a call that must not be repeated; null where nothing is unknown (K-20). */
+  readonly inquiry: 'possible' | 'impossible' | null
+}
 
 interface FailureRow {
   readonly kind: string
@@ -50,7 +56,8 @@ function toJson({ messageId, attempt, commandId, token, end }: FinishWrite): str
   const { kind, code, message, fingerprint, stack } = end.failure
   const error = { error_kind: kind, error_code: code, error_message: message, error_stack: stack, fingerprint }
   const delay = end.outcome === 'RETRY' ? { delay_ms: end.delayMs } : {}
-  return `${head},${JSON.stringify({ outcome: end.outcome, ...error, ...delay }).slice(1)}`
+  const inquiry = end.inquiry === null ? {} : { inquiry: end.inquiry }
+  return `${head},${JSON.stringify({ outcome: end.outcome, ...error, ...delay, ...inquiry }).slice(1)}`
 }
 
 const statement = {

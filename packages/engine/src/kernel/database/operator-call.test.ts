@@ -73,7 +73,7 @@ test('K-23 of many items only the locked ones are refused', async () => {
   const { answers, busy } = await operatorCallForMany(db, 'finish', [1, 2, 3, 4, 5, 6, 7, 8], (tx, ids) =>
     finishing(ids)(tx),
   )
-  expect(answers.map(({ id }) => id).sort()).toEqual([1, 2, 4, 5, 6, 7, 8])
+  expect(answers.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual([1, 2, 4, 5, 6, 7, 8])
   expect(busy).toEqual([3])
   await letGo()
   expect(await doneIds()).toEqual([1, 2, 4, 5, 6, 7, 8])

@@ -57,7 +57,7 @@ export async function operatorCall<T>(
       return await inTime(db.transaction(work, { answer }), began, silence)
     } catch (error) {
       if (codeOf(error) === LOCK_NOT_AVAILABLE) {
-        throw busy(operation, lockMs, 'another transaction has locked what it would change', error)
+        throw busy(operation, lockMs, LOCKED, error)
       }
       if (!isTransient(error) || outcomeUnknown(error)) throw error
       const delay = backoff.next()
@@ -104,6 +104,13 @@ async function inTime<T>(running: Promise<T>, began: number, silence: () => Erro
     clearTimeout(timer)
   }
 }
+
+/** The error of an item that a call for many found locked. */
+export function lockedByOther(operation: string): HoldfastError<'HF_BUSY'> {
+  return busy(operation, LOCK, LOCKED)
+}
+
+const LOCKED = 'another transaction has locked what it would change'
 
 function busy(operation: string, waitedMs: number, problem: string, cause?: unknown): HoldfastError<'HF_BUSY'> {
   return new HoldfastError('HF_BUSY', { operation, waited: formatDuration(waitedMs), problem }, { cause })

@@ -1,7 +1,39 @@
 import { formatDuration } from '../duration/duration.js'
 import { TransientError } from '../failure/failure-errors.js'
 import type { LentConnection } from './checkout.js'
-import type { AnswerLimits, UserCodeLimits } from './transaction.js'
+
+/**
+ * What bounds a transaction with user code in it (K-23). Its statements that would end the transaction or change the session
+ * are refused (`query` only; our own go through `run`), and such transactions never take all connections of the pool.
+ */
+export interface UserCodeLimits {
+  /**
+   * Milliseconds from the begin to the end of the function. After that the transaction is rolled back, its connection is
+   * closed, and the call rejects with a TransientError `TIMEOUT`, whatever the function still does.
+   */
+  readonly limitMs: number
+  /**
+   * Milliseconds after which the server itself ends the session when it hears nothing of the worker, so that a frozen worker's
+   * locks are released: the lease. A worker that lives says so three times as often, also while its user code uses no SQL.
+   */
+  readonly idleMs: number
+  /** Ends the transaction like the time limit does, with the signal's reason: a lost lease, a stop. */
+  readonly signal?: AbortSignal
+}
+
+/** What bounds a transaction that must answer soon, whatever else holds its rows. */
+export interface AnswerLimits {
+  /** Milliseconds that it waits for a lock before it fails. */
+  readonly lockMs: number
+  /** When it must have got as far as its commit, by `performance.now()`; after that it is rolled back. */
+  readonly commitBy: number
+  /** How long the commit may take before its outcome counts as unknown. */
+  readonly commitMs: number
+  /** What it fails with when it has not got that far. */
+  readonly late: () => Error
+  /** Called before the commit is sent: from then on nobody can say that nothing was applied. */
+  readonly onCommit: () => void
+}
 
 /** Shorter leases are for tests: a process that is merely busy must not be taken for frozen. */
 const SHORTEST_IDLE = 2_000

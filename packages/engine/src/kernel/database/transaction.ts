@@ -6,7 +6,13 @@ import type { Executor, Queryable, Statement } from './executor.js'
 import { withDatabaseRetry } from './retrying.js'
 import type { Session } from './session.js'
 import { judgeResult, mayKeepSetting, refuseControl } from './transaction-control.js'
-import { idleLimit, startAnswerLimit, startTransactionLimit } from './transaction-limit.js'
+import {
+  type AnswerLimits,
+  idleLimit,
+  startAnswerLimit,
+  startTransactionLimit,
+  type UserCodeLimits,
+} from './transaction-limit.js'
 import { markNotApplied, outcomeUnknown } from './transient.js'
 
 /** A transaction of our own. Statements run one after the other; it must not be used after the function has ended. */
@@ -23,39 +29,6 @@ export interface TransactionOptions {
   readonly userCode?: UserCodeLimits
   /** A person waits for the answer (operator-call.ts). */
   readonly answer?: AnswerLimits
-}
-
-/** What bounds a transaction that must answer soon, whatever else holds its rows. */
-export interface AnswerLimits {
-  /** Milliseconds that it waits for a lock before it fails. */
-  readonly lockMs: number
-  /** When it must have got as far as its commit, by `performance.now()`; after that it is rolled back. */
-  readonly commitBy: number
-  /** How long the commit may take before its outcome counts as unknown. */
-  readonly commitMs: number
-  /** What it fails with when it has not got that far. */
-  readonly late: () => Error
-  /** Called before the commit is sent: from then on nobody can say that nothing was applied. */
-  readonly onCommit: () => void
-}
-
-/**
- * What bounds a transaction with user code in it (K-23). Its statements that would end the transaction or change the session
- * are refused (`query` only; our own go through `run`), and such transactions never take all connections of the pool.
- */
-export interface UserCodeLimits {
-  /**
-   * Milliseconds from the begin to the end of the function. After that the transaction is rolled back, its connection is
-   * closed, and the call rejects with a TransientError `TIMEOUT`, whatever the function still does.
-   */
-  readonly limitMs: number
-  /**
-   * Milliseconds after which the server itself ends the session when it hears nothing of the worker, so that a frozen worker's
-   * locks are released: the lease. A worker that lives says so three times as often, also while its user code uses no SQL.
-   */
-  readonly idleMs: number
-  /** Ends the transaction like the time limit does, with the signal's reason: a lost lease, a stop. */
-  readonly signal?: AbortSignal
 }
 
 /** How long a transaction is tried again for before its error is passed on, in milliseconds. */

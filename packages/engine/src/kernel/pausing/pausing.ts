@@ -1,5 +1,6 @@
 import { type Actor, appendAudit, checkActor } from '../audit/audit.js'
 import type { Database } from '../database/database.js'
+import { operatorCall } from '../database/operator-call.js'
 import { HoldfastError } from '../errors.js'
 
 /** What can be paused (K-18): all of a domain, one definition, or one handler. */
@@ -32,7 +33,7 @@ export async function pauseWork(
     const [row] = await db.run<{ known: boolean }>(knownStatement, [kind, own])
     if (!row?.known) throw new HoldfastError('HF_UNKNOWN_SUBJECT', { kind, name: own })
   }
-  return db.transaction(async (tx) => {
+  return operatorCall(db, `pause ${name}`, async (tx) => {
     const changed = await tx.run(pauseStatement, [name, actor.actor, actor.reason])
     if (changed.length === 0) return false
     await appendAudit(tx, [{ model: 'kernel', event: 'PAUSED', subject: { name }, by: actor, after: { paused: true } }])
@@ -44,7 +45,7 @@ export async function pauseWork(
 export async function resumeWork(db: Database, subject: PauseSubject, by: Actor): Promise<boolean> {
   const name = subjectName('resume', subject)
   const actor = checkActor('resume', by)
-  return db.transaction(async (tx) => {
+  return operatorCall(db, `resume ${name}`, async (tx) => {
     const [pause] = await tx.run<Pause>(resumeStatement, [name])
     if (!pause) return false
     const entry = { model: 'kernel', event: 'RESUMED', subject: { name }, by: actor }

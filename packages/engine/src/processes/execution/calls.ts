@@ -23,7 +23,10 @@ export class Call {
   attempts = 0
   /** When the next attempt is due, or the wait times out. */
   nextAt: number | undefined
-  /** It is on record that its code is about to be called, and not how that ended. */
+  /**
+   * It is on record that its code is about to be called, and not how that ended; of a command or child: it may have been
+   * started, and nobody has heard whether it was.
+   */
   begun = false
   /** Of a command or child: it was started, and its end has not come. */
   underWay = false
@@ -65,9 +68,27 @@ export class Call {
     else if (outcome !== 'refused' || this.#ended === undefined) this.#ended = outcome
   }
 
-  /** An attempt may have begun in an execution that was interrupted, and nobody will hear how it ended. */
+  /**
+   * An attempt may have begun in an execution that was interrupted, and nobody will hear how it ended. A command or child may
+   * have been started; its end will come if it was.
+   */
   interrupted(): void {
-    this.attempted('unknown')
+    if ('begin' in this.spec) this.begun = true
+    else this.attempted('unknown')
+  }
+
+  /** A command or child is at work; its end will come. */
+  started(): void {
+    this.begun = false
+    this.underWay = true
+    this.progress = 'waiting'
+  }
+
+  /** An attempt came to nothing, and is made again later. */
+  putOff(outcome: 'refused' | 'unknown' | 'notDone' | undefined): void {
+    if (outcome === 'unknown') this.interrupted()
+    else this.attempted(outcome)
+    this.progress = 'retrying'
   }
 }
 

@@ -203,8 +203,7 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
 /** An attempt's end goes on record, and takes effect. */
 async function absorb(execution: Execution, { call, attempted }: Arrival): Promise<void> {
   if ('begun' in attempted) {
-    call.progress = 'waiting'
-    call.underWay = true
+    call.started()
     return
   }
   if ('withdrawn' in attempted) {
@@ -247,8 +246,7 @@ function putOff(
   call: Call,
   { notBegun, retryAfterMs, outcome }: Extract<Attempted, { notBegun: unknown }>,
 ): void {
-  call.attempted(outcome)
-  call.progress = 'retrying'
+  call.putOff(outcome)
   call.nextAt = Math.ceil(execution.now() + retryAfterMs)
   const { seq } = execution.journal.append({
     kind: call.spec.kind,

@@ -52,15 +52,14 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
       if (record.detail?.recovered) call.interrupted()
       else if (isWaitingSpec(spec)) {
         call.armed = true
-        call.underWay = 'begin' in spec
+        if ('begin' in spec) call.started()
         call.progress = 'waiting'
       } else {
         call.begun = true
       }
       return
     case 'WAITING_RETRY':
-      call.progress = 'retrying'
-      call.attempted(record.detail?.outcome)
+      call.putOff(record.detail?.outcome)
       call.attempts = record.attempt ?? call.attempts
       return
     case 'FAILED':

@@ -61,7 +61,7 @@ export async function meetRemotes(execution: Execution): Promise<readonly Remote
  */
 export async function withholdRemotes(execution: Execution): Promise<void> {
   for (const call of remotesOf(execution)) {
-    if (call.underWay || call.outcome !== 'unknown') continue
+    if (call.underWay || !call.begun) continue
     throwIfLost(execution)
     const startedId = remoteId(execution, call)
     const base = { kind: call.spec.kind, name: call.name, occurrence: call.occurrence } as const
@@ -81,8 +81,7 @@ export async function withholdRemotes(execution: Execution): Promise<void> {
       continue
     }
     call.lastSeq = execution.journal.append({ ...base, status: 'STARTED', detail: { startedId } }).seq
-    call.underWay = true
-    call.progress = 'waiting'
+    call.started()
   }
 }
 

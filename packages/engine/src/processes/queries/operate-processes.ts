@@ -1,5 +1,6 @@
 import type { Actor } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
+import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { ProcessStatus } from '../states.js'
 
@@ -15,6 +16,7 @@ export interface OperationAnswer {
     | 'other type'
     | 'deadline'
     | 'changed'
+    | 'busy'
     | 'nothing'
     | `unresolved ${string}`
     | ProcessStatus
@@ -58,6 +60,8 @@ export function refusalOf(
       return new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })
     case 'other type':
       return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
+    case 'busy':
+      return lockedByOther(`${operation.toLowerCase()} ${name} ${id}`)
     case 'deadline':
       return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
     case 'nothing':

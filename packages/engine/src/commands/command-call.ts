@@ -1,0 +1,52 @@
+import type { Lease } from '../kernel/work/leases.js'
+import type { ReceivedCommand } from './queries/receive-commands.js'
+import type { RegisteredHandler } from './registry.js'
+
+/** One received command on its way through the executor: what is known of it, and how far it has come. */
+export class CommandCall {
+  readonly command: ReceivedCommand
+  readonly lease: Lease<ReceivedCommand>
+  readonly handler: RegisteredHandler | undefined
+  readonly maxAttempts: number
+  /** Completed by its own transaction. */
+  finished = false
+  /** What becomes of it is decided; whatever its handler still does comes too late. */
+  ended = false
+  /** The handler's code is running. */
+  running = false
+  /**
+   * Whether a call that must not be repeated may have had its effect without being on record (K-20). A message that was read
+   * before is the record that a call may have begun: a reading that was given back in order does not count.
+   */
+  unknown: boolean
+
+  /** Which attempt this is: receives that were interrupted, or lost beside other work, are not counted (K-26). */
+  get attempt(): number {
+    return this.command.epoch - this.command.uncounted
+  }
+
+  constructor(
+    command: ReceivedCommand,
+    lease: Lease<ReceivedCommand>,
+    handler: RegisteredHandler | undefined,
+    maxAttempts: number,
+  ) {
+    this.command = command
+    this.lease = lease
+    this.handler = handler
+    this.maxAttempts = maxAttempts
+    this.unknown = this.atMostOnce && (command.epoch > 1 || command.inquiry !== null)
+  }
+
+  get atMostOnce(): boolean {
+    return this.handler?.definition.atMostOnce === true
+  }
+
+  /** What is recorded with a failed attempt: who can find out what became of the call, if that is unknown. */
+  get inquiry(): 'possible' | 'impossible' | null {
+    // Without a handler nothing is known of the definition: what is on record stays.
+    if (!this.handler) return this.command.inquiry
+    if (!this.unknown) return null
+    return this.handler.inquire ? 'possible' : 'impossible'
+  }
+}

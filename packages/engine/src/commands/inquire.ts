@@ -1,0 +1,66 @@
+import { checkInquiry, type Inquiry } from '../kernel/calls/inquiry.js'
+import { callLimited } from '../kernel/calls/limited.js'
+import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
+import { PermanentError } from '../kernel/failure/failure-errors.js'
+import type { Logger } from '../kernel/logger.js'
+import type { CommandCall } from './command-call.js'
+
+/** How long an `inquire` may take where the handler has no time limit, in milliseconds. */
+const INQUIRE_LIMIT = 30_000
+
+interface InquireOptions {
+  readonly limitMs: number | undefined
+  readonly graceMs: number
+  readonly logger: Logger
+}
+
+/**
+ * Asks what became of an earlier call that must not be repeated (K-20). Throws OUTCOME_UNKNOWN where that cannot be found out: a
+ * person has to.
+ */
+export async function inquire(
+  { handler, command, lease, running }: CommandCall,
+  data: unknown,
+  { limitMs = INQUIRE_LIMIT, graceMs, logger }: InquireOptions,
+): Promise<Exclude<Inquiry<unknown>, 'unknown'>> {
+  const ask = handler?.inquire
+  if (!ask) throw new OutcomeUnknown('its handler has no `inquire`')
+  // An answer about a call that still runs would be outdated at once.
+  if (running) throw new OutcomeUnknown('its handler still runs although its time is over')
+  let answer: unknown
+  try {
+    answer = await callLimited({ limitMs, graceMs, around: () => [lease.signal] }, (over) =>
+      ask(data, {
+        commandId: command.commandId,
+        correlationId: command.correlationId,
+        idempotencyKey: command.commandId,
+        logger,
+        get signal() {
+          return over.signal
+        },
+      }),
+    )
+  } catch (error) {
+    throw new OutcomeUnknown(`its \`inquire\` failed: ${error instanceof Error ? error.message : String(error)}`, error)
+  }
+  const inquiry = checkInquiry(answer)
+  if (inquiry === 'unknown') throw new OutcomeUnknown('its `inquire` does not know whether it had its effect')
+  return inquiry
+}
+
+/** Nobody knows whether a call had its effect; it waits for a person. */
+export class OutcomeUnknown extends Error {
+  constructor(problem: string, cause?: unknown) {
+    super(problem, { cause })
+  }
+
+  /** With what led here: an error of the call, or that an earlier one left no record. */
+  toFailure(because: Failure | undefined): Failure {
+    const what = because
+      ? `the call failed with ${because.code} (${because.message})`
+      : 'an earlier call may have had its effect and is not on record'
+    const error = new PermanentError(`${what}, and ${this.message}`, { code: 'OUTCOME_UNKNOWN', cause: this.cause })
+    const failure = classifyFailure(error, { unknown: 'permanent' })
+    return because?.stack === undefined ? failure : { ...failure, stack: because.stack }
+  }
+}

@@ -1,0 +1,106 @@
+import { openTestBus, waitFor } from '@holdfast/testing/internal'
+import { defineCommand, defineProcess, PermanentError } from 'holdfast'
+import pg from 'pg'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+
+const bus = await openTestBus()
+afterAll(() => bus.close())
+const by = { actor: 'ann', reason: 'test' }
+
+/** Another transaction that holds what the statement locks, until told otherwise. */
+async function hold(text: string, params: unknown[]): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  onTestFinished(() => client.end())
+  await client.query('begin')
+  await client.query(text, params)
+  return async () => void (await client.query('commit'))
+}
+
+async function answer(call: Promise<unknown>): Promise<unknown> {
+  const began = performance.now()
+  const error = await call.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(performance.now() - began).toBeLessThan(5_000)
+  return error
+}
+
+const Broken = defineProcess('operators', 'Broken', {
+  state: z.object({}),
+  execute: (ctx) =>
+    ctx.step('fail', {
+      run: () => {
+        throw new PermanentError('broken')
+      },
+    }),
+})
+const BrokenCommand = defineCommand('operators', 'BrokenCommand')
+bus.hf.register(Broken)
+bus.hf.handle(BrokenCommand, () => {
+  throw new PermanentError('broken')
+})
+await bus.hf.run({ poll: '50ms' })
+
+const statusOf = async (id: string) =>
+  (await bus.sql<{ status: string }>('select status from holdfast.process where id = $1', [id]))[0]?.status
+
+async function brokenProcess(): Promise<string> {
+  const { id } = await bus.hf.start(Broken, {}, { deferred: true })
+  await waitFor('it waits for a person', async () => (await statusOf(id)) === 'WAITING_FOR_TSQ')
+  return id
+}
+
+const OPERATIONS = {
+  retry: (id: string) => bus.hf.processes.retry(Broken, id, by),
+  cancel: (id: string) => bus.hf.processes.cancel(Broken, id, by, { compensate: false }),
+  complete: (id: string) => bus.hf.processes.complete(Broken, id, by),
+}
+
+test.each(Object.entries(OPERATIONS))(
+  'K-23 %s of a process whose row another transaction has locked answers HF_BUSY within 5 s and never takes effect',
+  async (_, operate) => {
+    const id = await brokenProcess()
+    const letGo = await hold('select from holdfast.process where id = $1 for update', [id])
+    expect(await answer(operate(id))).toMatchObject({ code: 'HF_BUSY' })
+    await letGo()
+    expect(await statusOf(id)).toBe('WAITING_FOR_TSQ')
+    const events = await bus.sql("select from holdfast.audit where subject_id = $1 and actor = 'ann'", [id])
+    expect(events).toEqual([])
+  },
+)
+
+test('K-23 of many processes only the locked one is refused', async () => {
+  const ids = [await brokenProcess(), await brokenProcess(), await brokenProcess()]
+  const letGo = await hold('select from holdfast.process where id = $1 for update', [ids[1]])
+  const answers = await bus.hf.processes.cancelMany(Broken, ids, by, { compensate: false })
+  await letGo()
+  expect(answers.map(({ outcome }) => outcome)).toEqual(['done', 'refused', 'done'])
+  expect(answers[1]).toMatchObject({ code: 'HF_BUSY' })
+})
+
+test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many only the locked one is refused', async () => {
+  const ids = await Promise.all([1, 2, 3].map(() => bus.hf.send(BrokenCommand, {})))
+  await waitFor(
+    'all wait for a person',
+    async () => (await bus.hf.troubleshooting.count({ domain: 'operators' })) === 3,
+  )
+  const letGo = await hold('select from holdfast.command_trouble where command_id = $1 for update', [ids[1]])
+  expect(await answer(bus.hf.troubleshooting.retry(BrokenCommand, ids[1] ?? '', by))).toMatchObject({ code: 'HF_BUSY' })
+  const answers = await bus.hf.troubleshooting.cancelMany(BrokenCommand, ids, by)
+  expect(answers.map(({ outcome }) => outcome)).toEqual(['done', 'busy', 'done'])
+  await letGo()
+  expect(await bus.hf.troubleshooting.count({ domain: 'operators' })).toBe(1)
+})
+
+test('K-23 a pause that another transaction has locked answers HF_BUSY within 5 s', async () => {
+  const letGo = await hold(
+    "insert into holdfast.pause (subject, paused_at, actor, reason) values ('domain:operators', now(), 'x', 'x')",
+    [],
+  )
+  expect(await answer(bus.hf.pause({ domain: 'operators' }, by))).toMatchObject({ code: 'HF_BUSY' })
+  await letGo()
+  expect(await bus.hf.resume({ domain: 'operators' }, by)).toBe(true)
+})
