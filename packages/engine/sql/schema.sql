@@ -139,7 +139,8 @@ create table holdfast.dispatch_config (
   rate_limit_key text collate "C",
   engine text not null,
   created_at timestamp with time zone not null,
-  updated_at timestamp with time zone not null
+  updated_at timestamp with time zone not null,
+  trip_after integer default 1000
 );
 
 create table holdfast.dispatch_context (
@@ -163,7 +164,10 @@ create table holdfast.dispatch_cycle (
   last_run_at timestamp with time zone,
   last_error text,
   exec_types text[] default '{}'::text[] not null,
-  ahead_since timestamp with time zone
+  ahead_since timestamp with time zone,
+  failures_in_row integer default 0 not null,
+  tripped_at timestamp with time zone,
+  trip_reason text
 ) with (fillfactor=20);
 
 create table holdfast.dispatch_dead_letter (
@@ -202,6 +206,13 @@ create table holdfast.dispatch_pace (
   item_type text collate "C" not null,
   until timestamp with time zone not null
 ) with (fillfactor=50);
+
+create table holdfast.dispatch_tally (
+  item_type text collate "C" not null,
+  status text not null,
+  minute timestamp with time zone,
+  count bigint not null
+);
 
 create table holdfast.function_file (
   name text not null,
@@ -457,6 +468,11 @@ create table holdfast.workflow_handler (
   missed_at timestamp with time zone
 );
 
+create table holdfast.workflow_setting (
+  is_single boolean default true not null,
+  aging real not null
+);
+
 create table holdfast.workflow_step (
   workflow_id uuid not null,
   number smallint not null,
@@ -593,6 +609,8 @@ alter table holdfast.dispatch_config add constraint dispatch_config_rate_limit_k
 
 alter table holdfast.dispatch_config add constraint dispatch_config_stale_claim_threshold_mins_check CHECK (((stale_claim_threshold_mins >= (0.001)::double precision) AND (stale_claim_threshold_mins <= (1440)::double precision)));
 
+alter table holdfast.dispatch_config add constraint dispatch_config_trip_after_check CHECK (((trip_after >= 1) AND (trip_after <= 1000000)));
+
 alter table holdfast.dispatch_context add constraint dispatch_context_pkey PRIMARY KEY (item_type, item_id);
 
 alter table holdfast.dispatch_cycle add constraint dispatch_cycle_lease_is_whole CHECK ((((leased_by IS NULL) = (leased_at IS NULL)) AND ((leased_by IS NULL) OR (due_at IS NOT NULL))));
@@ -707,6 +725,12 @@ alter table holdfast.workflow_definition add constraint workflow_definition_vers
 
 alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
+alter table holdfast.workflow_setting add constraint workflow_setting_aging_check CHECK (((aging >= (0)::double precision) AND (aging <= (1000)::double precision)));
+
+alter table holdfast.workflow_setting add constraint workflow_setting_is_single_check CHECK (is_single);
+
+alter table holdfast.workflow_setting add constraint workflow_setting_pkey PRIMARY KEY (is_single);
+
 alter table holdfast.workflow_step add constraint workflow_step_compensation_outcome CHECK ((compensation_outcome = ANY (ARRAY['refused'::text, 'unknown'::text])));
 
 alter table holdfast.workflow_step add constraint workflow_step_is_queued_whole CHECK ((((handler IS NULL) = (due_at IS NULL)) AND ((handler IS NULL) = (rank IS NULL)) AND ((due_at IS NOT NULL) OR (NOT ready))));
@@ -755,6 +779,8 @@ CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_typ
 
 CREATE INDEX dispatch_item_due ON holdfast.dispatch_item USING btree (item_type, due_at, seq) WHERE (due_at IS NOT NULL);
 
+CREATE INDEX dispatch_tally_by_type ON holdfast.dispatch_tally USING btree (item_type, status);
+
 CREATE INDEX process_by_status ON holdfast.process USING btree (status, type, created_at) WHERE ((leased_at IS NULL) AND (status <> 'COMPLETED'::text));
 
 CREATE INDEX process_due ON holdfast.process USING btree (type, version, due_at) WHERE (due_at IS NOT NULL);
@@ -797,6 +823,8 @@ CREATE INDEX workflow_dead_letter_by_time ON holdfast.workflow_dead_letter USING
 
 CREATE INDEX workflow_decision_by_workflow ON holdfast.workflow_decision USING btree (workflow_id, at);
 
+CREATE INDEX workflow_step_called_off ON holdfast.workflow_step USING btree (due_at) WHERE abort;
+
 CREATE INDEX workflow_step_due ON holdfast.workflow_step USING btree (handler, due_at) WHERE ((NOT ready) AND (due_at IS NOT NULL));
 
 CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler, rank, scheduled_at) WHERE ready;
@@ -816,6 +844,7 @@ CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestam
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
+  v_aging float4 := holdfast.workflow_aging();
   v_handler text;
 begin
   insert into holdfast.workflow_step (
@@ -825,13 +854,13 @@ begin
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
-    coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
-    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
+    coalesce(at.due <= v_now, false), at.due, step.prio, case when at.due is not null then v_aging end,
+    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, v_aging) end,
     step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
-    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
+    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint,
     fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
     input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )
@@ -1523,9 +1552,9 @@ declare
   v_high numeric;
   v_value numeric;
 begin
-  if to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'] @? '$.* ? (@ == null)' then
+  if to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'trip_after', 'exec_workflow_type', 'exec_task_queue'] @? '$.* ? (@ == null)' then
     select key into v_column
-    from jsonb_each(to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'])
+    from jsonb_each(to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'trip_after', 'exec_workflow_type', 'exec_task_queue'])
     where value = 'null' limit 1;
     raise exception '% must not be null', v_column using errcode = 'check_violation', column = v_column;
   end if;
@@ -1537,7 +1566,8 @@ begin
     ('max_dispatch_retries', 1, 1000),
     ('stale_claim_threshold_mins', 0.001, 1440),
     ('max_stale_recovery_per_cycle', 1, 10000),
-    ('max_batches_ahead', 1, 100000)
+    ('max_batches_ahead', 1, 100000),
+    ('trip_after', 1, 1000000)
   loop
     -- NaN and infinity are texts in JSON, and out of every range.
     v_value := case when to_jsonb(new) ->> v_column ~ '^[-+0-9.eE]+$' then (to_jsonb(new) ->> v_column)::numeric end;
@@ -1711,6 +1741,10 @@ begin
   order by due_at, seq
   limit 1;
   v_most := greatest(1, v_most / 4 ^ least(v_retries, 10));
+  -- While nothing begins, fewer are risked.
+  if (select failures_in_row > 0 from holdfast.dispatch_cycle where item_type = v_type) then
+    v_most := greatest(1, v_most / 4);
+  end if;
 
   select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
   into v_ids, v_last_due, v_last_seq
@@ -2151,6 +2185,7 @@ declare
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_room int;
   v_starts uuid[];
   v_admitted uuid[];
   v_next timestamptz;
@@ -2185,6 +2220,19 @@ begin
   select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
   into v_ids, v_numbers, v_fresh, v_leases
   from (
+    select workflow_id, number, false as fresh, greatest(p_lease_ms, p_beat_ms) as lease_ms
+    from holdfast.workflow_step
+    where abort and due_at <= v_now and (leased_at is null or not spare_leased)
+    order by due_at
+    limit most
+    for no key update skip locked
+  ) as it;
+  v_room := most - coalesce(cardinality(v_ids), 0);
+
+  select v_ids || array_agg(it.workflow_id), v_numbers || array_agg(it.number), v_fresh || array_agg(it.fresh),
+    v_leases || array_agg(it.lease_ms)
+  into v_ids, v_numbers, v_fresh, v_leases
+  from (
     select found.workflow_id, found.number, found.fresh,
       -- Never shorter than what the worker's heartbeat is made for.
       greatest(
@@ -2195,13 +2243,13 @@ begin
       select workflow_id, number, definition_id, rank, scheduled_at,
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
-      where handler = wanted and ready and (v_paused is null or definition_id <> all (v_paused))
+      where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
       order by rank, scheduled_at
-      limit most
+      limit v_room
       for no key update skip locked
     ) as found
     order by found.rank, found.scheduled_at
-    limit most
+    limit v_room
   ) as it;
   if -1 = any (v_numbers) then
     -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
@@ -2259,6 +2307,13 @@ begin
       order by due_at
       limit 1
     ) as it;
+    v_next := least(v_next, (
+      select due_at
+      from holdfast.workflow_step
+      where abort and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1
+    ));
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
 end
@@ -2493,6 +2548,31 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.compact_dispatch_tallies()
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if (select count(*) from holdfast.dispatch_tally) < 100 + 2 * (
+    select count(*) from (select distinct item_type, status, minute from holdfast.dispatch_tally) as sums
+  ) then
+    return;
+  end if;
+  with gone as (
+    delete from holdfast.dispatch_tally
+    where ctid = any (array(select ctid from holdfast.dispatch_tally limit 100000 for update skip locked))
+    returning item_type, status, minute, count
+  )
+  insert into holdfast.dispatch_tally (item_type, status, minute, count)
+  select item_type, status, minute, sum(count)
+  from gone
+  group by 1, 2, 3
+  having sum(count) <> 0;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -2693,6 +2773,45 @@ begin
     where workflow.status = 'PENDING' and workflow.name = any (v_types) and workflow.dispatch_type = p_type
       and root.leased_at > v_now - interval '2 seconds'
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.count_due_this_minute(p_type text, p_count bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_minute timestamptz := date_trunc('minute', v_now);
+  v_most int := 20000;
+  v_count bigint;
+begin
+  if p_count = 0 then
+    return 0;
+  end if;
+  select count(*) into v_count
+  from (
+    select from holdfast.dispatch_item
+    where item_type = p_type and due_at > v_now and due_at < v_minute + interval '1 minute'
+    order by due_at
+    limit v_most
+  ) as later;
+  if v_count < v_most then
+    return greatest(0, p_count - v_count);
+  end if;
+  select count(*) into v_count
+  from (
+    select from holdfast.dispatch_item
+    where item_type = p_type and due_at >= v_minute and due_at <= v_now
+    order by due_at
+    limit v_most
+  ) as due;
+  return case when v_count < v_most then v_count else (p_count * extract(second from v_now) / 60)::bigint end;
 end
 $function$
 ;
@@ -3641,6 +3760,68 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[])
+ RETURNS TABLE(workflow_id uuid, number smallint, epoch integer, definition_id integer, compensates boolean, attempts integer)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz := holdfast.now();
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number, asked.fresh
+      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    released as (
+      update holdfast.workflow_step as step
+      set ready = true,
+          due_at = v_now,
+          leased_by = null,
+          leased_at = null,
+          -- Somebody may have seen it in this hand, and would decide on that.
+          lease_epoch = step.lease_epoch + 1,
+          in_flight = step.in_flight and not free.fresh,
+          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
+          attempts = attempts - (free.fresh and not compensates)::int,
+          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
+          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+        and (not free.fresh or not step.abort and step.status in ('RUNNING', 'COMPENSATING'))
+      returning step.*, free.fresh
+    ),
+    noted as (
+      insert into holdfast.audit (at, model, event, subject_id, detail)
+      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
+      from released
+      where fresh and not compensates and number >= 0
+    )
+    select distinct handler from released
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+  return query
+    select step.workflow_id, step.number, step.lease_epoch, step.definition_id, step.compensates,
+      case when step.compensates then step.compensation_attempts else step.attempts end
+    from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+    join holdfast.workflow_step as step
+      on step.workflow_id = asked.id and step.number = asked.number and step.lease_epoch = asked.epoch
+    where asked.fresh and step.in_flight and step.leased_at is not null
+      and (step.abort or step.status not in ('RUNNING', 'COMPENSATING'));
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.grant_runtime(role_name text)
  RETURNS void
  LANGUAGE plpgsql
@@ -3679,6 +3860,21 @@ begin
   execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
   execute format('grant usage, select, update on all sequences in schema pgmq to %I', role_name);
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.has_dispatch_worker(p_engine text, p_exec_type text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case p_engine
+    when 'PROCESS' then exists (
+      select from holdfast.process_definition where type = p_exec_type and seen_at > holdfast.now() - interval '150 seconds'
+    )
+    else exists (select from holdfast.workflow_handler where seen_at > holdfast.now() - interval '150 seconds')
+  end
 $function$
 ;
 
@@ -4471,6 +4667,38 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.note_dispatch_failures(config holdfast.dispatch_config, p_failed integer, p_began integer, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_cycle holdfast.dispatch_cycle;
+begin
+  select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
+  if p_failed <= 0 and v_cycle.failures_in_row = 0 or v_cycle.tripped_at is not null then
+    return null;
+  end if;
+  update holdfast.dispatch_cycle
+  set failures_in_row = case when p_began > 0 then 0 else failures_in_row + p_failed end
+  where item_type = config.item_type
+  returning * into v_cycle;
+  if config.trip_after is null or v_cycle.failures_in_row < config.trip_after then
+    return null;
+  end if;
+  update holdfast.dispatch_cycle
+  set tripped_at = v_now, trip_reason = left(p_reason, 2000)
+  where item_type = config.item_type;
+  insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+  values (v_now, 'dispatch', 'TRIPPED', config.item_type, '{"tripped": false}', '{"tripped": true}', jsonb_build_object(
+    'failuresInRow', v_cycle.failures_in_row, 'tripAfter', config.trip_after, 'reason', left(p_reason, 2000)
+  ));
+  return left(p_reason, 2000);
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.note_exec_type(p_type text, p_exec_type text)
  RETURNS void
  LANGUAGE sql
@@ -4892,6 +5120,105 @@ begin
     end
   from unnest(ids) with ordinality as asked (id, place)
   order by place;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.operate_dispatch_items(p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text)
+ RETURNS TABLE("itemId" text, outcome text, "executionId" text)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_from text := case when p_operation in ('DISCARD', 'COMPLETE') then 'DEAD_LETTER' else 'READY' end;
+  v_exec_time timestamptz := to_timestamp((change -> 'execTime')::float8 / 1000);
+  v_first timestamptz;
+  v_ids text[];
+begin
+  v_ids := array(
+    select item.item_id
+    from holdfast.dispatch_item as item
+    where item.item_type = p_type and item.item_id = any (ids) and item.status = v_from
+    order by item.item_id
+    for no key update
+  );
+  if p_operation = 'EXPEDITE' then
+    -- Before everything else that waits.
+    select least(v_now, due_at - interval '1 ms') into v_first
+    from holdfast.dispatch_item
+    where item_type = p_type and due_at is not null
+    order by due_at, seq
+    limit 1;
+  end if;
+  with before as materialized (
+    select item.item_id, item.status, item.exec_time, item.last_error
+    from holdfast.dispatch_item as item
+    where item.item_type = p_type and item.item_id = any (v_ids)
+  ),
+  changed as (
+    update holdfast.dispatch_item as item
+    set status = case p_operation when 'CANCEL' then 'FAILED' when 'DISCARD' then 'FAILED' when 'COMPLETE' then 'COMPLETED' else 'READY' end,
+        exec_time = case p_operation
+          when 'RESCHEDULE' then coalesce(v_exec_time, item.exec_time)
+          when 'EXPEDITE' then least(item.exec_time, v_now)
+          else item.exec_time
+        end,
+        due_at = case p_operation
+          when 'RESCHEDULE' then coalesce(v_exec_time, item.due_at)
+          when 'EXPEDITE' then v_first
+        end,
+        completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
+        context_hash = case
+          when p_operation = 'RESCHEDULE' and change ? 'context'
+            then holdfast.context_hash(change -> 'context', nullif(change -> 'notes', 'null'))
+          else item.context_hash
+        end,
+        last_error = case
+          when p_operation = 'CANCEL' then 'CANCELLED: cancelled by ' || p_actor || ': ' || p_reason
+          else item.last_error
+        end,
+        updated_at = v_now
+    from before
+    where item.item_type = p_type and item.item_id = before.item_id
+    returning item.item_id, item.status, item.exec_time, before.status as status_before, before.exec_time as exec_time_before,
+      before.last_error as error_before
+  )
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  select v_now, 'dispatch',
+    case p_operation when 'CANCEL' then 'CANCELLED' when 'RESCHEDULE' then 'RESCHEDULED' when 'EXPEDITE' then 'EXPEDITED'
+      when 'DISCARD' then 'DISCARDED' else 'COMPLETED_BY_HAND' end,
+    p_type || '/' || changed.item_id, p_actor, p_reason,
+    jsonb_strip_nulls(jsonb_build_object('status', status_before, 'execTime', exec_time_before, 'error', error_before)),
+    jsonb_strip_nulls(jsonb_build_object('status', status, 'execTime', exec_time,
+      'contextChanged', case when p_operation = 'RESCHEDULE' and change ? 'context' then true end))
+  from changed;
+  if p_operation = 'RESCHEDULE' and change ? 'context' then
+    insert into holdfast.dispatch_context (
+      item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+    )
+    select p_type, id, change -> 'context', nullif(change -> 'notes', 'null'), (change ->> 'version')::int,
+      (change ->> 'checked')::boolean, nullif(change -> 'details', 'null'), v_now, v_now
+    from unnest(v_ids) as id
+    on conflict (item_type, item_id) do update
+    set context = excluded.context, notes = excluded.notes, context_version = excluded.context_version,
+        checked = excluded.checked, details = excluded.details, updated_at = excluded.updated_at;
+  elsif p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then
+    delete from holdfast.dispatch_context as context where context.item_type = p_type and context.item_id = any (v_ids);
+    delete from holdfast.dispatch_dead_letter as letter where letter.item_type = p_type and letter.item_id = any (v_ids);
+  else
+    perform holdfast.wake('dispatch');
+  end if;
+  return query
+  select asked.id, case
+      when asked.id = any (v_ids) then 'done'
+      when item.item_id is null then 'unknown'
+      else item.status
+    end, case when asked.id <> all (v_ids) then item.execution_id end
+  from unnest(ids) with ordinality as asked (id, place)
+  left join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C"
+  order by asked.place;
 end
 $function$
 ;
@@ -5333,19 +5660,20 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.queue_workflow_roots(ids uuid[], definition_ids integer[], starts timestamp with time zone[], p_aging real)
+CREATE OR REPLACE FUNCTION holdfast.queue_workflow_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
   )
-  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, p_aging,
-    holdfast.workflow_rank(start_at, 50, p_aging), v_now
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, v_aging,
+    holdfast.workflow_rank(start_at, 50, v_aging), v_now
   from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
   perform holdfast.wake('workflows:_root_');
 end
@@ -5518,7 +5846,9 @@ begin
     'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started - v_unknown,
     'unknown', v_unknown, 'deadLetters', v_dead
   ));
-  return json_build_object('started', v_started, 'dead', v_dead);
+  return json_build_object('started', v_started, 'dead', v_dead, 'tripped', holdfast.note_dispatch_failures(
+    v_config, p_claimed - v_started, v_started, (failures -> 0 ->> 'code') || ': ' || (failures -> 0 ->> 'message')
+  ));
 end
 $function$
 ;
@@ -5700,6 +6030,8 @@ declare
   v_existing uuid[];
   v_dead int := 0;
   v_failed int;
+  v_ahead int;
+  v_tripped text;
 begin
   if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
     return '{"outcome": "lost"}';
@@ -5709,10 +6041,27 @@ begin
   if not found or not v_config.enabled then
     return '{"outcome": "off"}';
   end if;
+  -- The database may have been restored to an earlier state since the caller stored its workflow.
+  if v_config.engine = 'WORKFLOW' and not exists (
+    select from holdfast.workflow_definition
+    where id = (request ->> 'definitionId')::int and name = request ->> 'execType' and version = (request ->> 'version')::int
+  ) then
+    return '{"outcome": "unknown definition"}';
+  end if;
   v_most := least((request ->> 'most')::int, cardinality(slots));
-  if v_config.max_batches_ahead is not null then
-    v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
-    v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
+  v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
+  if v_room is not null or v_config.trip_after is not null then
+    v_ahead := holdfast.count_dispatched_ahead(v_type, greatest(v_room, v_config.trip_after));
+    v_most := least(v_most, v_room - v_ahead);
+    if v_ahead >= v_config.trip_after
+      and not holdfast.has_dispatch_worker(v_config.engine, request ->> 'execType')
+      and (select ahead_since < v_now - interval '2 minutes' from holdfast.dispatch_cycle where item_type = v_type)
+    then
+      v_tripped := holdfast.note_dispatch_failures(
+        v_config, v_ahead, 0, v_ahead || ' executions of ' || (request ->> 'execType') || ' wait, and no worker has that definition'
+      );
+      return json_build_object('outcome', 'off', 'tripped', v_tripped);
+    end if;
   end if;
   if v_most <= 0
     -- Executions that came too late have been given the starts of the next batches.
@@ -5763,6 +6112,9 @@ begin
     end if;
   end if;
   v_failed := coalesce(jsonb_array_length(v_bad), 0);
+  v_tripped := holdfast.note_dispatch_failures(
+    v_config, v_failed, cardinality(v_ids) - v_failed, (v_bad -> 0 ->> 'code') || ': ' || (v_bad -> 0 ->> 'message')
+  );
   perform holdfast.wake(case v_config.engine when 'WORKFLOW' then 'workflows:_root_' else 'processes:' || (request ->> 'execType') end);
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', v_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
@@ -5771,7 +6123,7 @@ begin
   ));
   return json_build_object(
     'outcome', 'released', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed, 'failed', v_failed,
-    'full', cardinality(v_ids) = v_most, 'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text
+    'full', cardinality(v_ids) = v_most, 'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text, 'tripped', v_tripped
   );
 end
 $function$
@@ -5809,60 +6161,6 @@ begin
   loop
     -- Due before anybody would look again, and its slot may be what others wait for.
     perform holdfast.wake('processes:' || v_type);
-  end loop;
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.release_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[])
- RETURNS void
- LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_handler text;
-begin
-  for v_handler in
-    with free as (
-      select step.workflow_id, step.number, asked.fresh
-      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
-        for no key update skip locked
-      ) as step
-    ),
-    released as (
-      update holdfast.workflow_step as step
-      set ready = true,
-          due_at = v_now,
-          leased_by = null,
-          leased_at = null,
-          -- Somebody may have seen it in this hand, and would decide on that.
-          lease_epoch = step.lease_epoch + 1,
-          in_flight = step.in_flight and not free.fresh,
-          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
-          attempts = attempts - (free.fresh and not compensates)::int,
-          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
-          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
-      from free
-      where step.workflow_id = free.workflow_id and step.number = free.number
-      -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.
-        and (not free.fresh or step.status in ('RUNNING', 'COMPENSATING'))
-      returning step.*, free.fresh
-    ),
-    noted as (
-      insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
-      from released
-      where fresh and not compensates and number >= 0
-    )
-    select distinct handler from released
-  loop
-    perform holdfast.wake('workflows:' || v_handler);
   end loop;
 end
 $function$
@@ -5965,9 +6263,12 @@ begin
       when item.item_id is null or item.execution_id is null then 'unknown'
       else 'ended'
     end
-  from jsonb_to_recordset(ends) as asked (execution text)
+  from (
+    select it ->> 'execution' as execution, place from jsonb_array_elements(ends) with ordinality as each (it, place)
+  ) as asked
   left join holdfast.dispatch_item as item
-    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C";
+    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C"
+  order by asked.place;
 end
 $function$
 ;
@@ -6455,6 +6756,36 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.resume_dispatch(p_type text, p_actor text, p_reason text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_before holdfast.dispatch_cycle;
+begin
+  if not holdfast.configure_dispatch(p_type, '{"enabled": true}', p_actor, p_reason) then
+    return false;
+  end if;
+  select * into v_before from holdfast.dispatch_cycle where item_type = p_type for no key update;
+  if v_before.tripped_at is not null or v_before.failures_in_row > 0 then
+    update holdfast.dispatch_cycle
+    set tripped_at = null, trip_reason = null, failures_in_row = 0,
+        due_at = case when leased_at is null then v_now else due_at end
+    where item_type = p_type;
+  end if;
+  if v_before.tripped_at is not null then
+    insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+    values (v_now, 'dispatch', 'RESUMED', p_type, p_actor, p_reason,
+      jsonb_build_object('tripped', true, 'reason', v_before.trip_reason), '{"tripped": false}');
+    perform holdfast.wake('dispatch');
+  end if;
+  return true;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
  RETURNS text
  LANGUAGE plpgsql
@@ -6657,6 +6988,10 @@ declare
   v_new text[];
 begin
   if not exists (select from holdfast.dispatch_config where item_type = v_type) then
+    -- One who believes that it made the type known does so again: the database was restored to an earlier state.
+    if (request ->> 'noted')::boolean then
+      return '{"created": 0, "unknown": true}';
+    end if;
     raise exception 'unknown item type %: define it, or insert its row into dispatch_config', coalesce(v_type, 'null')
       using errcode = 'HF002';
   end if;
@@ -6969,10 +7304,29 @@ begin
       jitter_window_ms = v_row.jitter_window_ms, pre_start_buffer_mins = v_row.pre_start_buffer_mins,
       max_dispatch_retries = v_row.max_dispatch_retries, stale_claim_threshold_mins = v_row.stale_claim_threshold_mins,
       max_stale_recovery_per_cycle = v_row.max_stale_recovery_per_cycle, max_batches_ahead = v_row.max_batches_ahead,
+      trip_after = v_row.trip_after,
       exec_workflow_type = v_row.exec_workflow_type, exec_task_queue = v_row.exec_task_queue,
       rate_limit_key = v_row.rate_limit_key
   where item_type = p_type;
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.set_workflow_aging(p_aging real, p_actor text, p_reason text)
+ RETURNS real
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_before float4;
+begin
+  select aging into v_before from holdfast.workflow_setting for update;
+  update holdfast.workflow_setting set aging = p_aging;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  values (holdfast.now(), 'workflows', 'CONFIGURED', 'aging', p_actor, p_reason,
+    jsonb_build_object('aging', v_before), jsonb_build_object('aging', p_aging));
+  return v_before;
 end
 $function$
 ;
@@ -7176,9 +7530,7 @@ begin
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_roots(
-      v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, (request ->> 'aging')::float4
-    );
+    perform holdfast.queue_workflow_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
   end if;
   return next;
 end
@@ -7413,12 +7765,11 @@ begin
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
     if v_docs @? '$[*].start_ms' then
-      perform holdfast.queue_workflow_roots(
-        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)), min(aging)
+      perform holdfast.queue_workflow_starts(
+        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000))
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, aging float4)
-      where start_ms is not null
-      group by aging;
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
+      where start_ms is not null;
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
@@ -7585,6 +7936,42 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.tally_dispatch_items()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if tg_op = 'INSERT' then
+    insert into holdfast.dispatch_tally (item_type, status, minute, count)
+    select item_type, status, date_trunc('minute', due_at), count(*)
+    from added
+    group by 1, 2, 3;
+  elsif tg_op = 'DELETE' then
+    insert into holdfast.dispatch_tally (item_type, status, minute, count)
+    select item_type, status, date_trunc('minute', due_at), -count(*)
+    from removed
+    group by 1, 2, 3;
+  else
+    insert into holdfast.dispatch_tally (item_type, status, minute, count)
+    select item_type, status, minute, sum(difference)
+    from (
+      select item_type, status, date_trunc('minute', due_at) as minute, count(*) as difference
+      from added
+      group by 1, 2, 3
+      union all
+      select item_type, status, date_trunc('minute', due_at), -count(*)
+      from removed
+      group by 1, 2, 3
+    ) as both_sides
+    group by 1, 2, 3
+    having sum(difference) <> 0;
+  end if;
+  return null;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
@@ -7724,6 +8111,16 @@ begin
     perform holdfast.wake('results:' || p_model);
   end if;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.workflow_aging()
+ RETURNS real
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select aging from holdfast.workflow_setting
 $function$
 ;
 
@@ -7867,6 +8264,7 @@ CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
   v_docs jsonb := docs;
   v_mine uuid[];
   v_dispatched uuid[];
@@ -7951,9 +8349,9 @@ begin
       ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
       scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
       priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
-      aging = case asked.q when 0 then workflow_step.aging when 1 then asked.aging end,
+      aging = case asked.q when 0 then workflow_step.aging when 1 then v_aging end,
       rank = case asked.q when 0 then workflow_step.rank
-        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, asked.aging) end,
+        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, v_aging) end,
       leased_by = case asked.q when 0 then leased_by end,
       leased_at = case asked.q when 0 then leased_at end,
       in_flight = asked.fl,
@@ -7976,7 +8374,7 @@ begin
     select doc.id, step.*
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
-      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
+      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, fl boolean,
       abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
       hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )
@@ -8016,3 +8414,9 @@ CREATE TRIGGER command_queue_has_functions AFTER INSERT ON holdfast.command_queu
 CREATE TRIGGER dispatch_config_is_carried_out AFTER UPDATE ON holdfast.dispatch_config FOR EACH ROW EXECUTE FUNCTION holdfast.carry_out_dispatch_config();
 
 CREATE TRIGGER dispatch_config_is_sound BEFORE INSERT OR UPDATE ON holdfast.dispatch_config FOR EACH ROW EXECUTE FUNCTION holdfast.check_dispatch_config();
+
+CREATE TRIGGER dispatch_item_is_counted_in AFTER INSERT ON holdfast.dispatch_item REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();
+
+CREATE TRIGGER dispatch_item_is_counted_out AFTER DELETE ON holdfast.dispatch_item REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();
+
+CREATE TRIGGER dispatch_item_is_counted_over AFTER UPDATE ON holdfast.dispatch_item REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();

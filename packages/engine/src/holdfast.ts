@@ -51,7 +51,7 @@ import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
-import { booleanOption, checkOptions, durationOption, numberOption } from './kernel/validation/options.js'
+import { booleanOption, checkOptions, durationOption } from './kernel/validation/options.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
@@ -92,10 +92,6 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
    */
   readonly logger?: Logger | false
   readonly metrics?: Metrics
-  readonly workflows?: {
-    /** Points of priority that a queued step gains per second, so that nothing starves: 0.5 unless given; false: none. */
-    readonly aging?: number | false
-  }
   /**
    * How long the engine waits for code of yours that was told to stop (its time was up, or its process or instance was
    * cancelled). Until then neither the next attempt nor a compensation begins, so that neither runs beside the call that it
@@ -170,7 +166,6 @@ const KNOWN_OPTIONS = [
   'migrate',
   'codec',
   'metrics',
-  'workflows',
   'abortGrace',
 ] as const satisfies readonly (keyof HoldfastOptions)[]
 
@@ -186,7 +181,6 @@ const KNOWN_OPTIONS = [
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
-  checkWorkflows(options.workflows)
   checkAbortGrace(options.abortGrace)
   const logger = checkLogger(options.logger)
   const began = performance.now()
@@ -210,7 +204,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'workflows' | 'abortGrace'> & { readonly logger?: Logger },
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace'> & { readonly logger?: Logger },
 ): Holdfast {
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
   const reports = createReports({ logger, metrics })
@@ -247,7 +241,6 @@ export function assemble(
   const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond, missing })
   const workflowEngine = createWorkflowEngine(db, {
     codec,
-    aging: checkWorkflows(options.workflows),
     abortGraceMs,
     logger,
     metrics,
@@ -256,6 +249,8 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
+  const processes = createProcesses(db, engine, { logger, results })
+  const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
@@ -337,10 +332,18 @@ export function assemble(
       processClient.respond(definition, id, response, data, respondOptions),
     commands: createCommands(db, codec, queues, results),
     batches: createBatches(db, client, queues, codec),
-    processes: createProcesses(db, engine, { logger, results }),
-    workflows: createWorkflows(db, workflowEngine, workflowClient),
+    processes,
+    workflows,
     troubleshooting: createTroubleshooting(db, codec, registry),
-    dispatch: createDispatch(db, codec, scheduling),
+    dispatch: createDispatch(db, codec, scheduling, {
+      process(name, id, by, cancelOptions) {
+        const slash = name.indexOf('/')
+        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+        return processes.cancel(reference, id, by, cancelOptions)
+      },
+      workflow: (id, by) => workflows.cancel(id, by),
+      find: (itemType) => dispatches.find(itemType),
+    }),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -380,12 +383,6 @@ function checkLogger(given: HoldfastOptions['logger']): Logger {
     throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'logger', problem })
   }
   return given
-}
-
-function checkWorkflows(options: HoldfastOptions['workflows']): number {
-  const where = 'holdfast: workflows'
-  const { aging } = checkOptions(where, options, ['aging'])
-  return aging === false ? 0 : numberOption(where, 'aging', aging, { min: 0, max: 1_000, default: 0.5 })
 }
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {

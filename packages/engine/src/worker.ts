@@ -9,7 +9,7 @@ import {
   noteHandlers,
   type Outgoing,
 } from './commands/index.js'
-import { createDispatchWork, type DispatchRegistry, type DispatchWork } from './dispatch/index.js'
+import { createDispatchWork, type DispatchRegistry, type DispatchWork, dispatchChores } from './dispatch/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
 import type { Codec } from './kernel/codec/codec.js'
@@ -107,7 +107,13 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   ]
   const settings = checkWorkerOptions(options, known())
   const domains = () => settings.domains ?? known()
-  const chores = { ...kernelChores, ...commandChores, ...limiterChores, ...workflowChores({ logger, metrics }) }
+  const chores = {
+    ...kernelChores,
+    ...commandChores,
+    ...limiterChores,
+    ...workflowChores({ logger, metrics }),
+    ...dispatchChores,
+  }
   const commands = new Map<string, WorkLoop>()
   const processes = new Map<string, ProcessWork>()
   const loops: WorkLoop[] = []

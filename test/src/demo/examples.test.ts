@@ -264,6 +264,11 @@ test.each<[rule: string, example: string, output: string[]]>([
     ],
   ],
   [
+    'K-20 a bank that pays and loses the connection is asked, or a person',
+    'workflow-unknown-outcome',
+    ['the bank pays', '{ receipt: 1 }', 'the bank pays', 'OUTCOME_UNKNOWN', '{ receipt: 2 }'],
+  ],
+  [
     'W-04 two services with handlers of their own',
     'workflow-two-services',
     [
@@ -329,7 +334,7 @@ test.each<[rule: string, example: string, output: string[]]>([
       'HF_WORKFLOW_NOT_COMPLETED',
       'import-v1                                   CANCELLED',
       'open       OpenLedger ↩ close: CloseLedger  ROLLED_BACK',
-      'copy       CopyRows                         SKIPPED: HF_STOPPED',
+      'copy       CopyRows                         ROLLED_BACK: HF_STOPPED',
       'told to stop',
       'HF_WORKFLOW_NOT_COMPLETED',
       'import-v1                                   ABORTED',

@@ -37,7 +37,8 @@ export function underFlood(concurrency: number): System {
 }
 
 async function openFlood({ connectionString }: Task, concurrency: number): Promise<Run> {
-  const hf = await holdfast({ connectionString, workflows: { aging: AGING } })
+  const hf = await holdfast({ connectionString })
+  await hf.workflows.setAging(AGING, { actor: 'benchmark', reason: 'measured with this rate' })
   const waiting = new Map<string, () => void>()
   let overtaking = 0
   await runWorkflows(hf, {

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbedded } from '@holdfast/embedded'
 import { defineWorkflow, holdfast } from 'holdfast'
 import { z } from 'zod'
@@ -54,6 +55,8 @@ console.log(await hf.workflows.result(id))
 
 const [prepared] = (await hf.workflows.steps(id)).filter(({ name }) => name === 'prepared')
 console.log(prepared?.output)
+// The one who lost hears of it a moment later.
+while ((await hf.workflows.steps(id)).some(({ queued }) => queued !== null)) await sleep(20)
 console.log(await hf.workflows.render(id))
 
 await hf.close()

@@ -14,9 +14,10 @@ const Import = defineWorkflow('import', 1)
   .build()
 
 const database = await startEmbedded({ ephemeral: true })
-// Points of priority that what waits gains per second; false switches it off.
-const hf = await holdfast({ connectionString: database.connectionString, workflows: { aging: 0.5 } })
+const hf = await holdfast({ connectionString: database.connectionString })
 const ann = { actor: 'ann', reason: 'the supplier has called' }
+// Points of priority per second that what waits gains, in the whole installation; 0 switches it off.
+await hf.workflows.setAging(0.5, { actor: 'ann', reason: 'as it was' })
 const codeOf = ({ code }: Error & { code: string }) => code
 
 hf.workflows.handle('WriteReport', () => console.log('report written'))

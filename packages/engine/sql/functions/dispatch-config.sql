@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, dispatch-begin
 --
 -- The configuration of dispatch (D-02), and its kill switch. Both hold whoever writes the row, so they are triggers.
@@ -14,9 +14,9 @@ declare
   v_high numeric;
   v_value numeric;
 begin
-  if to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'] @? '$.* ? (@ == null)' then
+  if to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'trip_after', 'exec_workflow_type', 'exec_task_queue'] @? '$.* ? (@ == null)' then
     select key into v_column
-    from jsonb_each(to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'exec_workflow_type', 'exec_task_queue'])
+    from jsonb_each(to_jsonb(new) - array['rate_limit_key', 'max_batches_ahead', 'trip_after', 'exec_workflow_type', 'exec_task_queue'])
     where value = 'null' limit 1;
     raise exception '% must not be null', v_column using errcode = 'check_violation', column = v_column;
   end if;
@@ -28,7 +28,8 @@ begin
     ('max_dispatch_retries', 1, 1000),
     ('stale_claim_threshold_mins', 0.001, 1440),
     ('max_stale_recovery_per_cycle', 1, 10000),
-    ('max_batches_ahead', 1, 100000)
+    ('max_batches_ahead', 1, 100000),
+    ('trip_after', 1, 1000000)
   loop
     -- NaN and infinity are texts in JSON, and out of every range.
     v_value := case when to_jsonb(new) ->> v_column ~ '^[-+0-9.eE]+$' then (to_jsonb(new) ->> v_column)::numeric end;
@@ -269,6 +270,7 @@ begin
       jitter_window_ms = v_row.jitter_window_ms, pre_start_buffer_mins = v_row.pre_start_buffer_mins,
       max_dispatch_retries = v_row.max_dispatch_retries, stale_claim_threshold_mins = v_row.stale_claim_threshold_mins,
       max_stale_recovery_per_cycle = v_row.max_stale_recovery_per_cycle, max_batches_ahead = v_row.max_batches_ahead,
+      trip_after = v_row.trip_after,
       exec_workflow_type = v_row.exec_workflow_type, exec_task_queue = v_row.exec_task_queue,
       rate_limit_key = v_row.rate_limit_key
   where item_type = p_type;
@@ -288,5 +290,34 @@ begin
   v_known := holdfast.set_dispatch_config(p_type, changes);
   perform set_config('hf_dispatch.actor', '', true), set_config('hf_dispatch.reason', '', true);
   return v_known;
+end
+$$;
+
+-- Switches a type on and lets a window that has stopped by itself go on. Answers whether the type is known.
+create or replace function holdfast.resume_dispatch(p_type text, p_actor text, p_reason text)
+returns boolean
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_before holdfast.dispatch_cycle;
+begin
+  if not holdfast.configure_dispatch(p_type, '{"enabled": true}', p_actor, p_reason) then
+    return false;
+  end if;
+  select * into v_before from holdfast.dispatch_cycle where item_type = p_type for no key update;
+  if v_before.tripped_at is not null or v_before.failures_in_row > 0 then
+    update holdfast.dispatch_cycle
+    set tripped_at = null, trip_reason = null, failures_in_row = 0,
+        due_at = case when leased_at is null then v_now else due_at end
+    where item_type = p_type;
+  end if;
+  if v_before.tripped_at is not null then
+    insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+    values (v_now, 'dispatch', 'RESUMED', p_type, p_actor, p_reason,
+      jsonb_build_object('tripped', true, 'reason', v_before.trip_reason), '{"tripped": false}');
+    perform holdfast.wake('dispatch');
+  end if;
+  return true;
 end
 $$;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- What operators do with the items of dispatch, audited in the same transaction.
@@ -52,5 +52,107 @@ begin
     end
   from unnest(coalesce(ids, v_ids)) as asked (id)
   left join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C";
+end
+$$;
+
+-- What an operator does with items (D-15): CANCEL, RESCHEDULE and EXPEDITE of READY ones, DISCARD and COMPLETE of dead letters.
+-- `change`: { execTime (ms), context, notes, version, checked, details }. Answers for each that was asked for: 'done', 'unknown',
+-- or the status of one that it cannot be done to, with its execution.
+create or replace function holdfast.operate_dispatch_items(
+  p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text
+)
+returns table ("itemId" text, outcome text, "executionId" text)
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_from text := case when p_operation in ('DISCARD', 'COMPLETE') then 'DEAD_LETTER' else 'READY' end;
+  v_exec_time timestamptz := to_timestamp((change -> 'execTime')::float8 / 1000);
+  v_first timestamptz;
+  v_ids text[];
+begin
+  v_ids := array(
+    select item.item_id
+    from holdfast.dispatch_item as item
+    where item.item_type = p_type and item.item_id = any (ids) and item.status = v_from
+    order by item.item_id
+    for no key update
+  );
+  if p_operation = 'EXPEDITE' then
+    -- Before everything else that waits.
+    select least(v_now, due_at - interval '1 ms') into v_first
+    from holdfast.dispatch_item
+    where item_type = p_type and due_at is not null
+    order by due_at, seq
+    limit 1;
+  end if;
+  with before as materialized (
+    select item.item_id, item.status, item.exec_time, item.last_error
+    from holdfast.dispatch_item as item
+    where item.item_type = p_type and item.item_id = any (v_ids)
+  ),
+  changed as (
+    update holdfast.dispatch_item as item
+    set status = case p_operation when 'CANCEL' then 'FAILED' when 'DISCARD' then 'FAILED' when 'COMPLETE' then 'COMPLETED' else 'READY' end,
+        exec_time = case p_operation
+          when 'RESCHEDULE' then coalesce(v_exec_time, item.exec_time)
+          when 'EXPEDITE' then least(item.exec_time, v_now)
+          else item.exec_time
+        end,
+        due_at = case p_operation
+          when 'RESCHEDULE' then coalesce(v_exec_time, item.due_at)
+          when 'EXPEDITE' then v_first
+        end,
+        completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
+        context_hash = case
+          when p_operation = 'RESCHEDULE' and change ? 'context'
+            then holdfast.context_hash(change -> 'context', nullif(change -> 'notes', 'null'))
+          else item.context_hash
+        end,
+        last_error = case
+          when p_operation = 'CANCEL' then 'CANCELLED: cancelled by ' || p_actor || ': ' || p_reason
+          else item.last_error
+        end,
+        updated_at = v_now
+    from before
+    where item.item_type = p_type and item.item_id = before.item_id
+    returning item.item_id, item.status, item.exec_time, before.status as status_before, before.exec_time as exec_time_before,
+      before.last_error as error_before
+  )
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  select v_now, 'dispatch',
+    case p_operation when 'CANCEL' then 'CANCELLED' when 'RESCHEDULE' then 'RESCHEDULED' when 'EXPEDITE' then 'EXPEDITED'
+      when 'DISCARD' then 'DISCARDED' else 'COMPLETED_BY_HAND' end,
+    p_type || '/' || changed.item_id, p_actor, p_reason,
+    jsonb_strip_nulls(jsonb_build_object('status', status_before, 'execTime', exec_time_before, 'error', error_before)),
+    jsonb_strip_nulls(jsonb_build_object('status', status, 'execTime', exec_time,
+      'contextChanged', case when p_operation = 'RESCHEDULE' and change ? 'context' then true end))
+  from changed;
+  if p_operation = 'RESCHEDULE' and change ? 'context' then
+    insert into holdfast.dispatch_context (
+      item_type, item_id, context, notes, context_version, checked, details, created_at, updated_at
+    )
+    select p_type, id, change -> 'context', nullif(change -> 'notes', 'null'), (change ->> 'version')::int,
+      (change ->> 'checked')::boolean, nullif(change -> 'details', 'null'), v_now, v_now
+    from unnest(v_ids) as id
+    on conflict (item_type, item_id) do update
+    set context = excluded.context, notes = excluded.notes, context_version = excluded.context_version,
+        checked = excluded.checked, details = excluded.details, updated_at = excluded.updated_at;
+  elsif p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then
+    delete from holdfast.dispatch_context as context where context.item_type = p_type and context.item_id = any (v_ids);
+    delete from holdfast.dispatch_dead_letter as letter where letter.item_type = p_type and letter.item_id = any (v_ids);
+  else
+    perform holdfast.wake('dispatch');
+  end if;
+  return query
+  select asked.id, case
+      when asked.id = any (v_ids) then 'done'
+      when item.item_id is null then 'unknown'
+      else item.status
+    end, case when asked.id <> all (v_ids) then item.execution_id end
+  from unnest(ids) with ordinality as asked (id, place)
+  left join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C"
+  order by asked.place;
 end
 $$;

@@ -1,5 +1,5 @@
--- revision: 3
--- after: dispatch-cycle, dispatch-end
+-- revision: 5
+-- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
 -- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
 -- no crash comes between them (D-05, D-07).
@@ -31,6 +31,8 @@ declare
   v_existing uuid[];
   v_dead int := 0;
   v_failed int;
+  v_ahead int;
+  v_tripped text;
 begin
   if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
     return '{"outcome": "lost"}';
@@ -40,10 +42,27 @@ begin
   if not found or not v_config.enabled then
     return '{"outcome": "off"}';
   end if;
+  -- The database may have been restored to an earlier state since the caller stored its workflow.
+  if v_config.engine = 'WORKFLOW' and not exists (
+    select from holdfast.workflow_definition
+    where id = (request ->> 'definitionId')::int and name = request ->> 'execType' and version = (request ->> 'version')::int
+  ) then
+    return '{"outcome": "unknown definition"}';
+  end if;
   v_most := least((request ->> 'most')::int, cardinality(slots));
-  if v_config.max_batches_ahead is not null then
-    v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
-    v_most := least(v_most, v_room - holdfast.count_dispatched_ahead(v_type, v_room));
+  v_room := least(v_config.max_batches_ahead::bigint * v_config.batch_size, 2147483647);
+  if v_room is not null or v_config.trip_after is not null then
+    v_ahead := holdfast.count_dispatched_ahead(v_type, greatest(v_room, v_config.trip_after));
+    v_most := least(v_most, v_room - v_ahead);
+    if v_ahead >= v_config.trip_after
+      and not holdfast.has_dispatch_worker(v_config.engine, request ->> 'execType')
+      and (select ahead_since < v_now - interval '2 minutes' from holdfast.dispatch_cycle where item_type = v_type)
+    then
+      v_tripped := holdfast.note_dispatch_failures(
+        v_config, v_ahead, 0, v_ahead || ' executions of ' || (request ->> 'execType') || ' wait, and no worker has that definition'
+      );
+      return json_build_object('outcome', 'off', 'tripped', v_tripped);
+    end if;
   end if;
   if v_most <= 0
     -- Executions that came too late have been given the starts of the next batches.
@@ -94,6 +113,9 @@ begin
     end if;
   end if;
   v_failed := coalesce(jsonb_array_length(v_bad), 0);
+  v_tripped := holdfast.note_dispatch_failures(
+    v_config, v_failed, cardinality(v_ids) - v_failed, (v_bad -> 0 ->> 'code') || ': ' || (v_bad -> 0 ->> 'message')
+  );
   perform holdfast.wake(case v_config.engine when 'WORKFLOW' then 'workflows:_root_' else 'processes:' || (request ->> 'execType') end);
   insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
   values (v_now, 'dispatch', 'BATCH', v_type, '{"status": "READY"}', '{"status": "DISPATCHED"}', jsonb_build_object(
@@ -102,7 +124,7 @@ begin
   ));
   return json_build_object(
     'outcome', 'released', 'claimed', cardinality(v_ids), 'started', cardinality(v_ids) - v_failed, 'failed', v_failed,
-    'full', cardinality(v_ids) = v_most, 'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text
+    'full', cardinality(v_ids) = v_most, 'lastDue', v_last_due::text, 'lastSeq', v_last_seq::text, 'tripped', v_tripped
   );
 end
 $$;
@@ -335,9 +357,7 @@ begin
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_roots(
-      v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, (request ->> 'aging')::float4
-    );
+    perform holdfast.queue_workflow_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
   end if;
   return next;
 end

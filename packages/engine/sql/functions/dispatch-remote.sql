@@ -1,5 +1,5 @@
--- revision: 3
--- after: dispatch-cycle, dispatch-end, dispatch-release
+-- revision: 4
+-- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
 -- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
 -- record is missing or whose execution goes on (D-13).
@@ -62,6 +62,10 @@ begin
   order by due_at, seq
   limit 1;
   v_most := greatest(1, v_most / 4 ^ least(v_retries, 10));
+  -- While nothing begins, fewer are risked.
+  if (select failures_in_row > 0 from holdfast.dispatch_cycle where item_type = v_type) then
+    v_most := greatest(1, v_most / 4);
+  end if;
 
   select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
   into v_ids, v_last_due, v_last_seq
@@ -188,7 +192,9 @@ begin
     'batchId', p_batch, 'claimed', p_claimed, 'started', v_started, 'startFailures', p_claimed - v_started - v_unknown,
     'unknown', v_unknown, 'deadLetters', v_dead
   ));
-  return json_build_object('started', v_started, 'dead', v_dead);
+  return json_build_object('started', v_started, 'dead', v_dead, 'tripped', holdfast.note_dispatch_failures(
+    v_config, p_claimed - v_started, v_started, (failures -> 0 ->> 'code') || ': ' || (failures -> 0 ->> 'message')
+  ));
 end
 $$;
 
@@ -305,9 +311,12 @@ begin
       when item.item_id is null or item.execution_id is null then 'unknown'
       else 'ended'
     end
-  from jsonb_to_recordset(ends) as asked (execution text)
+  from (
+    select it ->> 'execution' as execution, place from jsonb_array_elements(ends) with ordinality as each (it, place)
+  ) as asked
   left join holdfast.dispatch_item as item
-    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C";
+    on item.item_type = p_type and item.item_id = holdfast.item_of_execution(p_type, asked.execution) collate "C"
+  order by asked.place;
 end
 $$;
 

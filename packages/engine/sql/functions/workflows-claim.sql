@@ -1,11 +1,13 @@
--- revision: 5
+-- revision: 6
 -- after: kernel, workflows-write, dispatch-begin, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
 
 -- One claim over all handlers that a worker has, in the order in which items reach priority 100 (W-12). A step that is as
 -- the queue says begins here: it is running, and the call is counted before it is made. Anything else (a call that was lost,
--- a step that is not due to be called any more) comes with `fresh` false, and the engine decides.
+-- a step that is not due to be called any more) comes with `fresh` false, and the engine decides. What was called off and whose
+-- lease has ended comes to every worker, whatever handlers it has and whatever is paused: nothing is called for it, and the
+-- service that had the call may be gone (W-11).
 create or replace function holdfast.claim_workflow_steps(
   handlers text[], worker text, most int, p_lease_ms int, p_beat_ms int, spare_leased boolean, ceiling_ms int
 )
@@ -31,6 +33,7 @@ declare
   v_leases int[];
   v_lost uuid[];
   v_lost_numbers smallint[];
+  v_room int;
   v_starts uuid[];
   v_admitted uuid[];
   v_next timestamptz;
@@ -71,6 +74,19 @@ begin
   select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
   into v_ids, v_numbers, v_fresh, v_leases
   from (
+    select workflow_id, number, false as fresh, greatest(p_lease_ms, p_beat_ms) as lease_ms
+    from holdfast.workflow_step
+    where abort and due_at <= v_now and (leased_at is null or not spare_leased)
+    order by due_at
+    limit most
+    for no key update skip locked
+  ) as it;
+  v_room := most - coalesce(cardinality(v_ids), 0);
+
+  select v_ids || array_agg(it.workflow_id), v_numbers || array_agg(it.number), v_fresh || array_agg(it.fresh),
+    v_leases || array_agg(it.lease_ms)
+  into v_ids, v_numbers, v_fresh, v_leases
+  from (
     select found.workflow_id, found.number, found.fresh,
       -- Never shorter than what the worker's heartbeat is made for.
       greatest(
@@ -81,15 +97,15 @@ begin
       select workflow_id, number, definition_id, rank, scheduled_at,
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
-      where handler = wanted and ready and (v_paused is null or definition_id <> all (v_paused))
+      where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
         -- A call that was lost and that a claim without room for it has made ready.
         and (not spare_leased or not in_flight)
       order by rank, scheduled_at
-      limit least(most, v_free[lane.place])
+      limit least(v_room, v_free[lane.place])
       for no key update skip locked
     ) as found
     order by found.rank, found.scheduled_at
-    limit most
+    limit v_room
   ) as it;
   if -1 = any (v_numbers) then
     -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
@@ -156,6 +172,13 @@ begin
       order by due_at
       limit 1
     ) as it;
+    v_next := least(v_next, (
+      select due_at
+      from holdfast.workflow_step
+      where abort and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      order by due_at
+      limit 1
+    ));
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
 end
@@ -379,12 +402,14 @@ begin
 end
 $$;
 
--- Gives back what was claimed and never called: as if it had not been claimed, but for an event.
-create or replace function holdfast.release_workflow_steps(ids uuid[], numbers smallint[], epochs int[], freshness boolean[])
-returns void
+-- Gives back what was claimed and never called: as if it had not been claimed, but for an event. Answers what was called off
+-- meanwhile, and so must not be queued again: the engine decides about it.
+create or replace function holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs int[], freshness boolean[])
+returns table (workflow_id uuid, number smallint, epoch int, definition_id int, compensates boolean, attempts int)
 language plpgsql
 set enable_seqscan = off
 as $$
+#variable_conflict use_column
 declare
   v_now timestamptz := holdfast.now();
   v_handler text;
@@ -415,8 +440,7 @@ begin
           started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
       from free
       where step.workflow_id = free.workflow_id and step.number = free.number
-      -- One that was skipped meanwhile is not to run: it stays in hand until its lease ends, and the engine decides.
-        and (not free.fresh or step.status in ('RUNNING', 'COMPENSATING'))
+        and (not free.fresh or not step.abort and step.status in ('RUNNING', 'COMPENSATING'))
       returning step.*, free.fresh
     ),
     noted as (
@@ -429,5 +453,13 @@ begin
   loop
     perform holdfast.wake('workflows:' || v_handler);
   end loop;
+  return query
+    select step.workflow_id, step.number, step.lease_epoch, step.definition_id, step.compensates,
+      case when step.compensates then step.compensation_attempts else step.attempts end
+    from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+    join holdfast.workflow_step as step
+      on step.workflow_id = asked.id and step.number = asked.number and step.lease_epoch = asked.epoch
+    where asked.fresh and step.in_flight and step.leased_at is not null
+      and (step.abort or step.status not in ('RUNNING', 'COMPENSATING'));
 end
 $$;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, workflows-write
 --
 -- How instances begin: at once, with what the engine has decided, or later.
@@ -45,12 +45,11 @@ begin
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
     if v_docs @? '$[*].start_ms' then
-      perform holdfast.queue_workflow_roots(
-        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000)), min(aging)
+      perform holdfast.queue_workflow_starts(
+        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000))
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, aging float4)
-      where start_ms is not null
-      group by aging;
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
+      where start_ms is not null;
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
@@ -72,20 +71,19 @@ $$;
 
 -- Instances that begin later, or were made without the engine: a step before the first one is due at their start, and
 -- whichever worker takes it lets the engine decide what comes first.
-create or replace function holdfast.queue_workflow_roots(
-  ids uuid[], definition_ids int[], starts timestamptz[], p_aging float4
-)
+create or replace function holdfast.queue_workflow_starts(ids uuid[], definition_ids int[], starts timestamptz[])
 returns void
 language plpgsql
 as $$
 declare
   v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
   )
-  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, p_aging,
-    holdfast.workflow_rank(start_at, 50, p_aging), v_now
+  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, v_aging,
+    holdfast.workflow_rank(start_at, 50, v_aging), v_now
   from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
   perform holdfast.wake('workflows:_root_');
 end

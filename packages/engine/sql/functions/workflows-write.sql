@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
 -- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
@@ -18,6 +18,32 @@ begin atomic
     else timestamptz '9000-01-01 00:00:00+00' + (100 - priority) * interval '1 day'
   end;
 end;
+
+-- How fast what waits gains priority, in this installation (W-12).
+create or replace function holdfast.workflow_aging()
+returns float4
+language sql
+stable
+as $$
+  select aging from holdfast.workflow_setting
+$$;
+
+-- Changes it for what is queued from now on. Answers what it was.
+create or replace function holdfast.set_workflow_aging(p_aging float4, p_actor text, p_reason text)
+returns float4
+language plpgsql
+as $$
+declare
+  v_before float4;
+begin
+  select aging into v_before from holdfast.workflow_setting for update;
+  update holdfast.workflow_setting set aging = p_aging;
+  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
+  values (holdfast.now(), 'workflows', 'CONFIGURED', 'aging', p_actor, p_reason,
+    jsonb_build_object('aging', v_before), jsonb_build_object('aging', p_aging));
+  return v_before;
+end
+$$;
 
 -- The priority that people see.
 create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
@@ -45,6 +71,7 @@ set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
   v_docs jsonb := docs;
   v_mine uuid[];
   v_dispatched uuid[];
@@ -129,9 +156,9 @@ begin
       ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
       scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
       priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
-      aging = case asked.q when 0 then workflow_step.aging when 1 then asked.aging end,
+      aging = case asked.q when 0 then workflow_step.aging when 1 then v_aging end,
       rank = case asked.q when 0 then workflow_step.rank
-        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, asked.aging) end,
+        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, v_aging) end,
       leased_by = case asked.q when 0 then leased_by end,
       leased_at = case asked.q when 0 then leased_at end,
       in_flight = asked.fl,
@@ -154,7 +181,7 @@ begin
     select doc.id, step.*
     from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
     cross join lateral jsonb_to_recordset(doc.steps) as step (
-      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4, fl boolean,
+      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, fl boolean,
       abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
       hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
     )
@@ -195,6 +222,7 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
+  v_aging float4 := holdfast.workflow_aging();
   v_handler text;
 begin
   insert into holdfast.workflow_step (
@@ -204,13 +232,13 @@ begin
   )
   select
     doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
-    coalesce(at.due <= v_now, false), at.due, step.prio, step.aging,
-    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, step.aging) end,
+    coalesce(at.due <= v_now, false), at.due, step.prio, case when at.due is not null then v_aging end,
+    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, v_aging) end,
     step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
     step.input, step.input_notes, step.output, step.output_notes, step.failure
   from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
   cross join lateral jsonb_to_recordset(doc.steps) as step (
-    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint, aging float4,
+    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint,
     fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
     input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
   )

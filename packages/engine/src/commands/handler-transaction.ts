@@ -6,7 +6,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { CommandCall } from './command-call.js'
 
 /** How long the transaction of a handler may take unless its definition says otherwise, in milliseconds. */
-export const TRANSACTION_LIMIT = 30_000
+const TRANSACTION_LIMIT = 30_000
 
 interface HandlerTransaction {
   readonly db: Database

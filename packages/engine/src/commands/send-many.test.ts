@@ -49,7 +49,6 @@ describe('C-03 sendMany with an asynchronous schema', () => {
       if (count === 2 * chunk) repeated.open()
     }
     return async (n: number) => {
-      await null
       if (n === chunk * 1_000 + 500) await repeated.passed
     }
   }

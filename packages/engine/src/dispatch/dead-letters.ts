@@ -1,7 +1,9 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { checkOptions, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { type ItemAnswer, inChunks, operatingOn } from './operate.js'
 import {
   countDeadLetters,
   type DeadLetter,
@@ -41,13 +43,29 @@ export interface DeadLetters {
     by: Actor,
     options?: RequeueOptions,
   ): Promise<readonly RequeueAnswer[]>
+  /** Gives them up: their items end FAILED. Says of each: `done`, `unknown`, `busy`, or its status. */
+  discard(dispatch: DispatchOf, which: WhichDeadLetters, by: Actor): Promise<readonly ItemAnswer[]>
+  /** Says that what they were for has been done by other means: their items end COMPLETED. */
+  complete(dispatch: DispatchOf, which: WhichDeadLetters, by: Actor): Promise<readonly ItemAnswer[]>
 }
 
 /** Each transaction takes so many at most. */
 const CHUNK = 1_000
 
 export function createDeadLetters(db: Database): DeadLetters {
+  async function end(operation: 'DISCARD' | 'COMPLETE', dispatch: DispatchOf, which: WhichDeadLetters, by: Actor) {
+    const where = `deadLetters.${operation.toLowerCase()}`
+    const itemType = itemTypeOf(where, dispatch)
+    const operate = operatingOn(db, { operation, itemType }, checkActor(where, by))
+    const { ids, fingerprint } = checkWhich(where, which)
+    const answers = async (some: readonly string[]) =>
+      (await operate(some)).map(({ itemId, outcome }) => ({ itemId, outcome }))
+    return inChunks(db, itemType, ids ?? 'all', answers, { status: 'DEAD_LETTER', fingerprint })
+  }
+
   return {
+    discard: (dispatch, which, by) => end('DISCARD', dispatch, which, by),
+    complete: (dispatch, which, by) => end('COMPLETE', dispatch, which, by),
     list: async (filter) => listDeadLetters(db, checkFilter('list', filter)),
     count: async (filter) => countDeadLetters(db, checkFilter('count', filter)),
     groups: async (filter) => groupDeadLetters(db, checkFilter('groups', filter)),
@@ -62,7 +80,9 @@ export function createDeadLetters(db: Database): DeadLetters {
       for (let from = 0; ids === null || from < ids.length; from += CHUNK) {
         const chunk = ids?.slice(from, from + CHUNK) ?? null
         const asked = { itemType, ids: chunk, fingerprint, most: CHUNK, execTime }
-        const done = await requeueDeadLetters(db, asked, actor)
+        const done = await operatorCall(db, `requeue dead letters of ${itemType}`, (tx) =>
+          requeueDeadLetters(tx, asked, actor),
+        )
         answers.push(...done)
         if (ids === null && done.length < CHUNK) break
       }

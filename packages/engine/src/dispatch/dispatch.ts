@@ -1,13 +1,15 @@
 import { type Actor, checkActor } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
 import { createDeadLetters, type DeadLetters } from './dead-letters.js'
 import { nothingBegins } from './kill-switch.js'
+import { createItemOperations, type ExecutionCancels, type ItemOperations } from './operate.js'
 import { type DispatchPlan, type PlanOptions, planOf } from './plan.js'
-import { configureDispatch } from './queries/configure-dispatch.js'
+import { configureDispatch, resumeDispatch } from './queries/configure-dispatch.js'
 import { countItems, type Depth } from './queries/count-items.js'
 import { type DispatchItem, type DispatchItemDetails, findItem, listItems } from './queries/find-items.js'
 import { type DispatchConfig, listConfigs, readConfig } from './queries/read-config.js'
@@ -43,6 +45,7 @@ export interface Dispatch extends Pick<Scheduling, 'schedule'> {
    * returns, nothing that had not begun will begin.
    */
   pause(dispatch: DispatchOf, by: Actor): Promise<void>
+  /** Switches it on again, and lets a window that has stopped by itself (`tripAfter`) go on. */
   resume(dispatch: DispatchOf, by: Actor): Promise<void>
   /** How many are due when, at which rate they go, when they will be through; also under another configuration. */
   plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
@@ -56,7 +59,7 @@ export interface Dispatch extends Pick<Scheduling, 'schedule'> {
    * await hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })
    */
   reportEnd(dispatch: DispatchOf, ends: ExecutionEnd | readonly ExecutionEnd[]): Promise<readonly ReportAnswer[]>
-  readonly items: {
+  readonly items: ItemOperations & {
     get(dispatch: DispatchOf, itemId: string): Promise<DispatchItemDetails>
     /** By their execution time, the earliest first; 100 unless `limit` says otherwise. */
     list(dispatch: DispatchOf, filter?: ItemListFilter): Promise<DispatchItem[]>
@@ -64,11 +67,17 @@ export interface Dispatch extends Pick<Scheduling, 'schedule'> {
   readonly deadLetters: DeadLetters
 }
 
-export function createDispatch(db: Database, codec: Codec, scheduling: Scheduling): Dispatch {
+export function createDispatch(
+  db: Database,
+  codec: Codec,
+  scheduling: Scheduling,
+  cancels: ExecutionCancels,
+): Dispatch {
   async function configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void> {
     const itemType = itemTypeOf('dispatch.configure', dispatch)
     const actor = checkActor('dispatch.configure', by)
-    await configureDispatch(db, itemType, checkSettings(`dispatch.configure ${itemType}`, settings), actor)
+    const changes = checkSettings(`dispatch.configure ${itemType}`, settings)
+    await operatorCall(db, `configure ${itemType}`, (tx) => configureDispatch(tx, itemType, changes, actor))
     if (settings.enabled === false) await nothingBegins(db, itemType)
   }
 
@@ -83,11 +92,16 @@ export function createDispatch(db: Database, codec: Codec, scheduling: Schedulin
     },
     configs: () => listConfigs(db),
     pause: (dispatch, by) => configure(dispatch, { enabled: false }, by),
-    resume: (dispatch, by) => configure(dispatch, { enabled: true }, by),
+    async resume(dispatch, by) {
+      const itemType = itemTypeOf('dispatch.resume', dispatch)
+      const actor = checkActor('dispatch.resume', by)
+      await operatorCall(db, `resume ${itemType}`, (tx) => resumeDispatch(tx, itemType, actor))
+    },
     plan: (dispatch, options) => planOf(db, dispatch, options),
     depth: async (dispatch) => countItems(db, itemTypeOf('dispatch.depth', dispatch)),
     reportEnd: (dispatch, ends) => reportEnd(db, dispatch, ends),
     items: {
+      ...createItemOperations(db, codec, cancels),
       async get(dispatch, itemId) {
         const itemType = itemTypeOf('items.get', dispatch)
         const item = await findItem(db, codec, itemType, itemId)

@@ -1,3 +1,4 @@
+export { dispatchChores } from './chores.js'
 export { checksOf, runChecks } from './cycle/checks.js'
 export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'
@@ -12,6 +13,7 @@ export {
 } from './define.js'
 export { createDispatch, type Dispatch, type ItemListFilter } from './dispatch.js'
 export type { DueMinute, Forecast } from './forecast.js'
+export type { CancelItemOptions, ItemAnswer, ItemOperations, RescheduleOptions, WhichItems } from './operate.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
 export type { DeadLetter, DeadLetterFilter, DeadLetterGroup, RequeueAnswer } from './queries/dead-letters.js'

@@ -3,7 +3,7 @@ import type { Executor } from '../kernel/database/executor.js'
 
 /** How often, and for how long at most, the kill switch looks whether everything that was claimed has begun. */
 const EVERY = 50
-const LONGEST = 4_000
+const LONGEST = 3_000
 
 /**
  * Waits, after the kill switch was committed, until nothing can begin any more (D-14). From the commit on no claim lets a

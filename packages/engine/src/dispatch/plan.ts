@@ -21,6 +21,8 @@ export interface DispatchPlan {
   readonly itemType: string
   readonly now: Date
   readonly enabled: boolean
+  /** Whether the window has stopped by itself and waits for an operator. */
+  readonly tripped: boolean
   readonly ready: number
   readonly overdue: number
   readonly due: readonly DueMinute[]
@@ -33,7 +35,7 @@ export interface DispatchPlan {
     /** In the last minute; null where nothing was released. */
     readonly measuredPerSecond: number | null
   }
-  /** Of the minutes listed; nothing finishes while it is switched off. */
+  /** Of the minutes listed, at the measured rate while it runs; nothing finishes while it is switched off or has stopped. */
   readonly forecast: Forecast
 }
 
@@ -64,11 +66,15 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
           facts.limitPerSecond),
   })
   const { now, ready, overdue, due, later, lastDueAt, measuredPerSecond } = facts
-  const perSecond = config.enabled ? expectedRate(configuredPerSecond, measuredPerSecond) : 0
+  const asked = given.batchSize ?? given.dispatchIntervalSecs ?? given.limitPerSecond
+  const running = overdue > 0 && asked === undefined && !('limitPerSecond' in given && given.limitPerSecond === null)
+  const perSecond =
+    config.enabled && !config.tripped ? expectedRate(configuredPerSecond, measuredPerSecond, running) : 0
   return {
     itemType,
     now,
     enabled: config.enabled,
+    tripped: config.tripped !== null,
     ready,
     overdue,
     due,
@@ -79,7 +85,11 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
   }
 }
 
-/** Where nothing is configured to hold it back, what was measured is the best that anybody knows. */
-function expectedRate(configured: number, measured: number | null): number {
-  return Number.isFinite(configured) ? configured : (measured ?? configured)
+/**
+ * While a backlog is being released, what was measured is what it goes at (D-12): workers or the target may be slower than the
+ * configuration allows. Before that, and for a configuration that is only asked about, the configured rate is all there is.
+ */
+function expectedRate(configured: number, measured: number | null, running: boolean): number {
+  if (measured !== null && (running || !Number.isFinite(configured))) return Math.min(configured, measured)
+  return configured
 }

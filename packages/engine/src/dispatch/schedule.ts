@@ -11,6 +11,7 @@ import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
 import { type DispatchDefinition, isDispatch } from './define.js'
 import { noteDispatch } from './queries/note-dispatch.js'
+import type { ItemChange } from './queries/operate-items.js'
 import { flushScheduleStatement, type Met, type ScheduleRequest, scheduleItems } from './queries/schedule-items.js'
 
 /** An item to be executed later: phase A's result. */
@@ -85,6 +86,34 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
     await noting
   }
 
+  /** Schedules all or none. */
+  async function attempt(
+    dispatch: DispatchDefinition<never>,
+    sealed: readonly SealedItem[],
+    transaction: Queryable | undefined,
+  ): Promise<readonly Met[] | 'unknown type'> {
+    const [first] = sealed
+    if (!first) return []
+    if (sealed.length === 1 && !transaction) {
+      const met = await singles.write(first)
+      return met === 'unknown type' ? met : [refuseConflict(dispatch, first.itemId, met)]
+    }
+    const all = async (executor: Executor) => {
+      const found: Met[] = []
+      for (let from = 0; from < sealed.length; from += CHUNK) {
+        const chunk = sealed.slice(from, from + CHUNK)
+        const rows = chunk.map(({ row }) => row)
+        const { others, unknown } = await scheduleItems(executor, { ...first, rows })
+        if (unknown) return 'unknown type'
+        for (const [place, { itemId }] of chunk.entries()) {
+          found.push(refuseConflict(dispatch, itemId, others.get(place) ?? 'created'))
+        }
+      }
+      return found
+    }
+    return transaction ? all(db.inside(transaction)) : db.transaction(all, { retry: true })
+  }
+
   async function sealAll(
     definition: DispatchDefinition<never>,
     items: readonly ItemToSchedule<unknown>[],
@@ -113,25 +142,14 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
       const items: readonly ItemToSchedule<unknown>[] = isList(given) ? given : [given]
       const sealed = await sealAll(dispatch, items, replace)
       await known(dispatch)
-      const [first] = sealed
-      if (!first) return { created: 0, existing: 0, replaced: 0 }
-      if (sealed.length === 1 && !options.transaction) {
-        return countOf([refuseConflict(dispatch, first.itemId, await singles.write(first))])
-      }
-      const found: Met[] = []
-      const all = async (executor: Executor) => {
-        found.length = 0
-        for (let from = 0; from < sealed.length; from += CHUNK) {
-          const chunk = sealed.slice(from, from + CHUNK)
-          const rows = chunk.map(({ row }) => row)
-          const { others } = await scheduleItems(executor, { ...first, rows })
-          for (const [place, { itemId }] of chunk.entries()) {
-            found.push(refuseConflict(dispatch, itemId, others.get(place) ?? 'created'))
-          }
-        }
-      }
-      await (options.transaction ? all(db.inside(options.transaction)) : db.transaction(all, { retry: true }))
-      return countOf(found)
+      const found = await attempt(dispatch, sealed, options.transaction)
+      if (found !== 'unknown type') return countOf(found)
+      // The database was restored to an earlier state under this program: it is told again what it was told before.
+      noted.delete(dispatch.itemType)
+      await known(dispatch)
+      const again = await attempt(dispatch, sealed, options.transaction)
+      if (again === 'unknown type') throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType: dispatch.itemType })
+      return countOf(again)
     },
     close: () => singles.close(GIVE_UP_AFTER),
   }
@@ -161,6 +179,25 @@ async function sealRow(
   return `[${JSON.stringify(itemId)},${execTime.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
 }
 
+/**
+ * Another context for items that are scheduled already. Without the definition at hand it is checked by whoever executes it, as
+ * one that came through SQL.
+ */
+export async function sealContext(
+  definition: DispatchDefinition<never> | undefined,
+  context: unknown,
+  where: string,
+  codec: Codec,
+): Promise<ItemChange> {
+  const parsed = definition ? await parseWith(definition.contextSchema, context, where) : context
+  const { json, notes } = codec.encode(parsed, { at: 'context' })
+  const sealed = { context: JSON.parse(json) as unknown, version: definition?.contextVersion ?? 1 }
+  if (!definition) return { ...sealed, notes: null, checked: false, details: null }
+  const { target } = definition
+  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed as never)) : {}
+  return { ...sealed, notes, checked: true, details: Object.keys(deadline).length === 0 ? null : deadline }
+}
+
 /** One statement per item type (and version, and way of replacing): nearly always one. */
 async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise<Met[]> {
   const groups = new Map<string, { readonly request: Omit<ScheduleRequest, 'rows'>; readonly places: number[] }>()
@@ -173,8 +210,10 @@ async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise
   const found = items.map((): Met => 'created')
   for (const { request, places } of groups.values()) {
     const rows = places.flatMap((place) => items[place]?.row ?? [])
-    const { others } = await scheduleItems(db, { ...request, rows }, flushScheduleStatement)
-    for (const [nth, place] of places.entries()) found[place] = others.get(nth) ?? 'created'
+    const { others, unknown } = await scheduleItems(db, { ...request, rows }, flushScheduleStatement)
+    for (const [nth, place] of places.entries()) {
+      found[place] = unknown ? 'unknown type' : (others.get(nth) ?? 'created')
+    }
   }
   return found
 }

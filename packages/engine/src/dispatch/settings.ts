@@ -19,6 +19,11 @@ export interface DispatchSettings {
   readonly maxStaleRecoveryPerCycle?: number
   /** How many batches our own engine may have been given without having begun them, 4 unless set; null: any number. */
   readonly maxBatchesAhead?: number | null
+  /**
+   * After so many items in a row that could not begin (the target refuses everything, no worker has the definition) the window
+   * stops and waits for `resume`. Default: 1,000. null: never.
+   */
+  readonly tripAfter?: number | null
   /** Start this instead of what the definition says: a process that some worker has registered. */
   readonly execWorkflowType?: string | null
   /** For targets elsewhere. */
@@ -37,6 +42,7 @@ const settingColumns = {
   staleClaimThresholdMins: 'stale_claim_threshold_mins',
   maxStaleRecoveryPerCycle: 'max_stale_recovery_per_cycle',
   maxBatchesAhead: 'max_batches_ahead',
+  tripAfter: 'trip_after',
   execWorkflowType: 'exec_workflow_type',
   execTaskQueue: 'exec_task_queue',
   rateLimitKey: 'rate_limit_key',
@@ -49,9 +55,10 @@ const WHOLE: readonly string[] = [
   'maxDispatchRetries',
   'maxStaleRecoveryPerCycle',
   'maxBatchesAhead',
+  'tripAfter',
 ]
 const TEXTS: readonly string[] = ['execWorkflowType', 'execTaskQueue', 'rateLimitKey']
-const NULLABLE: readonly string[] = [...TEXTS, 'maxBatchesAhead']
+const NULLABLE: readonly string[] = [...TEXTS, 'maxBatchesAhead', 'tripAfter']
 /** What an `int` of PostgreSQL holds: beyond it the database would complain in its own words. */
 const LARGEST = 2_147_483_647
 

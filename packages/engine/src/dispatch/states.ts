@@ -8,13 +8,16 @@
  *     READY --> READY: replaced by the scheduler
  *     READY --> CLAIMED: a cycle claims a batch
  *     CLAIMED --> DISPATCHED: its execution is started
- *     CLAIMED --> READY: the start failed, or nobody recorded it and no execution was found
+ *     CLAIMED --> READY: the start was refused, or nobody knows of it and no execution was found
+ *     READY --> FAILED: cancelled by an operator
  *     DISPATCHED --> COMPLETED: the execution completed
  *     DISPATCHED --> FAILED: compensated, cancelled, aborted
  *     DISPATCHED --> READY: failed technically, or not found any more
  *     CLAIMED --> DEAD_LETTER: failed too often
  *     DISPATCHED --> DEAD_LETTER: failed too often
  *     DEAD_LETTER --> READY: requeued by an operator
+ *     DEAD_LETTER --> COMPLETED: completed by an operator
+ *     DEAD_LETTER --> FAILED: discarded by an operator
  *     COMPLETED --> [*]
  *     FAILED --> [*]
  * ```

@@ -50,6 +50,8 @@ export interface ExecutionTarget<Context = unknown> {
   start(items: readonly ExecutionStart<Context>[], call: TargetCall): Promise<readonly StartOutcome[]>
   /** Says of each execution, in order, where it stands. */
   describe(executionIds: readonly string[], call: TargetCall): Promise<readonly ExecutionState[]>
+  /** Ends executions early, for operators who cancel dispatched items. Without it they are refused. */
+  cancel?(executionIds: readonly string[], call: TargetCall): Promise<void>
 }
 
 /** The engines that an item type may be executed by, as its configuration names them. */

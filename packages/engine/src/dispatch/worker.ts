@@ -28,6 +28,8 @@ interface Parts extends Omit<CycleParts, 'definition' | 'marks'> {
 
 /** All item types of one worker: their cycles run side by side, each by one dispatcher at a time. */
 const AT_ONCE = 100
+/** Milliseconds. One look at two small tables. */
+const NOTED_EVERY = 20_000
 
 /** What a worker does for dispatch. */
 export interface DispatchWork {
@@ -41,6 +43,9 @@ export function createDispatchWork(settings: WorkerSettings, { registry, listene
   const { db, logger, metrics } = parts
   const noted = new Set<DispatchDefinition<never>>()
   let made = false
+  const note = async () => {
+    for (const definition of noted) await noteDispatch(db, definition)
+  }
   const marks = new Map<string, Marks>()
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
@@ -72,6 +77,10 @@ export function createDispatchWork(settings: WorkerSettings, { registry, listene
     logger,
     metrics,
   })
+  // A database that is restored to an earlier state under a live worker knows nothing of its cycles: nothing would be due.
+  const noting = setInterval(() => {
+    note().catch((error: unknown) => logger.warn({ err: error }, 'could not note the item types of this worker'))
+  }, NOTED_EVERY).unref()
   return {
     async grow() {
       for (const definition of registry.inDomains(settings.domains())) {
@@ -85,6 +94,7 @@ export function createDispatchWork(settings: WorkerSettings, { registry, listene
     },
     stopping() {
       stopping = true
+      clearInterval(noting)
     },
   }
 }

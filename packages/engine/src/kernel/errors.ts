@@ -416,7 +416,7 @@ export const errorRegistry = {
   HF_ITEM_CONFLICT: entry<{ itemType: string; itemId: string; problem: string }>(
     409,
     (d) => `item ${d.itemId} of ${d.itemType} ${d.problem}`,
-    'Nothing was scheduled. To change an item that is still READY, schedule it with `replace: true`.',
+    'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or use hf.dispatch.items.',
   ),
   HF_DUPLICATE_DISPATCH: entry<{ itemType: string }>(
     409,

@@ -163,7 +163,7 @@ function seal(
   { id: definitionId, definition }: KnownDefinition,
   input: unknown,
   options: Omit<WorkflowStartOptions, 'transaction'>,
-  { engine, where }: { readonly engine: Pick<WorkflowEngine, 'codec' | 'payloads' | 'aging'>; readonly where: string },
+  { engine, where }: { readonly engine: Pick<WorkflowEngine, 'codec' | 'payloads'>; readonly where: string },
 ): Sealed {
   const id = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
   const key = options.key === undefined ? undefined : checkKey(where, options.key)
@@ -188,7 +188,7 @@ function seal(
   const change = noChange()
   addDecision(change, decision)
   const token = newId()
-  const document = startDocument(before, change, { token, aging: engine.aging, startAt, key })
+  const document = startDocument(before, change, { startAt, key })
   const after = { ...afterWrite(before, withDecision(before, decision), token), lastWrite: null }
   return { id, key, document, decision, after }
 }

@@ -15,6 +15,8 @@ export interface KnownDefinition {
 export interface Definitions {
   /** Stores it unless it is there; refuses another graph under a version that is. */
   store(definition: WorkflowDefinition): Promise<KnownDefinition>
+  /** Stores it again the next time: the database may have been restored to a state without it. */
+  forget(definition: WorkflowDefinition): void
   byId(id: number): Promise<WorkflowDefinition>
   /** `order-v2`, or the newest `order`. */
   find(reference: string): Promise<KnownDefinition>
@@ -69,6 +71,9 @@ export function createDefinitions(db: Executor): Definitions {
         storing.catch(() => stored.delete(definition))
       }
       return storing
+    },
+    forget(definition) {
+      stored.delete(definition)
     },
     async byId(id) {
       const before = known.get(id)

@@ -17,8 +17,6 @@ import { reportingHooks } from './report.js'
 export interface WorkflowEngine {
   readonly codec: Codec
   readonly payloads: Payloads
-  /** Points of priority per second that what waits gains; 0: none (W-12). */
-  readonly aging: number
   readonly definitions: Definitions
   readonly happenings: Happenings
   readonly handlers: StepHandlers
@@ -33,7 +31,6 @@ export interface WorkflowEngine {
 
 interface Options {
   readonly codec: Codec
-  readonly aging: number
   readonly abortGraceMs: number
   readonly logger: Logger
   readonly metrics: Metrics
@@ -44,7 +41,7 @@ interface Options {
 const LOOK_EVERY = 500
 
 export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {
-  const { codec, aging, abortGraceMs, logger, metrics, reports } = options
+  const { codec, abortGraceMs, logger, metrics, reports } = options
   const definitions = createDefinitions(db)
   const payloads = payloadsOf(codec)
   const hooks = reportingHooks(createHooks(logger), reports)
@@ -52,7 +49,6 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
   const happenings = createHappenings(db, {
     definitions,
     payloads,
-    aging,
     happened: (it) => hooks.happened(it),
     logger,
     metrics,
@@ -60,7 +56,6 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
   return {
     codec,
     payloads,
-    aging,
     definitions,
     happenings,
     handlers: createStepHandlers(),

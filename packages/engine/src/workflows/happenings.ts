@@ -57,7 +57,6 @@ export interface Happenings {
 interface Options {
   readonly definitions: Definitions
   readonly payloads: Payloads
-  readonly aging: number
   /** Told of everything that is committed. */
   readonly happened: (happened: Happened) => void
   readonly logger: Logger
@@ -93,7 +92,7 @@ interface Decided {
 }
 
 export function createHappenings(db: Executor, options: Options): Happenings {
-  const { definitions, payloads, aging, logger, metrics } = options
+  const { definitions, payloads, logger, metrics } = options
   const states = createKeptInstances()
   /** What was decided for each when it was last tried. */
   const tried = new WeakMap<object, Outcome<Happened>>()
@@ -142,7 +141,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     return known
   }
 
-  const documentOf = ({ before, change, token }: Decided) => changeDocument(before, change, { token, aging })
+  const documentOf = ({ before, change, token }: Decided) => changeDocument(before, change, token)
 
   /** Decides all that happened to one instance, one after the other; what is refused leaves the rest alone. */
   function decideGroup(
@@ -231,7 +230,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     if (isEmpty(change) && mayChangeNothing) return { definition, decision, state }
     // Its end was decided without it: what the transaction wrote must not stay.
     if (isEmpty(change)) throw new HoldfastError('HF_LEASE_LOST', { id, epoch: String(claim?.epoch ?? '') })
-    const [answer] = await writeInstances(tx, [changeDocument(before, change, { token: newId(), aging })])
+    const [answer] = await writeInstances(tx, [changeDocument(before, change, newId())])
     return answer === 'done' ? { definition, decision, state } : undefined
   }
 

@@ -6,7 +6,14 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { describe } from '../kernel/validation/describe.js'
-import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
+import {
+  checkOptions,
+  choiceOption,
+  durationOption,
+  integerOption,
+  numberOption,
+  textOption,
+} from '../kernel/validation/options.js'
 import type { Answer, HumanVerdict, Occurrence } from './decide/occurrence.js'
 import type { WorkflowEngine } from './engine.js'
 import type { Happened } from './happenings.js'
@@ -68,6 +75,15 @@ export interface WorkflowOperations {
   requeue(deadLetter: string, by: Actor, options?: RequeueOptions): Promise<void>
   /** Many at once, by their ids or by what they failed with; each has its own answer. */
   requeueMany(which: readonly string[] | { readonly fingerprint: string }, by: Actor): Promise<RequeueAnswer[]>
+  /** Points of priority per second that queued steps of all workflows gain, so that nothing starves; 0: none (W-12). */
+  aging(): Promise<number>
+  /**
+   * Changes that for the whole installation: what is queued from now on has it. Default: 0.5.
+   *
+   * @example
+   * await hf.workflows.setAging(0.1, { actor: 'ann', reason: 'night run first' })
+   */
+  setAging(pointsPerSecond: number, by: Actor): Promise<void>
   /** Removes instances that ended long ago; those with a dead letter wait for a person. Answers how many. */
   cleanUp(options: CleanUpOptions): Promise<number>
 }
@@ -202,6 +218,15 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       }
       return answers
     },
+    async aging() {
+      const [row] = await db.run<{ aging: number }>(agingStatement)
+      return row?.aging ?? 0
+    },
+    async setAging(pointsPerSecond, by) {
+      const { actor, reason } = checkActor('workflows.setAging', by)
+      const rate = numberOption('workflows.setAging', 'pointsPerSecond', pointsPerSecond, { min: 0, max: 1_000 })
+      await operatorCall(db, 'set the aging of workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
+    },
     async cleanUp(options) {
       const where = 'workflows.cleanUp'
       const given = checkOptions(where, options, ['olderThan', 'statuses', 'limit'])
@@ -235,6 +260,8 @@ function unknownLetter<E>(id: string, error: E): E | HoldfastError<'HF_UNKNOWN_D
   return new HoldfastError('HF_UNKNOWN_DEAD_LETTER', { id }, { cause: error })
 }
 
+const agingStatement = { name: 'workflows.aging', text: 'select holdfast.workflow_aging() as aging' }
+const setAgingStatement = { name: 'workflows.set-aging', text: 'select holdfast.set_workflow_aging($1, $2, $3)' }
 const retryStatement = {
   name: 'workflows.retry-step',
   text: 'select holdfast.retry_workflow_step($1, $2, $3, $4) as done',

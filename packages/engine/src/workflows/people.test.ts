@@ -207,6 +207,69 @@ test('W-11 a handler that does not heed its signal is waited for a while; then i
   expect(await see.lines(id)).toEqual(lines)
 })
 
+test('W-11 a call whose service is gone counts as lost when its lease ends, whoever is there; cancel and rollback go on', async () => {
+  const name = named()
+  const calls = calling(name)
+  const gone = await openTestBus({ connectionString: bus.connectionString })
+  const called = gate()
+  gone.hf.workflows.handle(`${name} long`, () => {
+    called.open()
+    return new Promise(() => undefined)
+  })
+  const service = await gone.hf.run({ poll: '20ms' })
+  const worker = await sleepy()
+  const { id } = await people().start(longFlow(name))
+  await called.passed
+  service.stopNow()
+  await people().cancel(id, by)
+  await see.endLease(id, 'long')
+  await see.until(id, 'CANCELLED')
+  expect(calls).toEqual(['a', 'ul', 'ua'])
+  expect((await people().steps(id)).find((step) => step.name === 'long')).toMatchObject({ status: 'ROLLED_BACK' })
+  await worker.stop()
+  await gone.close()
+})
+
+test('K-19 what a worker has claimed and not called when it is stopped is not undone, though it was called off meanwhile', async () => {
+  const name = named()
+  const undone: string[] = []
+  const service = await openTestBus({ connectionString: bus.connectionString })
+  const busy = gate()
+  const blocked = gate()
+  service.hf.workflows.handle(`${name} first`, async () => {
+    busy.open()
+    await blocked.passed
+  })
+  service.hf.workflows.handle(`${name} second`, () => void undone.push('called'))
+  service.hf.workflows.handle(`${name} undo`, (_, { stepName }) => void undone.push(stepName))
+  const Flow = defineWorkflow(name, 1)
+    .fork(
+      'f',
+      (b) => b.step('first', `${name} first`, { priority: 100 }),
+      (b) => b.step('second', `${name} second`).onFailure('undo second', `${name} undo`),
+    )
+    .join('j', 'all')
+    .build()
+  const { id } = await people().start(Flow)
+  const worker = await service.hf.run({ poll: '20ms', concurrency: 1 })
+  await busy.passed
+  // Claimed ahead of its slot, where the worker does that; else as such a claim leaves it.
+  const [row] = await bus.sql<{ leased: boolean }>(
+    `select leased_at is not null as leased from holdfast.workflow_step where workflow_id = $1 and name = 'second'`,
+    [id],
+  )
+  await people().cancel(id, by)
+  const stopping = worker.stop('5s')
+  blocked.open()
+  await stopping
+  const after = await service.hf.run({ poll: '20ms' })
+  await see.until(id, 'CANCELLED')
+  expect([row?.leased !== undefined, undone]).toEqual([true, []])
+  expect(await see.statuses(id)).toMatchObject({ second: 'SKIPPED' })
+  await after.stop()
+  await service.close()
+})
+
 test('W-11 abort reaches running handlers and undoes nothing', async () => {
   const name = named()
   const calls = calling(name)

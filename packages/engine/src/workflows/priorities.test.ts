@@ -1,16 +1,25 @@
 import { numbered, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Duration } from '../kernel/duration/duration.js'
 import { defineWorkflow } from './define.js'
 
 let bus: TestBus
-let ageless: TestBus
+let other: TestBus
 beforeAll(async () => {
   bus = await openTestBus()
-  ageless = await openTestBus({ connectionString: bus.connectionString, workflows: { aging: false } })
+  other = await openTestBus({ connectionString: bus.connectionString })
 })
-afterAll(() => Promise.all([bus.close(), ageless.close()]))
+afterAll(() => Promise.all([bus.close(), other.close()]))
+
+const by = { actor: 'ann', reason: 'test' }
+
+/** With a rate of aging in the whole installation, until the test has ended. */
+async function aging(rate: number): Promise<void> {
+  const before = await other.hf.workflows.aging()
+  await other.hf.workflows.setAging(rate, by)
+  onTestFinished(() => other.hf.workflows.setAging(before, by))
+}
 
 const named = numbered('priority')
 const flow = (handler: string, priority: number, delay: Duration = '0ms') =>
@@ -59,13 +68,14 @@ test('W-12 what waits long enough overtakes what is more important: nothing star
 
 test('W-12 the rate is fixed when an item is queued; without aging it is priority, then time', async () => {
   const handler = named()
+  await aging(0)
   for (const [input, priority] of [
     ['low 1', 10],
     ['high 1', 60],
     ['high 2', 60],
     ['low 2', 10],
   ] as const) {
-    await ageless.hf.workflows.start(flow(handler, priority), input)
+    await bus.hf.workflows.start(flow(handler, priority), input)
     await bus.moveClock(300_000)
   }
   const order = await orderOf(bus, handler, 4)
@@ -73,9 +83,28 @@ test('W-12 the rate is fixed when an item is queued; without aging it is priorit
 })
 
 test('W-12 without aging the shown priority stays', async () => {
-  const { id } = await ageless.hf.workflows.start(flow(named(), 30))
+  await aging(0)
+  const { id } = await bus.hf.workflows.start(flow(named(), 30))
   await bus.moveClock(300_000)
   expect(await queued(id)).toMatchObject({ priority: 30, shownPriority: 30 })
+})
+
+test('W-12 K-12 the rate is one for the installation: what one client sets, every client queues with, and it is on record', async () => {
+  expect(await bus.hf.workflows.aging()).toBe(0.5)
+  await aging(2)
+  const handler = named()
+  const startAt = new Date(Date.now() + 3_600_000)
+  const started = await bus.hf.workflows.start(flow(handler, 10))
+  const later = await bus.hf.workflows.start(flow(handler, 10), null, { startAt })
+  const rates = await bus.sql('select aging from holdfast.workflow_step where workflow_id = any ($1)', [
+    [started.id, later.id],
+  ])
+  expect(rates).toEqual([{ aging: 2 }, { aging: 2 }])
+  const [audit] = await bus.sql(
+    `select actor, reason, before, after from holdfast.audit where subject_name = 'aging' order by at desc limit 1`,
+  )
+  expect(audit).toEqual({ ...by, before: { aging: 0.5 }, after: { aging: 2 } })
+  await expect(bus.hf.workflows.setAging(-1, by)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })
 
 test('W-12 one order over all handlers of a worker', async () => {
@@ -167,4 +196,5 @@ test('W-12 a claim goes through its indexes, and looks at no more pages with a h
   expect(plan).toMatch(/Index Scan using workflow_step_ready/)
   expect(plan).not.toMatch(/Sort/)
   await client.end()
-})
+  // Filling the table is what takes long on a busy machine.
+}, 120_000)

@@ -3,17 +3,31 @@ import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
 import { type ClaimedStep, claimSteps, parseStepId } from './queries/claim-steps.js'
 
+interface StepSourceOptions {
+  readonly worker: string
+  readonly handlers: () => readonly string[]
+  readonly leaseMs: number
+  /** Claimed, never called, and called off meanwhile: it is not queued again. */
+  readonly calledOff: (step: CalledOff) => Promise<void>
+}
+
+/** A step that cannot be given back as if it had not been claimed. */
+export interface CalledOff {
+  readonly workflow_id: string
+  readonly number: number
+  readonly epoch: number
+  readonly definition_id: number
+  readonly compensates: boolean
+  readonly attempts: number
+}
+
 /**
  * The steps of workflows as a source of work. A lane is a handler, and one claim goes through all of them in the order of
  * priorities (W-12). `leaseMs` is how long a step is held whose workflow does not say it.
  */
 export function stepSource(
   db: Executor,
-  {
-    worker,
-    handlers,
-    leaseMs,
-  }: { readonly worker: string; readonly handlers: () => readonly string[]; readonly leaseMs: number },
+  { worker, handlers, leaseMs, calledOff }: StepSourceOptions,
 ): WorkSource<ClaimedStep> {
   return {
     model: 'workflows',
@@ -28,7 +42,8 @@ export function stepSource(
     },
     async release(leases) {
       const freshness = leases.map(({ id }) => parseStepId(id).fresh)
-      await db.run(releaseStatement, [...columns(leases), freshness])
+      const rows = await db.run<CalledOff>(releaseStatement, [...columns(leases), freshness])
+      await Promise.all(rows.map(calledOff))
     },
     losses: lossesOf(db, {
       source: 'workflows',
@@ -62,7 +77,7 @@ const extendStatement = {
 }
 const releaseStatement = {
   name: 'workflows.release',
-  text: 'select holdfast.release_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4::boolean[])',
+  text: 'select * from holdfast.give_back_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4::boolean[])',
 }
 const expireStatement = {
   name: 'workflows.expire',

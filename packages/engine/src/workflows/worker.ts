@@ -9,7 +9,7 @@ import type { WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'
 import { ROOT } from './queries/claim-steps.js'
-import { stepSource } from './source.js'
+import { type CalledOff, stepSource } from './source.js'
 
 interface WorkerSettings {
   readonly name: string
@@ -54,6 +54,7 @@ export async function createWorkflowWork(settings: WorkerSettings, parts: Parts)
       worker: settings.name,
       handlers: () => lanesOf(engine),
       leaseMs: settings.leaseMs,
+      calledOff: (step) => reportCalledOff(engine, step),
     }),
     run: createStepExecutor({ ...engine, db, logger, metrics }),
     worker: settings.name,
@@ -66,6 +67,16 @@ export async function createWorkflowWork(settings: WorkerSettings, parts: Parts)
     metrics,
   })
   return { loop, grow, note: () => noteHandlers(db, lanesOf(engine)) }
+}
+
+/** It was never called, so it has no effect that anybody would have to undo (K-19). */
+async function reportCalledOff({ definitions, happenings }: WorkflowEngine, it: CalledOff): Promise<void> {
+  const { steps } = await definitions.byId(it.definition_id)
+  const step = steps[it.number]?.name ?? ''
+  const kind = it.compensates ? 'compensation' : 'step'
+  const claim = { step, kind, epoch: it.epoch, fresh: true, attempts: it.attempts } as const
+  const occurrence = { type: 'given_back', step, kind, because: 'stopping' } as const
+  await happenings.report({ id: it.workflow_id, occurrence, claim })
 }
 
 /** The handlers that are here, and with any of them the starts of instances that begin later. */

@@ -29,7 +29,7 @@ export async function runDispatchCycle<Input>(
   const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
   if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
-  const workflows = { definitions: createDefinitions(db), aging: 0.5 }
+  const workflows = { definitions: createDefinitions(db) }
   const parts = {
     db,
     definition,
@@ -58,7 +58,7 @@ export async function runDispatchChecks<Input>(
   const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
   if (!row) throw new Error(`there are no checks of ${definition.itemType}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
-  const workflows = { definitions: createDefinitions(db), aging: 0.5 }
+  const workflows = { definitions: createDefinitions(db) }
   const parts = {
     db,
     definition,

@@ -23,7 +23,6 @@ export interface TestBusOptions {
   readonly logger?: Logger
   readonly faults?: Faults
   readonly poolSize?: number
-  readonly workflows?: HoldfastOptions['workflows']
   readonly abortGrace?: HoldfastOptions['abortGrace']
   /** A database that is there already, and migrated; a new one unless given. */
   readonly connectionString?: string
@@ -61,12 +60,11 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const { codec, metrics, logger, faults, poolSize = 10 } = options
   const connectionString = options.connectionString ?? (await testDatabase()).connectionString
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
-  const { workflows, abortGrace } = options
+  const { abortGrace } = options
   const hf = assemble(db, {
     ...(codec ? { codec } : {}),
     ...(metrics ? { metrics } : {}),
     ...(logger ? { logger } : {}),
-    ...(workflows ? { workflows } : {}),
     ...(abortGrace === undefined ? {} : { abortGrace }),
   })
   const pool = new pg.Pool({ connectionString, max: 4 })

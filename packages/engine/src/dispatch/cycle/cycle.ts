@@ -29,7 +29,7 @@ export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => b
       const began = performance.now()
       const config = await readConfig(db, cycle.type)
       if (config) intervalMs = config.dispatchIntervalSecs * 1_000
-      if (!config?.enabled) break
+      if (!config?.enabled || config.tripped) break
       const { grant, batch } = await runBatch(parts, cycle, config)
       metrics.observe('dispatch_cycle_milliseconds', labels, performance.now() - began)
       if (batch.outcome === 'lost') return
@@ -64,6 +64,11 @@ async function runBatch(
   metrics.count('dispatch_claimed', labels, batch.claimed)
   metrics.count('dispatch_started', labels, batch.started)
   metrics.count('dispatch_start_failures', labels, batch.failed)
+  if (batch.tripped) {
+    metrics.count('dispatch_tripped', labels)
+    const failure = { code: 'DISPATCH_TRIPPED', message: `the window has stopped: ${batch.tripped}` }
+    parts.reports.needsPerson({ model: 'dispatch', type: cycle.type, id: cycle.type }, failure)
+  }
   return { grant, batch }
 }
 

@@ -16,7 +16,7 @@ export interface CycleParts {
   readonly codec: Codec
   readonly marks: Marks
   /** For targets that are workflows. */
-  readonly workflows: Pick<WorkflowEngine, 'definitions' | 'aging'>
+  readonly workflows: Pick<WorkflowEngine, 'definitions'>
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
@@ -37,4 +37,6 @@ export interface BatchOutcome {
   readonly started: number
   readonly failed: number
   readonly full: boolean
+  /** Why the window has just stopped by itself. */
+  readonly tripped?: string | null
 }

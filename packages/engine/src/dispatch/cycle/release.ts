@@ -1,4 +1,5 @@
 import { isTransient } from '../../kernel/database/transient.js'
+import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { newId } from '../../kernel/ids/id.js'
 import { findNewestVersion } from '../queries/find-newest-version.js'
@@ -27,7 +28,11 @@ export async function releaseBatch(
   }
   const began = performance.now()
   const from = marks.from(began)
-  const released = await releaseOrSplit(parts, request, from, grant.slots)
+  const released = await releaseOrSplit(parts, request, from, grant.slots).catch((error: unknown) => {
+    // Stored again by the next cycle.
+    if ('workflow' in target) parts.workflows.definitions.forget(target.workflow)
+    throw error
+  })
   marks.learned(released.mark, { full: from === undefined, began, ended: performance.now() })
   return released
 }
@@ -37,13 +42,13 @@ async function executionOf(
   { db, workflows }: CycleParts,
   target: OwnTarget,
   { execWorkflowType: configured }: DispatchConfig,
-): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId' | 'aging'>> {
+): Promise<Pick<ReleaseRequest, 'execType' | 'version' | 'redirected' | 'definitionId'>> {
   if ('workflow' in target) {
-    const { definitions, aging } = workflows
+    const { definitions } = workflows
     const { id, definition } = await (configured === null
       ? definitions.store(target.workflow)
       : definitions.find(configured))
-    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id, aging }
+    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
   }
   const { name, version } = target.process
   if (configured === null || configured === name) return { execType: name, version, redirected: false }
@@ -62,9 +67,12 @@ async function releaseOrSplit(
 ): Promise<BatchOutcome & { readonly mark: Mark | undefined }> {
   const { db, logger } = parts
   try {
-    return await releaseItems(db, request, from, slots)
+    const released = await releaseItems(db, request, from, slots)
+    if (released.outcome !== 'unknown definition') return { ...released, outcome: released.outcome }
+    const { execType, version } = request
+    throw new HoldfastError('HF_UNKNOWN_WORKFLOW', { workflow: `${execType}-v${version}` })
   } catch (error) {
-    if (isTransient(error)) throw error
+    if (isTransient(error) || (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_WORKFLOW')) throw error
     const { type, most } = request
     logger.warn({ err: error, type, most }, 'a batch could not be released; looking for the item that is to blame')
     if (most > 1) {

@@ -43,7 +43,14 @@ export async function startRemotely(
   }
   const recorded = await recordStarts(db, { type: cycle.type, batch, started, failures, claimed: claimed.claimed })
   const failed = failures.length + claimed.missing
-  return { outcome: 'released', claimed: claimed.claimed, started: recorded.started, failed, full: claimed.full }
+  return {
+    outcome: 'released',
+    claimed: claimed.claimed,
+    started: recorded.started,
+    failed,
+    full: claimed.full,
+    tripped: recorded.tripped,
+  }
 }
 
 /** A context that cannot be read fails its item, not the batch (D-08). */

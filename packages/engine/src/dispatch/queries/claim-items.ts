@@ -70,15 +70,15 @@ export async function recordStarts(
     readonly failures: readonly StartFailure[]
     readonly claimed: number
   },
-): Promise<{ readonly started: number }> {
-  const [row] = await executor.run<{ answer: { started: number } }>(recordStatement, [
+): Promise<{ readonly started: number; readonly tripped: string | null }> {
+  const [row] = await executor.run<{ answer: { started: number; tripped: string | null } }>(recordStatement, [
     batch.type,
     batch.batch,
     batch.started,
     JSON.stringify(batch.failures),
     batch.claimed,
   ])
-  return { started: row?.answer.started ?? 0 }
+  return { started: row?.answer.started ?? 0, tripped: row?.answer.tripped ?? null }
 }
 
 const claimStatement = {

@@ -24,6 +24,13 @@ export async function configureDispatch(
   if (!known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
 }
 
+export async function resumeDispatch(executor: Executor, itemType: string, { actor, reason }: Actor): Promise<void> {
+  const [row] = await executor.run<{ known: boolean }>(resumeStatement, [itemType, actor, reason])
+  if (!row?.known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+}
+
+const resumeStatement = { name: 'dispatch.resume', text: 'select holdfast.resume_dispatch($1, $2, $3) as known' }
+
 const configureStatement = {
   name: 'dispatch.configure',
   text: 'select holdfast.configure_dispatch($1, $2::text::jsonb, $3, $4) as known',

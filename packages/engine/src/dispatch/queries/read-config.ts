@@ -7,16 +7,29 @@ export interface DispatchConfig extends Required<DispatchSettings> {
   readonly itemType: string
   readonly engine: Engine
   readonly updatedAt: Date
+  /** Since when and why the window has stopped by itself (D-16); null while it goes on. */
+  readonly tripped: { readonly at: Date; readonly reason: string; readonly failures: number } | null
+}
+
+type Row = Omit<DispatchConfig, 'tripped'> & {
+  readonly trippedAt: Date | null
+  readonly tripReason: string | null
+  readonly failures: number | null
+}
+
+function toConfig({ trippedAt, tripReason, failures, ...row }: Row): DispatchConfig {
+  const tripped = trippedAt === null ? null : { at: trippedAt, reason: tripReason ?? '', failures: failures ?? 0 }
+  return { ...row, tripped }
 }
 
 /** Stage 1 of a cycle, and what operators look at. */
 export async function readConfig(executor: Executor, itemType: string): Promise<DispatchConfig | undefined> {
-  const [config] = await executor.run<DispatchConfig>(readStatement, [itemType])
-  return config
+  const [row] = await executor.run<Row>(readStatement, [itemType])
+  return row && toConfig(row)
 }
 
 export async function listConfigs(executor: Executor): Promise<DispatchConfig[]> {
-  return executor.run<DispatchConfig>(listStatement)
+  return (await executor.run<Row>(listStatement)).map(toConfig)
 }
 
 const COLUMNS = `
@@ -25,9 +38,11 @@ const COLUMNS = `
       pre_start_buffer_mins as "preStartBufferMins", max_dispatch_retries as "maxDispatchRetries",
       stale_claim_threshold_mins as "staleClaimThresholdMins",
       max_stale_recovery_per_cycle as "maxStaleRecoveryPerCycle", max_batches_ahead as "maxBatchesAhead",
+      trip_after as "tripAfter", tripped_at as "trippedAt", trip_reason as "tripReason", failures_in_row as failures,
       exec_workflow_type as "execWorkflowType", exec_task_queue as "execTaskQueue",
       rate_limit_key as "rateLimitKey", updated_at as "updatedAt"
-    from holdfast.dispatch_config`
+    from holdfast.dispatch_config
+    left join holdfast.dispatch_cycle using (item_type)`
 
 const readStatement = { name: 'dispatch.read-config', text: `${COLUMNS} where item_type = $1` }
 const listStatement = { name: 'dispatch.list-configs', text: `${COLUMNS} order by item_type` }

@@ -27,29 +27,49 @@ export async function readPlan(executor: Executor, itemType: string, minutes: nu
   return { ...row, due, later: row.ready - due.reduce((sum, { count }) => sum + count, 0) }
 }
 
+/**
+ * Sums of the tallies, and of the newest batches: nothing here goes through the items. A batch counts for the interval that
+ * follows it, so that the first one of a window does not look like a rate of its own.
+ */
 const planStatement = {
   name: 'dispatch.read-plan',
   text: `
-    with by_minute as (
-      select date_trunc('minute', due_at) as at, count(*) as count, max(due_at) as last,
-        count(*) filter (where due_at <= holdfast.now()) as overdue
-      from holdfast.dispatch_item
-      where item_type = $1 and due_at is not null
-      group by 1
+    with by_minute as materialized (
+      select minute as at, sum(count) as count
+      from holdfast.dispatch_tally
+      where item_type = $1 and status = 'READY'
+      group by minute
+      having sum(count) > 0
     ),
     batches as (
-      select sum((detail ->> 'started')::int) as started, min(at) as first, count(*) as count
-      from holdfast.audit
-      where subject_name = $1
-        and model = 'dispatch'
-        and event = 'BATCH'
-        and at > holdfast.now() - interval '1 minute'
+      select sum(started) as started, min(at) as first, max(at) as last, count(*) as count
+      from (
+        select at, (detail ->> 'started')::int as started
+        from holdfast.audit
+        where subject_name = $1
+          and model = 'dispatch'
+          and event = 'BATCH'
+          and at > holdfast.now() - interval '1 minute'
+        order by seq desc
+        limit 500
+      ) as newest
     )
     select
       holdfast.now() as now,
       coalesce((select sum(count) from by_minute), 0)::float8 as ready,
-      coalesce((select sum(overdue) from by_minute), 0)::float8 as overdue,
-      (select max(last) from by_minute) as "lastDueAt",
+      (
+        coalesce((select sum(count) from by_minute where at < date_trunc('minute', holdfast.now())), 0)
+        + holdfast.count_due_this_minute(
+          $1, coalesce((select count from by_minute where at = date_trunc('minute', holdfast.now())), 0)::bigint
+        )
+      )::float8 as overdue,
+      (
+        select due_at
+        from holdfast.dispatch_item
+        where item_type = $1 and due_at is not null
+        order by item_type desc, due_at desc, seq desc
+        limit 1
+      ) as "lastDueAt",
       (
         select json_agg(json_build_object('at', at, 'count', count) order by at)
         from (select * from by_minute order by at limit $2) as first_minutes
@@ -58,7 +78,13 @@ const planStatement = {
         select tickets_per_second from holdfast.rate_limit where resource_key = config.rate_limit_key
       ) as "limitPerSecond",
       (
-        select started / greatest(1, extract(epoch from holdfast.now() - first))::float8 from batches where count > 0
+        select started / greatest(
+          1,
+          extract(epoch from last - first) + config.dispatch_interval_secs,
+          extract(epoch from holdfast.now() - first)
+        )::float8
+        from batches
+        where count > 0
       ) as "measuredPerSecond"
     from holdfast.dispatch_config as config
     where item_type = $1`,

@@ -16,20 +16,23 @@ export interface ReleaseRequest {
   readonly contextVersion: number
   /** Another process than the definition's own is started, whose state nobody has checked. */
   readonly redirected: boolean
-  /** Of a workflow: the stored definition, and how fast what waits gains priority. */
+  /** Of a workflow: the stored definition. */
   readonly definitionId?: number
-  readonly aging?: number
 }
 
 export interface Released {
-  /** `lost`: the lease is another's. `off`: switched off meanwhile. `ahead`: enough has been released and not begun. */
-  readonly outcome: 'lost' | 'off' | 'ahead' | 'released'
+  /**
+   * `lost`: the lease is another's. `off`: switched off meanwhile. `ahead`: enough has been released and not begun. `unknown
+   * definition`: the stored workflow is gone.
+   */
+  readonly outcome: 'lost' | 'off' | 'ahead' | 'released' | 'unknown definition'
   readonly claimed: number
   readonly started: number
   readonly failed: number
   /** There was room for no more: there may be more. */
   readonly full: boolean
   readonly mark: Mark | undefined
+  readonly tripped: string | null
 }
 
 interface Answer extends Partial<Released> {
@@ -51,9 +54,18 @@ export async function releaseItems(
     from?.seq ?? null,
     slots ?? null,
   ])
-  const { outcome, claimed = 0, started = 0, failed = 0, full = false, lastDue, lastSeq } = row?.answer ?? lost
+  const {
+    outcome,
+    claimed = 0,
+    started = 0,
+    failed = 0,
+    full = false,
+    tripped = null,
+    lastDue,
+    lastSeq,
+  } = row?.answer ?? lost
   const mark = lastDue === undefined || lastSeq === undefined ? undefined : { due: lastDue, seq: lastSeq }
-  return { outcome, claimed, started, failed, full, mark }
+  return { outcome, claimed, started, failed, full, tripped, mark }
 }
 
 const lost: Answer = { outcome: 'lost' }

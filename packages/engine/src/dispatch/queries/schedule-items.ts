@@ -1,11 +1,16 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchStatus } from '../states.js'
 
-/** What became of an item: it is new, the same as before, replaced, or why it is refused. */
-export type Met = 'created' | 'same' | 'replaced' | 'other time' | 'other context' | DispatchStatus
+/**
+ * What became of an item: it is new, the same as before, replaced, or why it is refused. `unknown type`: nothing was
+ * scheduled, since the type that the program made known is gone.
+ */
+export type Met = 'unknown type' | 'created' | 'same' | 'replaced' | 'other time' | 'other context' | DispatchStatus
 
 export interface ScheduleAnswer {
   readonly created: number
+  /** Nothing was scheduled: the database does not know the item type (any more). */
+  readonly unknown: boolean
   /** Those that were there already, by their place. */
   readonly others: ReadonlyMap<number, Met>
 }
@@ -24,11 +29,13 @@ export async function scheduleItems(
   { type, version, replace, rows }: ScheduleRequest,
   statement = scheduleStatement,
 ): Promise<ScheduleAnswer> {
-  const head = JSON.stringify({ type, version, replace, checked: true })
-  const [row] = await executor.run<{ answer: { created: number; others?: [number, Met][] | null } }>(statement, [
-    `${head.slice(0, -1)},"items":[${rows.join(',')}]}`,
-  ])
-  return { created: row?.answer.created ?? 0, others: new Map(row?.answer.others ?? []) }
+  const head = JSON.stringify({ type, version, replace, checked: true, noted: true })
+  const [row] = await executor.run<{ answer: { created: number; unknown?: boolean; others?: [number, Met][] | null } }>(
+    statement,
+    [`${head.slice(0, -1)},"items":[${rows.join(',')}]}`],
+  )
+  const { created = 0, unknown = false } = row?.answer ?? {}
+  return { created, unknown, others: new Map(row?.answer.others ?? []) }
 }
 
 const scheduleStatement = {

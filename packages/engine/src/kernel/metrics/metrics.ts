@@ -34,6 +34,7 @@ type CounterName =
   | 'dispatch_start_failures'
   | 'dispatch_stale_recovered'
   | 'dispatch_dead_letters'
+  | 'dispatch_tripped'
 
 type ObservationName =
   | 'queue_milliseconds'

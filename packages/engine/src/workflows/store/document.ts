@@ -43,38 +43,29 @@ export function isEmpty({ steps, queue, events, instance }: Change): boolean {
   return steps.size === 0 && queue.size === 0 && events.length === 0 && Object.keys(instance).length === 0
 }
 
-interface Writing {
-  readonly token: string
-  /** Points of priority per second that queued steps gain (W-12). */
-  readonly aging: number
-}
-
 /** A change as the document that `holdfast.write_workflows` takes. Built by hand: it is what a worker does most. */
-export function changeDocument(before: StoredInstance, change: Change, writing: Writing): string {
+export function changeDocument(before: StoredInstance, change: Change, token: string): string {
   const { state, revision, definitionId } = before
   // Only an instance that begins later has a start in the queue.
   const root = state.status === 'PENDING' ? ',"root":true' : ''
-  return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${writing.token}"${root}${bodyOf(before, change, writing)}}`
+  return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${token}"${root}${bodyOf(before, change)}}`
 }
 
 /** A new instance as the document that `holdfast.start_workflows` takes. */
 export function startDocument(
   before: StoredInstance,
   change: Change,
-  writing: Writing & { readonly key: string | undefined; readonly startAt: Date | undefined },
+  { key: ownKey, startAt }: { readonly key: string | undefined; readonly startAt: Date | undefined },
 ): string {
   const { state, definitionId, definition } = before
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
-  const key = writing.key === undefined ? '' : `,"key":${JSON.stringify(writing.key)}`
+  const key = ownKey === undefined ? '' : `,"key":${JSON.stringify(ownKey)}`
   // It is decided on then.
-  const start =
-    writing.startAt === undefined
-      ? ''
-      : `,"status":"PENDING","start_ms":${writing.startAt.getTime()},"aging":${writing.aging}`
-  return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change, writing)}}`
+  const start = startAt === undefined ? '' : `,"status":"PENDING","start_ms":${startAt.getTime()}`
+  return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change)}}`
 }
 
-function bodyOf(before: StoredInstance, change: Change, writing: Writing): string {
+function bodyOf(before: StoredInstance, change: Change): string {
   const { definition, epochs } = before
   const numbers = numbersOf(definition)
   const names = new Set([...change.steps.keys(), ...change.queue.keys(), ...change.abort])
@@ -108,16 +99,16 @@ function bodyOf(before: StoredInstance, change: Change, writing: Writing): strin
     if (step.input !== known?.input) row += `,"hi":true${payloadFields('input', step.input)}`
     if (step.output !== known?.output && step.output !== null)
       row += `,"ho":true${payloadFields('output', step.output)}`
-    return `${row}${queueFields(change.queue.get(step.name), change.abort.has(step.name), writing)}}`
+    return `${row}${queueFields(change.queue.get(step.name), change.abort.has(step.name))}}`
   }
 }
 
-function queueFields(place: QueueItem | 'removed' | undefined, abort: boolean, { aging }: Writing): string {
+function queueFields(place: QueueItem | 'removed' | undefined, abort: boolean): string {
   if (place === undefined) return `,"q":0,"abort":${abort}`
   if (place === 'removed') return ',"q":2'
   const { handler, kind, priority } = place
   const call = `"h":${JSON.stringify(handler)},"comp":${kind === 'compensation'}`
-  return `,"q":1,${call},"delay":${place.delayMs},"prio":${priority},"aging":${aging}`
+  return `,"q":1,${call},"delay":${place.delayMs},"prio":${priority}`
 }
 
 const isOver = ({ status, order, inFlight }: StepState): boolean =>

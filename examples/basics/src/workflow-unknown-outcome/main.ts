@@ -1,0 +1,53 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startEmbedded } from '@holdfast/embedded'
+import { defineWorkflow, holdfast } from 'holdfast'
+
+const Payment = defineWorkflow('payment', 1, { dlq: true })
+  .step('pay', 'Pay', { nonIdempotent: true, retry: ['10ms'] })
+  .step('confirm', 'Confirm')
+  .build()
+
+/** It pays, and loses the connection before it has said so. It can be asked, while its office is open. */
+const bank = {
+  paid: new Map<string, { receipt: number }>(),
+  isOpen: true,
+  pay(key: string): never {
+    console.log('the bank pays')
+    this.paid.set(key, { receipt: this.paid.size + 1 })
+    throw new Error('read ECONNRESET')
+  },
+  find(key: string) {
+    if (!this.isOpen) throw new Error('the office is closed')
+    return this.paid.get(key)
+  },
+}
+
+const database = await startEmbedded({ ephemeral: true })
+const hf = await holdfast({ connectionString: database.connectionString, logger: false })
+
+hf.workflows.handle('Pay', (_, { idempotencyKey }) => bank.pay(idempotencyKey), {
+  // Asked after every error that is no refusal, after a timeout, after a crash, and before a requeue calls it again.
+  inquire(_, { idempotencyKey }) {
+    const payment = bank.find(idempotencyKey)
+    return payment ? { done: payment } : 'notDone'
+  },
+})
+hf.workflows.handle('Confirm', (payment) => payment)
+await hf.run()
+
+console.log(await hf.workflows.startAndWait(Payment))
+
+bank.isOpen = false
+const { id } = await hf.workflows.start(Payment)
+while ((await hf.workflows.status(id)).status !== 'DLQ') await sleep(20)
+const [letter] = await hf.workflows.deadLetters.list({ instanceId: id })
+if (!letter) throw new Error('there is no dead letter')
+console.log(letter.error.code)
+
+// Nobody knows: a person looks, and says that it was done; or, with `answer: 'notDone'`, that it may be called again.
+const ann = { actor: 'ann', reason: 'seen on the statement' }
+await hf.workflows.requeue(letter.id, ann, { answer: { done: { receipt: 2 } } })
+console.log(await hf.workflows.result(id))
+
+await hf.close()
+await database.stop()

@@ -1,0 +1,124 @@
+-- revision: 1
+-- after: kernel
+--
+-- Counting the items of dispatch (D-12): a statement that changes items leaves one row per status and minute with the
+-- difference it made. So depth and forecast are sums over few rows, whatever the number of items.
+
+create or replace function holdfast.tally_dispatch_items()
+returns trigger
+language plpgsql
+as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into holdfast.dispatch_tally (item_type, status, minute, count)
+    select item_type, status, date_trunc('minute', due_at), count(*)
+    from added
+    group by 1, 2, 3;
+  elsif tg_op = 'DELETE' then
+    insert into holdfast.dispatch_tally (item_type, status, minute, count)
+    select item_type, status, date_trunc('minute', due_at), -count(*)
+    from removed
+    group by 1, 2, 3;
+  else
+    insert into holdfast.dispatch_tally (item_type, status, minute, count)
+    select item_type, status, minute, sum(difference)
+    from (
+      select item_type, status, date_trunc('minute', due_at) as minute, count(*) as difference
+      from added
+      group by 1, 2, 3
+      union all
+      select item_type, status, date_trunc('minute', due_at), -count(*)
+      from removed
+      group by 1, 2, 3
+    ) as both_sides
+    group by 1, 2, 3
+    having sum(difference) <> 0;
+  end if;
+  return null;
+end
+$$;
+
+create or replace trigger dispatch_item_is_counted_in
+after insert on holdfast.dispatch_item
+referencing new table as added
+for each statement execute function holdfast.tally_dispatch_items();
+
+create or replace trigger dispatch_item_is_counted_over
+after update on holdfast.dispatch_item
+referencing old table as removed new table as added
+for each statement execute function holdfast.tally_dispatch_items();
+
+create or replace trigger dispatch_item_is_counted_out
+after delete on holdfast.dispatch_item
+referencing old table as removed
+for each statement execute function holdfast.tally_dispatch_items();
+
+-- Items that were there before anything counted them; the triggers above keep everybody else out until this commits.
+insert into holdfast.dispatch_tally (item_type, status, minute, count)
+select item_type, status, date_trunc('minute', due_at), count(*)
+from holdfast.dispatch_item
+where not exists (select from holdfast.dispatch_tally)
+group by 1, 2, 3;
+
+-- Adds up what has come together. Rows that another transaction holds or has not committed are left for the next time.
+create or replace function holdfast.compact_dispatch_tallies()
+returns void
+language plpgsql
+as $$
+begin
+  if (select count(*) from holdfast.dispatch_tally) < 100 + 2 * (
+    select count(*) from (select distinct item_type, status, minute from holdfast.dispatch_tally) as sums
+  ) then
+    return;
+  end if;
+  with gone as (
+    delete from holdfast.dispatch_tally
+    where ctid = any (array(select ctid from holdfast.dispatch_tally limit 100000 for update skip locked))
+    returning item_type, status, minute, count
+  )
+  insert into holdfast.dispatch_tally (item_type, status, minute, count)
+  select item_type, status, minute, sum(count)
+  from gone
+  group by 1, 2, 3
+  having sum(count) <> 0;
+end
+$$;
+
+-- How many of the items that fall due in this minute are due already. Exact where one side of the moment has few items;
+-- else in proportion to the time that has passed, since counting them would take too long.
+create or replace function holdfast.count_due_this_minute(p_type text, p_count bigint)
+returns bigint
+language plpgsql
+stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_minute timestamptz := date_trunc('minute', v_now);
+  v_most int := 20000;
+  v_count bigint;
+begin
+  if p_count = 0 then
+    return 0;
+  end if;
+  select count(*) into v_count
+  from (
+    select from holdfast.dispatch_item
+    where item_type = p_type and due_at > v_now and due_at < v_minute + interval '1 minute'
+    order by due_at
+    limit v_most
+  ) as later;
+  if v_count < v_most then
+    return greatest(0, p_count - v_count);
+  end if;
+  select count(*) into v_count
+  from (
+    select from holdfast.dispatch_item
+    where item_type = p_type and due_at >= v_minute and due_at <= v_now
+    order by due_at
+    limit v_most
+  ) as due;
+  return case when v_count < v_most then v_count else (p_count * extract(second from v_now) / 60)::bigint end;
+end
+$$;

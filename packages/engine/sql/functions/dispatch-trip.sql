@@ -1,0 +1,52 @@
+-- revision: 1
+-- after: kernel
+--
+-- A window whose items cannot begin stops by itself (D-16): one cause would otherwise send all of them to the dead letters.
+
+-- Counts items in a row that could not begin, and stops the window when there are too many (D-16). Answers why, where it has
+-- just stopped.
+create or replace function holdfast.note_dispatch_failures(
+  config holdfast.dispatch_config, p_failed int, p_began int, p_reason text
+)
+returns text
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_cycle holdfast.dispatch_cycle;
+begin
+  select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
+  if p_failed <= 0 and v_cycle.failures_in_row = 0 or v_cycle.tripped_at is not null then
+    return null;
+  end if;
+  update holdfast.dispatch_cycle
+  set failures_in_row = case when p_began > 0 then 0 else failures_in_row + p_failed end
+  where item_type = config.item_type
+  returning * into v_cycle;
+  if config.trip_after is null or v_cycle.failures_in_row < config.trip_after then
+    return null;
+  end if;
+  update holdfast.dispatch_cycle
+  set tripped_at = v_now, trip_reason = left(p_reason, 2000)
+  where item_type = config.item_type;
+  insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
+  values (v_now, 'dispatch', 'TRIPPED', config.item_type, '{"tripped": false}', '{"tripped": true}', jsonb_build_object(
+    'failuresInRow', v_cycle.failures_in_row, 'tripAfter', config.trip_after, 'reason', left(p_reason, 2000)
+  ));
+  return left(p_reason, 2000);
+end
+$$;
+
+-- Is there a worker that can begin executions of this definition? Workers say so every minute.
+create or replace function holdfast.has_dispatch_worker(p_engine text, p_exec_type text)
+returns boolean
+language sql
+stable
+as $$
+  select case p_engine
+    when 'PROCESS' then exists (
+      select from holdfast.process_definition where type = p_exec_type and seen_at > holdfast.now() - interval '150 seconds'
+    )
+    else exists (select from holdfast.workflow_handler where seen_at > holdfast.now() - interval '150 seconds')
+  end
+$$;

@@ -1,0 +1,225 @@
+import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { defineProcess } from '../processes/index.js'
+import { defineWorkflow } from '../workflows/index.js'
+import { defineDispatch } from './define.js'
+import type { DispatchSettings } from './settings.js'
+import { processTarget } from './targets/process.js'
+import { workflowTarget } from './targets/workflow.js'
+
+let bus: TestBus
+beforeAll(async () => {
+  bus = await openTestBus()
+})
+afterAll(() => bus.close())
+
+const by = { actor: 'ann', reason: 'ticket 7' }
+const name = numbered('operate')
+const past = new Date('2020-01-01T00:00:00Z')
+const four = new Date('2031-01-31T16:00:00Z')
+
+function settlement(config: DispatchSettings = {}) {
+  const domain = name()
+  const Settle = defineProcess(domain, 'Settle', {
+    state: z.object({ n: z.number() }),
+    execute: async (ctx) => {
+      await ctx.wait('for ever', () => false, { timeout: '1d' })
+    },
+  })
+  const Settlement = defineDispatch(domain, {
+    target: processTarget(Settle),
+    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, maxDispatchRetries: 1, ...config },
+  })
+  return { Settle, Settlement, domain }
+}
+
+const items = (count: number, execTime = four) =>
+  Array.from({ length: count }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime }))
+const outcomes = (answers: readonly { itemId: string; outcome: string }[]) =>
+  Object.fromEntries(answers.map(({ itemId, outcome }) => [itemId, outcome]))
+const get = (Settlement: { itemType: string }, itemId: string) => bus.hf.dispatch.items.get(Settlement, itemId)
+const trail = async (Settlement: { itemType: string }, itemId: string) =>
+  (await bus.hf.auditTrail({ name: `${Settlement.itemType}/${itemId}` })).filter(({ actor }) => actor !== null)
+
+test('D-15 a READY item is cancelled for good, with who and why; a second time is refused', async () => {
+  const { Settlement } = settlement()
+  await bus.hf.dispatch.schedule(Settlement, items(2))
+  expect(await bus.hf.dispatch.items.cancel(Settlement, 'PAY-0', by)).toEqual({ itemId: 'PAY-0', outcome: 'done' })
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({
+    status: 'FAILED',
+    dueAt: null,
+    context: undefined,
+    lastError: 'CANCELLED: cancelled by ann: ticket 7',
+  })
+  expect(await trail(Settlement, 'PAY-0')).toMatchObject([
+    { event: 'CANCELLED', actor: 'ann', reason: 'ticket 7', before: { status: 'READY' }, after: { status: 'FAILED' } },
+  ])
+  await expect(bus.hf.dispatch.items.cancel(Settlement, 'PAY-0', by)).rejects.toMatchObject({
+    code: 'HF_ITEM_CONFLICT',
+  })
+  await expect(bus.hf.dispatch.items.cancel(Settlement, 'nobody', by)).rejects.toMatchObject({
+    code: 'HF_UNKNOWN_ITEM',
+  })
+  await expect(bus.hf.dispatch.items.cancel(Settlement, 'PAY-1', { actor: 'ann', reason: '' })).rejects.toMatchObject({
+    code: 'HF_INVALID_ACTOR',
+  })
+  // Its id stays taken: scheduling it again does not bring it back.
+  await expect(
+    bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-0', context: { n: 9 }, execTime: four }, { replace: true }),
+  ).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
+})
+
+test('D-15 a dispatched item is refused nothing but cancelled by its execution, in the same call: process and workflow', async () => {
+  const { Settle, Settlement, domain } = settlement()
+  await bus.hf.dispatch.schedule(Settlement, items(2, past))
+  await runDispatchCycle(bus.db, Settlement)
+  const worker = await bus.runProcesses(Settle)
+  await waitFor(
+    'both wait',
+    async () => (await bus.hf.processes.list({ domain, status: 'WAITING_FOR_ASYNC' })).length === 2,
+  )
+  expect(outcomes(await bus.hf.dispatch.items.cancelMany(Settlement, ['PAY-0', 'x'], by))).toEqual({
+    'PAY-0': 'execution cancelled',
+    x: 'unknown',
+  })
+  await waitFor('it has ended', async () => (await get(Settlement, 'PAY-0')).status === 'FAILED')
+  expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'DISPATCHED' })
+  expect(await bus.hf.dispatch.items.cancelMany(Settlement, { status: 'DISPATCHED' }, by)).toHaveLength(1)
+  await waitFor('the other one too', async () => (await get(Settlement, 'PAY-1')).status === 'FAILED')
+  await worker.stop()
+
+  const flow = name()
+  const Payout = defineDispatch(flow, {
+    target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
+  })
+  await bus.hf.dispatch.schedule(Payout, items(1, past))
+  await runDispatchCycle(bus.db, Payout)
+  expect(await bus.hf.dispatch.items.cancel(Payout.itemType, 'PAY-0', by)).toMatchObject({
+    outcome: 'execution cancelled',
+  })
+  await waitFor('the workflow has ended', async () => (await get(Payout, 'PAY-0')).status === 'FAILED')
+})
+
+test('D-15 a remote execution is cancelled by its target, and refused clearly where the target cannot', async () => {
+  const cancelled: string[] = []
+  const target = {
+    name: 'elsewhere',
+    start: async (starts: readonly unknown[]) => starts.map(() => 'started' as const),
+    describe: async (ids: readonly string[]) => ids.map(() => ({ status: 'RUNNING' as const })),
+  }
+  const context = z.object({ n: z.number() })
+  const Plain = defineDispatch(name(), { context, target })
+  await bus.hf.dispatch.schedule(Plain, items(1, past))
+  await runDispatchCycle(bus.db, Plain)
+  await expect(bus.hf.dispatch.items.cancel(Plain, 'PAY-0', by)).rejects.toThrow(
+    'is DISPATCHED and cannot be cancelled: the target elsewhere cannot cancel executions',
+  )
+  const Able = defineDispatch(name(), {
+    context,
+    target: { ...target, cancel: async (ids: readonly string[]) => void cancelled.push(...ids) },
+  })
+  await bus.hf.dispatch.schedule(Able, items(1, past))
+  await runDispatchCycle(bus.db, Able)
+  expect(await bus.hf.dispatch.items.cancel(Able, 'PAY-0', by)).toMatchObject({ outcome: 'execution cancelled' })
+  expect(cancelled).toEqual([`exec:${Able.itemType}:PAY-0:0`])
+  expect(outcomes(await bus.hf.dispatch.items.rescheduleMany(Able, ['PAY-0'], { execTime: four }, by))).toEqual({
+    'PAY-0': 'DISPATCHED',
+  })
+})
+
+test('D-15 a READY item gets another time or context, checked like the first; what is wrong changes nothing', async () => {
+  const { Settlement } = settlement()
+  await bus.hf.dispatch.schedule(Settlement, items(3))
+  const five = new Date(four.getTime() + 3_600_000)
+  await bus.hf.dispatch.items.reschedule(Settlement, 'PAY-0', { execTime: five }, by)
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({ execTime: five, dueAt: five, context: { n: 0 } })
+  await bus.hf.dispatch.items.reschedule(Settlement, 'PAY-1', { context: { n: 77 } }, by)
+  expect(await get(Settlement, 'PAY-1')).toMatchObject({ execTime: four, context: { n: 77 } })
+  await expect(
+    bus.hf.dispatch.items.reschedule(Settlement, 'PAY-2', { context: { n: 'x' } }, by),
+  ).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
+  await expect(bus.hf.dispatch.items.reschedule(Settlement, 'PAY-2', {}, by)).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+  })
+  expect(await get(Settlement, 'PAY-2')).toMatchObject({ execTime: four, context: { n: 2 } })
+  expect(await trail(Settlement, 'PAY-0')).toMatchObject([{ event: 'RESCHEDULED', ...by }])
+  const moved = await bus.hf.dispatch.items.rescheduleMany(Settlement, { from: five }, { execTime: four }, by)
+  expect(outcomes(moved)).toEqual({ 'PAY-0': 'done' })
+})
+
+test('D-15 an expedited item is due now and goes before all others', async () => {
+  const { Settlement } = settlement({ batchSize: 2 })
+  await bus.hf.dispatch.schedule(Settlement, items(5, past))
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'urgent', context: { n: 9 }, execTime: four })
+  await bus.hf.dispatch.items.expedite(Settlement, 'urgent', by)
+  await runDispatchCycle(bus.db, Settlement)
+  const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
+  expect(released.map(({ itemId }) => itemId).sort()).toEqual(['PAY-0', 'urgent'])
+  expect(await trail(Settlement, 'urgent')).toMatchObject([{ event: 'EXPEDITED', ...by }])
+})
+
+test('D-15 many by filter: each has its answer, and nothing is chosen by an empty filter', async () => {
+  const { Settlement } = settlement()
+  await bus.hf.dispatch.schedule(Settlement, items(2_500))
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'earlier', context: { n: 1 }, execTime: new Date('2030-01-01') })
+  for (const which of [{}, 'everything', null, { form: four }]) {
+    await expect(bus.hf.dispatch.items.cancelMany(Settlement, which as never, by)).rejects.toThrow()
+  }
+  const answers = await bus.hf.dispatch.items.cancelMany(Settlement, { from: four }, by)
+  expect(answers).toHaveLength(2_500)
+  expect(new Set(answers.map(({ outcome }) => outcome))).toEqual(new Set(['done']))
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1, FAILED: 2_500 })
+})
+
+test('D-15 dead letters are discarded or completed by hand, by id, by what failed alike, or all', async () => {
+  const { Settlement } = settlement()
+  await bus.hf.dispatch.schedule(Settlement, items(4, past))
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 4 })
+  const { discard, complete, groups } = bus.hf.dispatch.deadLetters
+  expect(outcomes(await discard(Settlement, ['PAY-0', 'nobody'], by))).toEqual({ 'PAY-0': 'done', nobody: 'unknown' })
+  expect(outcomes(await complete(Settlement, ['PAY-0', 'PAY-1'], by))).toEqual({ 'PAY-0': 'FAILED', 'PAY-1': 'done' })
+  expect(await discard(Settlement, { fingerprint: 'another' }, by)).toEqual([])
+  const [group] = await groups({ itemType: Settlement.itemType })
+  expect(await complete(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 0, FAILED: 1, COMPLETED: 3 })
+  expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.itemType })).toBe(0)
+  expect(await trail(Settlement, 'PAY-1')).toMatchObject([
+    { event: 'COMPLETED_BY_HAND', before: { status: 'DEAD_LETTER' }, after: { status: 'COMPLETED' } },
+  ])
+})
+
+test('K-23 a locked item is answered within five seconds and does not change later; the others are done', async () => {
+  const { Settlement } = settlement()
+  await bus.hf.dispatch.schedule(Settlement, items(4))
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  await client.query('begin')
+  await client.query('select from holdfast.dispatch_item where item_type = $1 and item_id = $2 for update', [
+    Settlement.itemType,
+    'PAY-1',
+  ])
+  await client.query('select from holdfast.dispatch_config where item_type = $1 for update', [Settlement.itemType])
+  const began = performance.now()
+  const [many, single, paused] = await Promise.allSettled([
+    bus.hf.dispatch.items.cancelMany(Settlement, ['PAY-0', 'PAY-1', 'PAY-2'], by),
+    bus.hf.dispatch.items.cancel(Settlement, 'PAY-1', by),
+    bus.hf.dispatch.pause(Settlement, by),
+  ])
+  expect(performance.now() - began).toBeLessThan(5_500)
+  expect(many).toMatchObject({ status: 'fulfilled' })
+  expect(outcomes(many.status === 'fulfilled' ? many.value : [])).toEqual({
+    'PAY-0': 'done',
+    'PAY-1': 'busy',
+    'PAY-2': 'done',
+  })
+  expect(single).toMatchObject({ reason: { code: 'HF_BUSY' } })
+  expect(paused).toMatchObject({ reason: { code: 'HF_BUSY' } })
+  await client.query('rollback')
+  await client.end()
+  expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'READY' })
+  expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({ enabled: true })
+})

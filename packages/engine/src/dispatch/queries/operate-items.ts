@@ -1,0 +1,111 @@
+import type { Actor } from '../../kernel/audit/audit.js'
+import type { Executor } from '../../kernel/database/executor.js'
+import type { DispatchStatus } from '../states.js'
+
+export type ItemOperation = 'CANCEL' | 'RESCHEDULE' | 'EXPEDITE' | 'DISCARD' | 'COMPLETE'
+
+/** `done`, `unknown`, or the status of an item that it cannot be done to, with its execution. */
+export interface OperatedItem {
+  readonly itemId: string
+  readonly outcome: 'done' | 'unknown' | DispatchStatus
+  readonly executionId: string | null
+}
+
+/** What a reschedule changes, in the words of the table. */
+export interface ItemChange {
+  readonly execTime?: number
+  readonly context?: unknown
+  readonly notes?: unknown
+  readonly version?: number
+  readonly checked?: boolean
+  readonly details?: unknown
+}
+
+export async function operateItems(
+  executor: Executor,
+  asked: {
+    readonly operation: ItemOperation
+    readonly itemType: string
+    readonly ids: readonly string[]
+    readonly change?: ItemChange
+  },
+  { actor, reason }: Actor,
+): Promise<OperatedItem[]> {
+  const { operation, itemType, ids, change = {} } = asked
+  return executor.run<OperatedItem>(operateStatement, [operation, itemType, ids, JSON.stringify(change), actor, reason])
+}
+
+/** Ids of the items that fit, in order, from one on. */
+export async function findItemIds(
+  executor: Executor,
+  fits: {
+    readonly itemType: string
+    readonly status: DispatchStatus
+    readonly batchId: string | null
+    readonly from: Date | null
+    readonly until: Date | null
+    readonly fingerprint: string | null
+  },
+  after: string,
+  most: number,
+): Promise<string[]> {
+  const { itemType, status, batchId, from, until, fingerprint } = fits
+  const rows = await executor.run<{ id: string }>(findStatement, [
+    itemType,
+    status,
+    batchId,
+    from,
+    until,
+    fingerprint,
+    after,
+    most,
+  ])
+  return rows.map(({ id }) => id)
+}
+
+/** The execution of a dispatched item on our own engine. */
+export async function findExecution(
+  executor: Executor,
+  itemType: string,
+  executionId: string,
+): Promise<{ readonly id: string; readonly type: string } | undefined> {
+  const [row] = await executor.run<{ id: string; type: string }>(executionStatement, [itemType, executionId])
+  return row
+}
+
+const operateStatement = {
+  name: 'dispatch.operate-items',
+  text: 'select * from holdfast.operate_dispatch_items($1, $2, $3::text[], $4::text::jsonb, $5, $6)',
+}
+
+const findStatement = {
+  name: 'dispatch.find-item-ids',
+  text: `
+    select item.item_id as id
+    from holdfast.dispatch_item as item
+    where item.item_type = $1
+      and item.status = $2
+      and ($3::uuid is null or item.batch_id = $3)
+      and ($4::timestamptz is null or item.exec_time >= $4)
+      and ($5::timestamptz is null or item.exec_time < $5)
+      and ($6::text is null or exists (
+        select from holdfast.dispatch_dead_letter as letter
+        where letter.item_type = $1 and letter.item_id = item.item_id and letter.fingerprint = $6
+      ))
+      and item.item_id > $7 collate "C"
+    order by item.item_id
+    limit $8`,
+}
+
+const executionStatement = {
+  name: 'dispatch.find-execution',
+  text: `
+    select id, type
+    from holdfast.process_detail
+    where key = $2 and type = any (select unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
+    union all
+    select id, name
+    from holdfast.workflow
+    where key = $2 and name = any (select unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
+    limit 1`,
+}
