@@ -28,7 +28,8 @@ export default defineConfig({
     // `*.long.test.ts` and runs in `npm run test:long`.
     exclude: [...configDefaults.exclude, '**/*.long.test.ts'],
     globalSetup: ['test/setup/postgres.ts'],
-    testTimeout: 30_000,
+    // Not what decides a test: a busy machine is slow, and a test that hangs ends all the same.
+    testTimeout: 120_000,
     hookTimeout: 120_000,
     maxWorkers: 4,
     coverage: {

@@ -1,14 +1,21 @@
 import { configDefaults, defineConfig, mergeConfig } from 'vitest/config'
 import short from './vitest.config.js'
 
-/** `npm run test:long`: the tests that take minutes by their nature. */
+const LONG = ['long', 'matrix'].flatMap((kind) =>
+  ['packages/*/src', 'test/src', 'examples/*/src'].map((folder) => `${folder}/**/*.${kind}.test.ts`),
+)
+
+/** `npm run test:long`: the tests that take minutes by their nature, and every case of those that `npm test` samples. */
 export default mergeConfig(
   { ...short, test: { ...short.test, include: [], exclude: [] } },
   defineConfig({
     test: {
-      include: ['packages/*/src/**/*.long.test.ts', 'test/src/**/*.long.test.ts', 'examples/*/src/**/*.long.test.ts'],
+      include: LONG,
       exclude: configDefaults.exclude,
+      env: { HOLDFAST_TEST_LONG: '1' },
       testTimeout: 300_000,
+      // Each starts worker processes of its own.
+      maxWorkers: 2,
     },
   }),
 )

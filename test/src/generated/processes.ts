@@ -1,6 +1,6 @@
 import type { Effects, FaultTestOptions } from '@holdfast/testing'
 import { createEffects, expectEveryEffectKeptOrUndone } from '@holdfast/testing'
-import { BusinessError, defineCommand, defineProcess, type Holdfast, StepFailed } from 'holdfast'
+import { BusinessError, defineCommand, defineProcess, type Holdfast, HoldfastError, StepFailed } from 'holdfast'
 import { z } from 'zod'
 import { FAULTS } from './faults.js'
 import { type CallNode, type Node, type ProcessProgram, processProgram } from './process-program.js'
@@ -53,14 +53,36 @@ async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string
     else if (round < 4) await hf.troubleshooting.retry(Pay, commandId, by)
     else await hf.troubleshooting.cancel(Pay, commandId, by)
   }
-  for (const { id } of await hf.processes.list({
-    domain: Program.domain,
-    type: Program.type,
-    status: 'WAITING_FOR_TSQ',
-    limit: 1_000,
-  })) {
-    if (round < 3) await hf.processes.retry(Program, id, by, { deadline: '1h' })
-    else await hf.processes.cancel(Program, id, by, { compensate: true })
+  const { domain, type } = Program
+  const troubled = await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })
+  for (const { id, error, state } of troubled) {
+    const { program } = state as { program: ProcessProgram }
+    if (error?.code === 'OUTCOME_UNKNOWN' && round < 8) await resolve(hf, { Program, bank }, id, program)
+    else if (round < 3) await refusable(hf.processes.retry(Program, id, by, { deadline: '1h' }))
+    else await refusable(hf.processes.cancel(Program, id, by, { compensate: true }))
+  }
+}
+
+/** Tells what became of calls that nobody may repeat: the bank knows. */
+async function resolve(hf: Holdfast, { Program, bank }: World, id: string, program: ProcessProgram): Promise<void> {
+  for (const name of onceIn(program.body)) {
+    const truth = await bank.inquire({ execution: id, name })
+    const outcome = truth === 'notDone' ? { outcome: truth } : { outcome: 'done' as const, result: truth.done }
+    await refusable(hf.processes.resolve(Program, id, by, { step: name, ...outcome }))
+  }
+}
+
+function onceIn(node: Node): string[] {
+  if ('nodes' in node) return node.nodes.flatMap(onceIn)
+  return node.do === 'call' && node.once ? [node.name] : []
+}
+
+/** Somebody, or the process itself, was quicker. */
+async function refusable(work: Promise<unknown>): Promise<void> {
+  try {
+    await work
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.status >= 500) throw error
   }
 }
 
@@ -138,7 +160,7 @@ function interpreter(bank: Effects) {
     return {
       compensate: (_: unknown, { idempotencyKey, signal }: { idempotencyKey: string; signal: AbortSignal }) =>
         bank.undo({ execution, name, idempotencyKey, signal }),
-      compensateIf: 'attempted',
+      compensateRetryDelay: '20ms',
     } as const
   }
 

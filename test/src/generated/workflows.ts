@@ -35,6 +35,12 @@ export function generatedWorkflows(): Omit<FaultTestOptions<World>, 'seeds'> {
           once: metadata['once'] === true,
         }),
       )
+      hf.workflows.handle(
+        'PerformKnown',
+        (_, { instanceId, stepName, idempotencyKey, signal }) =>
+          bank.perform({ execution: instanceId, name: stepName, idempotencyKey, signal, once: true }),
+        { inquire: (_, { instanceId, stepName }) => bank.inquire({ execution: instanceId, name: stepName }) },
+      )
       hf.workflows.handle('Undo', (_, { instanceId, stepName, idempotencyKey, signal }) =>
         bank.undo({ execution: instanceId, name: stepName, idempotencyKey, signal }),
       )
@@ -109,7 +115,8 @@ function generatedWorkflow(seed: number): Generated {
       // The last one fails more often, so that much is undone.
       metadata: { once, last },
     }
-    return builder.step(here, 'Perform', options).onFailure(`undo ${here}`, 'Undo', { retry: ['20ms'], maxAttempts: 5 })
+    const handler = once && random() < 0.5 ? 'PerformKnown' : 'Perform'
+    return builder.step(here, handler, options).onFailure(`undo ${here}`, 'Undo', { retry: ['20ms'], maxAttempts: 5 })
   }
 
   function part(builder: AnyBuilder, depth: number, racing: boolean): AnyBuilder {

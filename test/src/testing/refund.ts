@@ -11,7 +11,6 @@ export const refundVia = ({ bank, ledger }: { readonly bank: Effects; readonly l
       await ctx.step('debit', {
         run: (call) => ledger.perform({ execution, name: 'debit', ...call }),
         compensate: (_, call) => ledger.undo({ execution, name: 'debit', ...call }),
-        compensateIf: 'attempted',
         maxAttempts: 5,
         retryDelay: '100ms',
         timeout: '50ms',
@@ -20,7 +19,6 @@ export const refundVia = ({ bank, ledger }: { readonly bank: Effects; readonly l
         run: (call) => bank.perform({ execution, name: 'pay', once: true, ...call }),
         inquire: (call) => bank.inquire({ execution, name: 'pay', ...call }),
         compensate: (_, call) => bank.undo({ execution, name: 'pay', ...call }),
-        compensateIf: 'attempted',
         atMostOnce: true,
         timeout: '50ms',
       })

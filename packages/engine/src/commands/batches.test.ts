@@ -252,3 +252,29 @@ test('C-12 a batch whose callback has lost its queue closes all the same, and sa
   expect(await closed(batchId)).toMatchObject({ status: 'COMPLETED' })
   expect(await bus.events(batchId)).toContain('REPLY_FAILED')
 })
+
+test('C-12 sealing waits for a sender that is adding to the batch, and counts what it adds', async () => {
+  const Do = defineCommand('sealed-late', 'Do')
+  const batchId = await bus.hf.batches.open('sealed-late', { name: 'late' })
+  await bus.hf.send(Do, 0, { batchId })
+  const sender = new pg.Client({ connectionString: bus.connectionString })
+  await sender.connect()
+  try {
+    await sender.query('begin')
+    await bus.hf.send(Do, 1, { batchId, transaction: sender })
+    const sealing = bus.hf.batches.seal(batchId)
+    const waits = waitFor('the seal waits for the sender', async () => {
+      const waiting = await bus.sql(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%sealed%'`,
+      )
+      return waiting.length > 0
+    })
+    expect(await Promise.race([sealing.then(() => 'sealed'), waits.then(() => 'waits')])).toBe('waits')
+    await sender.query('commit')
+    await sealing
+  } finally {
+    await sender.end()
+  }
+  await bus.work(Do, () => null)
+  expect(await closed(batchId)).toMatchObject({ total: 2, completed: 2 })
+})

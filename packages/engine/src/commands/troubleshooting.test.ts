@@ -245,3 +245,21 @@ test('C-07 a command in troubleshooting is not received again', async () => {
   await bus.hf.commands.result(Probe, await bus.hf.send(Probe, null))
   expect(calls).toBe(1)
 })
+
+test('C-13 a command that is retried has all its attempts again, and shows none until it is called', async () => {
+  const Do = defineCommand('again', 'Do', { maxAttempts: 2, retry: ['10ms'] })
+  const attempts: number[] = []
+  const worker = await bus.work(Do, (_, { attempt }) => {
+    attempts.push(attempt)
+    throw new Error('not yet')
+  })
+  const [id = ''] = await troubled(Do, [1])
+  expect(attempts).toEqual([1, 2])
+  await worker.stop()
+
+  await bus.hf.troubleshooting.retry(Do, id, by)
+  expect(await bus.hf.commands.get(Do, id)).toMatchObject({ status: 'PENDING', attempts: 0, error: null })
+  await bus.hf.run({ domains: ['again'], poll: '20ms' })
+  await waitFor('it is in troubleshooting again', async () => (await count('again')) === 1)
+  expect(attempts).toEqual([1, 2, 1, 2])
+})

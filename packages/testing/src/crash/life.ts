@@ -1,4 +1,5 @@
 import type { Holdfast } from 'holdfast'
+import { silentLogger } from 'holdfast/internal'
 import pg from 'pg'
 import type { Faults } from '../harness/faults.js'
 import type { DrainOptions } from '../kit/drain.js'
@@ -41,7 +42,13 @@ export async function liveHere({ connectionString, name, kill, furnish }: Birth)
   const mortal = createMortal(kill)
   const within = <T>(work: () => T) => livingIn(mortal, work)
   const kit = await within(() =>
-    openKit({ connectionString, name, faults: mortal.faults, worker: { concurrency: CONCURRENCY } }),
+    openKit({
+      connectionString,
+      name,
+      faults: mortal.faults,
+      logger: silentLogger,
+      worker: { concurrency: CONCURRENCY },
+    }),
   )
   const hf = withCallPoints(kit.hf)
   within(() => furnish(hf))

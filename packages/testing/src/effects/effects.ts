@@ -62,7 +62,6 @@ const SLOW_MS = 8
  * await ctx.step('charge', {
  *   run: (call) => bank.perform({ execution: ctx.id, name: 'charge', ...call }),
  *   compensate: (_, call) => bank.undo({ execution: ctx.id, name: 'charge', ...call }),
- *   compensateIf: 'attempted',
  * })
  */
 export function createEffects({ seed = 1, faults = {}, store = effectsInMemory() }: EffectsOptions = {}): Effects {

@@ -40,7 +40,7 @@ export interface FaultTestOptions<World> {
   readonly from?: number
   /** How many executions share a world and its workers; 50 unless given. */
   readonly together?: number
-  /** The most workers that end before their time, of each such batch; 6 unless given. */
+  /** The most workers that end before their time, of each such batch; 20 unless given. */
   readonly deaths?: number
   /** About how many executions a batch has cancelled, in per cent; 30 unless given. */
   readonly cancels?: number
@@ -153,11 +153,11 @@ class Batch<World> {
 
   /** Workers one after the other, each up to its fate, and cancels in between. */
   async #struggle(client: TestKit): Promise<void> {
-    const { deaths = 6 } = this.#options
+    const { deaths = 20 } = this.#options
     const lives = Math.floor(this.#random() * (deaths + 1))
     for (let life = 0; life < lives; life++) {
       const fate = this.#random() < 0.75 ? 'killed' : 'stopped'
-      const plan = this.#plan(client, fate, 1 + Math.floor(this.#random() ** 2 * 60 * Math.sqrt(this.#parts.count)))
+      const plan = this.#plan(client, fate, 1 + Math.floor(this.#random() ** 2 * 20 * Math.sqrt(this.#parts.count)))
       // One that has nothing left to do before its time is over simply stops.
       if ((await this.#live(plan)) !== 'lives') this.#deaths += 1
       if (this.#random() < 0.5) await this.#cancelSome(client)

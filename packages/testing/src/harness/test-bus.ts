@@ -10,7 +10,7 @@ import type {
   Worker,
   WorkerOptions,
 } from 'holdfast'
-import { assemble, type Database, moveClock, openDatabase } from 'holdfast/internal'
+import { assemble, type Database, moveClock, openDatabase, silentLogger } from 'holdfast/internal'
 import pg from 'pg'
 import { testDatabase } from '../server/test-server.js'
 import type { Faults } from './faults.js'
@@ -64,7 +64,7 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const hf = assemble(db, {
     ...(codec ? { codec } : {}),
     ...(metrics ? { metrics } : {}),
-    ...(logger ? { logger } : {}),
+    logger: logger ?? silentLogger,
     ...(abortGrace === undefined ? {} : { abortGrace }),
   })
   const pool = new pg.Pool({ connectionString, max: 4 })

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export async function waitFor<T>(
   what: string,
   condition: () => T | Promise<T>,
-  { timeout = 20_000, every = 10 }: { readonly timeout?: number; readonly every?: number } = {},
+  { timeout = 60_000, every = 10 }: { readonly timeout?: number; readonly every?: number } = {},
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeout
   for (;;) {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { longOr, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import type { Holdfast } from 'holdfast'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
@@ -9,12 +9,12 @@ import { notesTable, openNotes } from '../notes.js'
 import { type Fate, fates, ordersOf } from './orders.js'
 
 const script = new URL('../../../dist/processes/chaos/worker-process.js', import.meta.url)
-const ORDERS = 1_000
+const ORDERS = longOr(1_000, 200)
 const WORKERS = 8
 const KILLED_EACH_SECOND = 2
 /** The killing ends after that at the latest, and the responses have all been sent long before. */
 const LONGEST = 30_000
-const RESPONDING = 8_000
+const RESPONDING = longOr(8_000, 3_000)
 
 const kinds: readonly Fate[] = ['good', 'good', 'good', 'refused', 'broken', 'unanswered']
 const fateOf = (n: number): Fate => kinds[n % kinds.length] ?? 'good'
@@ -74,7 +74,7 @@ async function respondToAll(hf: Holdfast, Order: Orders, ids: readonly string[])
   await Promise.all(sending)
 }
 
-test('P-17 P-11 a thousand processes, eight workers of which two are killed every second, responses twice and in any order: the books balance', async () => {
+test(`P-17 P-11 ${ORDERS} processes, eight workers of which two are killed every second, responses twice and in any order: the books balance`, async () => {
   const { connectionString } = await testDatabase()
   const pool = new pg.Pool({ connectionString, max: 4 })
   await pool.query(notesTable)
@@ -118,7 +118,7 @@ test('P-17 P-11 a thousand processes, eight workers of which two are killed ever
     const undone = book.records.filter(({ kind, status }) => kind === 'COMPENSATION' && status === 'COMPLETED')
     expect(undone, where).toHaveLength(fate === 'refused' ? 1 : 0)
   }
-  expect(crew.killed).toBeGreaterThanOrEqual(KILLED_EACH_SECOND * 2)
+  expect(crew.killed).toBeGreaterThanOrEqual(KILLED_EACH_SECOND)
   await hf.close()
   await notes.close()
   await pool.end()

@@ -10,6 +10,7 @@ import {
 } from 'holdfast'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { isLongRun, longOr } from '../harness/long-runs.js'
 import { crashTest } from './crash-test.js'
 import type { CrashTestOptions } from './options.js'
 
@@ -67,6 +68,7 @@ test('X-02 a process that keeps the rules holds its invariant at every kill poin
     world: createBank,
     register: (bank) => [paymentVia(bank)],
     prepare: 'create table ledger (id uuid not null)',
+    kills: longOr(1_000, 12),
     start: (hf, bank) => hf.start(paymentVia(bank), {}, { key: 'PAY-1' }),
     respond: (hf, { id }, bank) => [
       () => hf.respond(paymentVia(bank), id, 'approved', { by: 'ann' }, { responseId: 'ann' }),
@@ -79,8 +81,9 @@ test('X-02 a process that keeps the rules holds its invariant at every kill poin
       assert.equal((await sql('select from ledger')).length, 1)
     },
   })
-  expect(report.kills).toBeGreaterThan(10)
-  expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.write#1', 'after commit#1']))
+  expect(report.kills).toBeGreaterThan(5)
+  if (isLongRun)
+    expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.write#1', 'after commit#1']))
   expect(report.killPoints.some((point) => point.includes('claim'))).toBe(false)
 }, 300_000)
 
@@ -108,7 +111,7 @@ test('X-02 a process that books outside of its steps is found out, and its seed 
     (error: Error) => error,
   )
   expect(message).toContain('the risk is booked once')
-  const [, seed = '', point = '', time = ''] = /seed: '(\d+:((?:before|after) [\w.-]+)#(\d+))'/.exec(message) ?? []
+  const [, seed = '', point = '', time = ''] = /seed: '(\d+:((?:before|after) [\w. -]+)#(\d+))'/.exec(message) ?? []
   expect(message).toContain(`when its worker is killed ${point}`)
 
   await expect(crashTest({ ...careless, seed })).rejects.toThrow(`seed: '${seed}'`)
@@ -171,6 +174,7 @@ test('X-02 C-08 commands with a handler are killed between any two statements an
   const report = await crashTest({
     world: createBank,
     killAt: 'every-statement',
+    kills: longOr(1_000, 12),
     prepare: 'create table ledger (id uuid not null)',
     setup(hf, bank) {
       hf.handle(BookRisk, async ({ of }, ctx) => {
@@ -191,6 +195,8 @@ test('X-02 C-08 commands with a handler are killed between any two statements an
       assert.equal((await sql('select from ledger')).length, status === 'COMPLETED' ? 1 : 0)
     },
   })
+  expect(report.kills).toBeGreaterThan(0)
+  if (!isLongRun) return
   expect(report.killPoints).toEqual(
     expect.arrayContaining(['before commands.receive#1', 'after commands.finish#1', 'before commit#1']),
   )
@@ -216,6 +222,7 @@ test('X-02 M-05 a manager is killed at every step of its commands and compensati
       })
       hf.handle(Release, ({ of }, ctx) => bank.book(ctx.idempotencyKey, `release of ${of}`))
     },
+    kills: longOr(1_000, 10),
     start: (hf) => hf.start(Order, { of: 'PAY-1' }, { key: 'PAY-1' }),
     async invariant({ hf, world, subject }) {
       const { status } = await hf.processes.get(Order, subject.id)
@@ -223,7 +230,8 @@ test('X-02 M-05 a manager is killed at every step of its commands and compensati
       assert.deepEqual([world.times('risk'), world.times('release of risk')], [1, 1])
     },
   })
-  expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.apply-managed#1']))
+  expect(report.kills).toBeGreaterThan(0)
+  if (isLongRun) expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.apply-managed#1']))
 }, 300_000)
 
 test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed between any two statements', async () => {
@@ -241,6 +249,7 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
   const report = await crashTest({
     world: createBank,
     killAt: 'every-statement',
+    kills: longOr(1_000, 12),
     prepare: 'create table ledger (id text not null)',
     register: [Order],
     setup(hf, bank) {
@@ -264,6 +273,8 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
       assert.equal((await sql('select from ledger')).length, 1)
     },
   })
+  expect(report.kills).toBeGreaterThan(0)
+  if (!isLongRun) return
   expect(report.killPoints).toEqual(
     expect.arrayContaining(['before workflows.claim#1', 'after workflows.write#1', 'before commit#1']),
   )

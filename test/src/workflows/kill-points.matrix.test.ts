@@ -1,4 +1,12 @@
-import { type Faults, recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import {
+  type Faults,
+  isLongRun,
+  recordPoints,
+  sampled,
+  startWorkerProcess,
+  testDatabase,
+  waitFor,
+} from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -104,7 +112,7 @@ async function killEverywhere(
   const { book: straight, points } = await undisturbed(kind)
   expect(faultsIn(straight)).toEqual([])
   const reached = new Set<string>()
-  await inParallel(points, 4, async (dies, place) => {
+  await inParallel(sampled(points, 12), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `${kind} ${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)
@@ -124,6 +132,7 @@ test('W-05 W-07 a worker killed before or after any statement of a chain, a retr
     expect(book, where).toMatchObject({ status, output, bookings })
     expect(statusesOf(book), where).toEqual(statusesOf(straight))
   })
+  if (!isLongRun) return
   expect([...reached]).toEqual(
     expect.arrayContaining(bothSides('workflows.claim', 'workflows.write', 'workflows.hold-step', 'begin', 'commit')),
   )
@@ -139,7 +148,8 @@ test('W-08 a worker killed before or after any statement of a rollback: every st
     expect(undone[0], where).toBe('declined')
     expect(new Set(undone), where).toEqual(new Set(['both', 'declined', 'first', 'second', 'third', 'together']))
   })
-  expect([...reached]).toEqual(expect.arrayContaining(bothSides('workflows.claim', 'workflows.write', 'commit')))
+  if (isLongRun)
+    expect([...reached]).toEqual(expect.arrayContaining(bothSides('workflows.claim', 'workflows.write', 'commit')))
 }, 400_000)
 
 test('W-01 a step that must not be repeated is never called twice, wherever its worker is killed', async () => {
@@ -152,5 +162,5 @@ test('W-01 a step that must not be repeated is never called twice, wherever its 
     ends.add(book.status)
   })
   // Killed between its claim and the record of its end, the outcome is unknown.
-  expect(ends).toEqual(new Set(['COMPLETED', 'FAILED']))
+  if (isLongRun) expect(ends).toEqual(new Set(['COMPLETED', 'FAILED']))
 }, 400_000)

@@ -1,4 +1,4 @@
-import { recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { isLongRun, recordPoints, sampled, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { assemble, type Database, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -79,7 +79,12 @@ async function checkBooks(domain: string, remote: boolean, where: string): Promi
 async function killAt(points: readonly string[], remote: boolean): Promise<ReadonlySet<string>> {
   const reached = new Set<string>()
   const times = remote ? [1] : [1, 2]
-  const left = points.flatMap((point) => times.map((time) => ({ point, time })))
+  const left = [
+    ...sampled(
+      points.flatMap((point) => times.map((time) => ({ point, time }))),
+      8,
+    ),
+  ]
   const lanes = Array.from({ length: 3 }, async () => {
     for (let dies = left.pop(); dies; dies = left.pop()) {
       const where = `killed ${dies.point} (${dies.time})`
@@ -111,7 +116,8 @@ test('D-07 a dispatcher killed before or after any statement of its cycle: each 
   const statements = ['claim-cycles', 'read-config', 'release', 'finish-cycle'].map((name) => `dispatch.${name}`)
   const everywhere = statements.flatMap((name) => [`before ${name}`, `after ${name}`])
   expect(points).toEqual(expect.arrayContaining(everywhere))
-  expect([...(await killAt(points, false))]).toEqual(expect.arrayContaining(everywhere))
+  const reached = await killAt(points, false)
+  if (isLongRun) expect([...reached]).toEqual(expect.arrayContaining(everywhere))
 }, 300_000)
 
 test('D-13 the same with a remote target, where a start may have happened and nobody knows', async () => {
@@ -119,5 +125,6 @@ test('D-13 the same with a remote target, where a start may have happened and no
   const statements = ['claim', 'record-starts', 'find-checks', 'apply-checks'].map((name) => `dispatch.${name}`)
   const everywhere = statements.flatMap((name) => [`before ${name}`, `after ${name}`])
   expect(points).toEqual(expect.arrayContaining(everywhere))
-  expect([...(await killAt(points, true))]).toEqual(expect.arrayContaining(everywhere))
+  const reached = await killAt(points, true)
+  if (isLongRun) expect([...reached]).toEqual(expect.arrayContaining(everywhere))
 }, 300_000)

@@ -1,11 +1,11 @@
-import { stopDeadAt, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { longOr, stopDeadAt, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { assemble, newId, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { onProcesses } from './definitions.js'
 
-const ITEMS = 10_000
-const DEATHS = 200
+const ITEMS = longOr(10_000, 2_000)
+const DEATHS = longOr(200, 40)
 /** A death at each of the first so many statements of a dispatcher's life, over and over. */
 const LONGEST_LIFE = 24
 const CONFIG = { dispatchIntervalSecs: 0, jitterWindowMs: 0, batchSize: 10, maxBatchesAhead: null } as const
@@ -42,7 +42,7 @@ async function liveAndDie(domain: string, life: number, over: () => boolean): Pr
   return died ? 'died' : 'lived'
 }
 
-test('D-07 two dispatchers, killed 200 times between their statements, over 10,000 items: each is started once, none before its time, and all end', async () => {
+test(`D-07 two dispatchers, killed ${DEATHS} times between their statements, over ${ITEMS} items: each is started once, none before its time, and all end`, async () => {
   const domain = 'many-kills'
   const runs = new Map<number, number>()
   let early = 0

@@ -1,4 +1,12 @@
-import { type Faults, recordPoints, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import {
+  type Faults,
+  isLongRun,
+  recordPoints,
+  sampled,
+  startWorkerProcess,
+  testDatabase,
+  waitFor,
+} from '@holdfast/testing/internal'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -129,7 +137,7 @@ async function inParallel<T>(items: readonly T[], lanes: number, work: (item: T,
 async function killEverywhere(kind: Kind, check: (book: ProcessBooks, straight: ProcessBooks, where: string) => void) {
   const { book: straight, points } = await undisturbed(kind)
   const reached = new Set<string>()
-  await inParallel(points, 4, async (dies, place) => {
+  await inParallel(sampled(points, 12), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `kill-${kind}-${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)
@@ -161,6 +169,7 @@ test('P-17 a worker killed before or after any statement of a process: each reco
   })
   const statements = ['claim', 'write', 'hold', 'start', 'respond', 'claim-inbox', 'inbox-done']
   const ours = [...statements.map((name) => `processes.${name}`), 'begin', 'commit']
+  if (!isLongRun) return
   expect([...reached]).toEqual(expect.arrayContaining(ours.flatMap((name) => [`before ${name}`, `after ${name}`])))
 }, 400_000)
 
@@ -178,7 +187,8 @@ test('P-14 a worker killed before or after any statement of a compensation: each
       where,
     ).toEqual(kept.reverse())
   })
-  expect([...reached]).toEqual(expect.arrayContaining(['before processes.write', 'after processes.write']))
+  if (isLongRun)
+    expect([...reached]).toEqual(expect.arrayContaining(['before processes.write', 'after processes.write']))
 }, 400_000)
 
 test('P-17 a step that must not be repeated is never called twice, wherever its worker is killed', async () => {
@@ -191,5 +201,5 @@ test('P-17 a step that must not be repeated is never called twice, wherever its 
     ends.add(book.status)
   })
   // Killed between the record of the call and that of its end, the outcome is unknown.
-  expect(ends).toEqual(new Set(['COMPLETED', 'WAITING_FOR_TSQ']))
+  if (isLongRun) expect(ends).toEqual(new Set(['COMPLETED', 'WAITING_FOR_TSQ']))
 }, 400_000)
