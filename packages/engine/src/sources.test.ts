@@ -73,7 +73,12 @@ async function workflows(): Promise<Sample> {
   const Do = defineWorkflow('sampled', 1).step('a', 'sampled').build()
   const started = await some(() => bus.hf.workflows.start(Do, null))
   return {
-    source: stepSource(bus.db, { worker: 'w', handlers: () => ['sampled'], leaseMs: 60_000 }),
+    source: stepSource(bus.db, {
+      worker: 'w',
+      handlers: () => ['sampled'],
+      leaseMs: 60_000,
+      calledOff: async () => undefined,
+    }),
     lanes: ['sampled'],
     ids: started.map(({ id }) => `${id}/0`),
     // Among steps of one priority the one that has waited longest is the first.
