@@ -29,6 +29,7 @@ import { booleanOption, checkOptions, durationOption, integerOption, textOption 
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { type Limiter, limiterChores } from './limiter/index.js'
+import { measureNeedingPerson } from './needing-person.js'
 import { createProcessWork, type ManagerRegistry, type ProcessEngine, type ProcessWork } from './processes/index.js'
 import { createWorkflowWork, type WorkflowEngine, type WorkflowWork, workflowChores } from './workflows/index.js'
 
@@ -109,7 +110,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   const domains = () => settings.domains ?? known()
   const chores = {
     ...kernelChores,
-    ...commandChores,
+    ...commandChores(reports),
     ...limiterChores,
     ...workflowChores({ logger, metrics }),
     ...dispatchChores,
@@ -124,6 +125,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   let listener: Listener | undefined
   let workflowWork: WorkflowWork | undefined
   let dispatching: DispatchWork | undefined
+  let needing: { stop(): void } | undefined
   let starting: Promise<void> | undefined
   let growing: Promise<void> = Promise.resolve()
   let begun = false
@@ -139,6 +141,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       kernelLoop('batches', batchSource(db), async () => undefined),
     )
     startAll()
+    needing = measureNeedingPerson(db, { metrics, logger })
     begun = true
     // What was registered while it began.
     registered()
@@ -256,6 +259,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       stopped = true
       presence.stop()
       await starting
+      needing?.stop()
       await growing
       for (const work of processes.values()) work.stopping()
       dispatching?.stopping()
@@ -266,6 +270,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     },
     stopNow() {
       stopped = true
+      needing?.stop()
       presence.stop()
       for (const loop of loops) loop.stopNow()
       void listener?.close()

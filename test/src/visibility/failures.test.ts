@@ -221,6 +221,23 @@ test('K-21 dispatch: a dead letter is an error that names its item', async () =>
   ])
 })
 
+test('K-21 gauges say how much needs a person, and for how long', async () => {
+  const name = domain()
+  const Pay = defineCommand(name, 'Pay')
+  const first = await bus.work(Pay, () => {
+    throw new PermanentError('no')
+  })
+  const id = await bus.hf.send(Pay, {})
+  await waitFor('it needs a person', () => told.count(`needs_person commands ${name} Pay`) === 1)
+  await first.stop()
+  await bus.moveClock(90_000)
+  const second = await bus.hf.run({ domains: [name], poll: '20ms' })
+  await waitFor('it is measured', () => told.gauges.get(`needing_person commands ${name} Pay`) === 1)
+  expect(told.gauges.get(`oldest_needing_person_seconds commands ${name} Pay`)).toBeGreaterThanOrEqual(90)
+  await second.stop()
+  await bus.hf.troubleshooting.cancel(Pay, id, by)
+})
+
 test('K-21 labels of metrics never hold an id', () => {
   const uuid = /[0-9a-f]{8}-[0-9a-f]{4}/
   expect(told.labels.length).toBeGreaterThan(0)

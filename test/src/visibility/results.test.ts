@@ -123,14 +123,14 @@ test('K-22 ends are notified while somebody waits', async () => {
   const worker = await bus.work(Pay, () => 'paid')
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
-  const [{ channel = '', bucket = '' } = {}] = await bus.sql<{ channel: string; bucket: string }>(
+  const [names] = await bus.sql<{ channel: string; bucket: string }>(
     `select holdfast.wake_channel() as channel, holdfast.wake_bucket_of('results:commands')::text as bucket`,
   )
   let heard = 0
   client.on('notification', ({ payload }) => {
-    if (payload === bucket) heard += 1
+    if (payload === names?.bucket) heard += 1
   })
-  await client.query(`listen "${channel}"`)
+  await client.query(`listen "${names?.channel ?? ''}"`)
   await bus.sql('delete from holdfast.result_wait')
   await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
   const before = heard
@@ -147,13 +147,13 @@ test('K-22 waiting survives a restart of the database', async () => {
   const proxy = await startFaultProxy(bus.connectionString)
   const hf = await holdfast({ connectionString: proxy.connectionString, logger: false })
   const Pay = defineCommand(domain(), 'Pay')
-  const { passed, open } = gate()
-  const worker = await bus.work(Pay, () => passed)
+  const held = gate()
+  const worker = await bus.work(Pay, () => held.passed)
   const id = await bus.hf.send(Pay, {})
   const waiting = hf.commands.result(Pay, id)
   proxy.refuse(true)
   proxy.cut()
-  open()
+  held.open()
   await waitFor('it has ended', async () => (await bus.hf.commands.get(Pay, id)).status === 'COMPLETED')
   proxy.refuse(false)
   await expect(waiting).resolves.toBeNull()
@@ -175,7 +175,7 @@ test('K-22 work that nobody has the code for is told of shortly after it was mad
   await waitFor('all three are told of', () => warned().length === 3)
   expect(
     warned()
-      .map(({ model, type }) => `${model} ${type}`)
+      .map(({ model, type }) => `${String(model)} ${String(type)}`)
       .toSorted(),
   ).toEqual([`commands ${name}/Pay`, `processes ${name}/Payment`, `workflows ${name}_nobody`])
   await alone.close()

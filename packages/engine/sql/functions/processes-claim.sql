@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel, dispatch-begin, lost-claims
 --
 -- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
@@ -346,12 +346,19 @@ begin
       from holdfast.process_history as history
       where process_id = it.id and history.generation = it.generation
     ) end,
+    'stateEvents', detail.state_events,
+    -- Not what an earlier generation has done with: only by the index, since there may be a million of those.
     'responses', case when it.responses > 0 then (
       select json_agg(json_build_array(number, name, data, notes) order by number)
-      from holdfast.process_response
-      where process_id = it.id
-        -- Not what an earlier generation has done with.
-        and (number > detail.state_responses or detail.state_unmet @> to_jsonb(number))
+      from (
+        select unmet.number, unmet.name, unmet.data, unmet.notes
+        from jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number)
+        join holdfast.process_response as unmet on unmet.process_id = it.id and unmet.number = kept.number::int
+        union all
+        select number, name, data, notes
+        from holdfast.process_response
+        where process_id = it.id and number > detail.state_responses
+      ) as response
     ) end
   ))
   into v_items

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -136,6 +136,7 @@ begin
         state_notes = case when asked.continues then asked.projection_notes else state_notes end,
         state_responses = case when asked.continues then asked.seen else state_responses end,
         state_unmet = case when asked.continues then asked.unmet else state_unmet end,
+        state_events = case when asked.continues then asked.asked_events else state_events end,
         projection = case when asked.has_projection then asked.projection else process_detail.projection end,
         projection_notes = case when asked.has_projection then asked.projection_notes else process_detail.projection_notes end,
         projection_responses = case when asked.has_projection then asked.seen else projection_responses end,
@@ -149,7 +150,8 @@ begin
         error_message = asked.error ->> 'message'
     from jsonb_to_recordset(writes) as asked (
       id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
-      undone boolean, projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      undone boolean, projection_notes jsonb, seen int, unmet jsonb, asked_events jsonb, result jsonb, result_notes jsonb,
+      waiting_for text, wait_timeout_ms float8,
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0

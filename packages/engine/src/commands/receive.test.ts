@@ -3,6 +3,7 @@ import { countStatements, openTestBus, type TestBus, waitFor } from '@holdfast/t
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
+import { noReports, type Reports } from '../kernel/reports/reports.js'
 import type { CommandContext } from './context.js'
 import { defineCommand } from './define.js'
 import { commandChores } from './sweep.js'
@@ -34,7 +35,7 @@ const pgmqSend = (domain: string, message: unknown, headers: unknown = null) =>
 const queueLength = async (domain: string, kind: 'q' | 'a' = 'q') =>
   (await bus.sql(`select 1 from pgmq."${kind}_${domain}__commands"`)).length
 const empty = (domain: string) => waitFor('the queue is empty', async () => (await queueLength(domain)) === 0)
-const sweep = () => commandChores.command_sweep?.(bus.db)
+const sweep = () => commandChores(noReports).command_sweep?.(bus.db)
 
 test('C-15 WK-1 WK-3 WK-4 a worker reads its own queue, calls the handler with command and context, and deletes the message', async () => {
   const Do = defineCommand('wk', 'Do', { data: z.object({ amount: z.number() }) })
@@ -278,6 +279,21 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   await bus.hf.troubleshooting.retry(Nobody, id, by)
   await bus.work(Nobody, (data) => data)
   expect(await bus.hf.commands.result(Nobody, id)).toEqual({ raw: 1 })
+})
+
+test('K-21 what the sweep sends to troubleshooting is reported, each once', async () => {
+  const alone = await openTestBus()
+  const Nobody = defineCommand('sweep', 'Nobody')
+  const ids = await alone.hf.sendMany(Nobody, [{ data: 1 }, { data: 2 }])
+  await alone.moveClock(3_700_000)
+  const reported: string[] = []
+  const needsPerson: Reports['needsPerson'] = ({ model, domain, type, id }, { code }) =>
+    void reported.push(`${model} ${domain} ${type} ${id} ${code}`)
+  const chores = commandChores({ ...noReports, needsPerson })
+  await chores.command_sweep?.(alone.db)
+  await chores.command_sweep?.(alone.db)
+  expect(reported.toSorted()).toEqual(ids.map((id) => `commands sweep Nobody ${id} NO_HANDLER`).toSorted())
+  await alone.close()
 })
 
 test('C-09 what waited for a worker through a long outage is run by it, not swept', async () => {

@@ -169,6 +169,9 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
   /** The same ones on every replay. */
   uuid(): string
   random(): number
-  /** Ends this history and goes on with a fresh one that begins with this state. */
+  /**
+   * Ends this history and goes on with a fresh one that begins with this state: the state as `execute` has it, which is not
+   * parsed again. Responses that nobody has met yet are carried over.
+   */
   continueAsNew(state: State): Promise<never>
 }

@@ -1,4 +1,5 @@
 import { numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from './define.js'
@@ -45,17 +46,86 @@ test('P-24 a loop goes on with a fresh history under the same id and key', async
   expect(await bus.hf.start(Loop, { turn: 1, at: new Date(0) }, { key: 'LOOP' })).toMatchObject({ id, created: false })
 })
 
-test('P-24 the state is parsed; one that does not fit is the process’s own failure', async () => {
+test('P-24 a state that its schema transforms, or gives defaults to, goes round as `execute` has it', async () => {
   const Loop = defineProcess(domain(), 'Loop', {
-    state: z.object({ turn: z.number().max(2), note: z.string().default('none') }),
+    state: z.object({
+      turn: z.string().transform(Number),
+      at: z.iso.datetime().transform((text) => new Date(text)),
+      note: z.string().default('none'),
+    }),
     async execute(ctx, state) {
-      return ctx.continueAsNew({ ...state, turn: state.turn + 1 })
+      if (state.turn < 3) await ctx.continueAsNew({ ...state, turn: state.turn + 1 })
+      return [state.turn, state.at.getTime(), state.note]
     },
   })
   await bus.runProcesses(Loop)
+  const { id } = await bus.hf.start(Loop, { turn: '1', at: '1970-01-01T00:00:05Z' })
+  expect((await bus.rests(id, 'COMPLETED')).result).toEqual([3, 5_000, 'none'])
+})
+
+test('P-24 a state that cannot be stored is the process’s own failure', async () => {
+  const Loop = defineProcess(domain(), 'Loop', {
+    state: z.object({ turn: z.unknown() }),
+    execute: (ctx) => ctx.continueAsNew({ turn: () => 1 }),
+  })
+  await bus.runProcesses(Loop)
   const { id } = await bus.hf.start(Loop, { turn: 1 })
-  const { error_message } = await bus.rests(id, 'WAITING_FOR_TSQ')
-  expect(error_message).toMatch(/HF_INVALID_DATA.*continueAsNew/)
+  expect((await bus.rests(id, 'WAITING_FOR_TSQ')).error_message).toContain('HF_NOT_ENCODABLE')
+})
+
+test('P-24 a loop on reducers carries no response over that is in its state', async () => {
+  const Sum = defineProcess(domain(), 'Sum', {
+    state: z.object({ sum: z.number(), turn: z.number() }),
+    responses: { ...told, note: { data: z.string() } },
+    async execute(ctx, state) {
+      const before = state.sum
+      await ctx.wait('told', () => state.sum > before)
+      return ctx.continueAsNew({ sum: state.sum, turn: state.turn + 1 })
+    },
+  })
+  await bus.runProcesses(Sum)
+  const { id } = await bus.hf.start(Sum, { sum: 0, turn: 1 })
+  await bus.hf.respond(Sum, id, 'note', 'for an event')
+  for (const n of [1, 2, 3]) {
+    await bus.hf.respond(Sum, id, 'told', n)
+    await waitFor(`turn ${n + 1}`, async () => ((await bus.process(id)).state as { turn: number }).turn > n)
+  }
+  const [kept] = await bus.sql('select state_unmet, state_events from holdfast.process_detail where id = $1', [id])
+  expect(kept).toEqual({ state_unmet: [1], state_events: [] })
+})
+
+test('P-24 a claim reads no response of earlier generations, however many there are', async () => {
+  const Loop = defineProcess(domain(), 'Loop', {
+    state: z.object({ sum: z.number() }),
+    responses: { ...told, note: { data: z.string() } },
+    async execute(ctx, state) {
+      await ctx.event('told', 'told')
+      return ctx.continueAsNew(state)
+    },
+  })
+  const { id } = await bus.hf.start(Loop, { sum: 0 }, { deferred: true })
+  await bus.sql(
+    `insert into holdfast.process_response (process_id, number, name, response_id, at, data)
+     select $1, n, case n when 7 then 'note' else 'told' end, n::text, now(), '1' from generate_series(1, 50000) as n`,
+    [id],
+  )
+  await bus.sql('update holdfast.process set responses = 50000, generation = 2, due_at = null where id = $1', [id])
+  await bus.sql(`update holdfast.process_detail set state_responses = 49999, state_unmet = '[7]' where id = $1`, [id])
+  await bus.sql('vacuum analyze holdfast.process_response')
+  const client = new pg.Client({ connectionString: bus.connectionString })
+  await client.connect()
+  const read = async () => {
+    await client.query('select pg_stat_force_next_flush()')
+    const { rows } = await client.query(
+      `select idx_tup_fetch + seq_tup_read as rows from pg_stat_user_tables where relid = 'holdfast.process_response'::regclass`,
+    )
+    return Number(rows[0].rows)
+  }
+  const before = await read()
+  const { rows } = await client.query(`select holdfast.lease_processes(array[$1::uuid], 'test', 1000) as items`, [id])
+  expect(rows[0].items[0].responses.map(([number]: [number]) => number)).toEqual([7, 50000])
+  expect((await read()) - before).toBeLessThanOrEqual(10)
+  await client.end()
 })
 
 test('P-24 responses and events that nobody has met are carried over, and none is met twice', async () => {

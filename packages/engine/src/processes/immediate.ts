@@ -128,6 +128,7 @@ function firstClaim(
     stateNotes: state.notes as ClaimedProcess['stateNotes'],
     stateResponses: 0,
     stateUnmet: null,
+    stateEvents: null,
     stateChecked: true,
     history: [],
     responses: [],

@@ -6,13 +6,21 @@ import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import type { Claimed, LeaseRef, WorkSource } from '../kernel/work/source.js'
+import type { Claimed, WorkSource } from '../kernel/work/source.js'
 import type { ProcessDefinition } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
+import type { ResponseWrite } from './queries/respond-processes.js'
 import type { Respond } from './respond.js'
 
+/** Responses of one process in the order in which they were committed (K-25); the first one carries the lease. */
+export interface InboxGroup extends Claimed {
+  readonly responses: readonly InboxResponse[]
+}
+
 /** A response in the inbox: from a caller's transaction, another language, or an ended child. */
-export interface InboxItem extends Claimed {
+interface InboxResponse {
+  readonly id: string
+  /** The process's id or key. */
   readonly reference: string
   readonly name: string
   readonly responseId: string
@@ -26,7 +34,7 @@ export interface InboxItem extends Claimed {
 const PATIENCE = 60_000
 const LOOK_AGAIN = 1_000
 
-export function inboxSource(db: Executor, definitions: () => readonly ProcessDefinition[]): WorkSource<InboxItem> {
+export function inboxSource(db: Executor, definitions: () => readonly ProcessDefinition[]): WorkSource<InboxGroup> {
   return {
     model: 'process-inbox',
     types: () => definitions().map(({ name }) => name),
@@ -43,12 +51,13 @@ export function inboxSource(db: Executor, definitions: () => readonly ProcessDef
       return { items: row?.items ?? [], marks: row?.marks ?? [], nextDueMs: row?.next_due_ms ?? null }
     },
     async extend(leases, leaseMs) {
-      const rows = await db.run<{ id: string }>(extendStatement, [...columns(leases), leaseMs])
+      const columns = [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
+      const rows = await db.run<{ id: string }>(extendStatement, [...columns, leaseMs])
       const extended = rows.map(({ id }) => id)
       return { extended, lost: leases.map(({ id }) => id).filter((id) => !extended.includes(id)) }
     },
     async release(leases) {
-      await db.run(releaseStatement, [...columns(leases), 0])
+      for (const { id, epoch } of leases) await db.run(doneStatement, [id, epoch, [], '[]', 0])
     },
     async oldestDueSeconds() {
       const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [definitions().map(({ name }) => name)])
@@ -64,54 +73,87 @@ interface InboxParts {
   readonly logger: Logger
 }
 
+/** What could not be handed over; audited and removed. */
+interface Refused {
+  readonly id: string
+  readonly process_id: string | null
+  readonly code: string
+  readonly message: string
+}
+
 /**
- * Hands one item over: checks what is not checked yet, records it under its response id, removes it. Killed between the
- * last two, it is recorded once all the same. What cannot be handed over is audited and removed: nobody waits behind it.
+ * Hands the responses of one process over: checks what is not checked yet, records them in order under their response ids,
+ * removes them. Killed between the last two, they are recorded once all the same. What cannot be handed over is audited and
+ * removed: nobody waits behind it.
  */
 export function handOver(db: Database, { find, respond, codec, logger }: InboxParts) {
-  return async function run(item: InboxItem): Promise<void> {
-    const definition = find(item.type)
+  return async function run({ id: head, epoch, type, responses }: InboxGroup): Promise<void> {
+    const definition = find(type)
     if (!definition) return
-    let id = isId(item.reference) ? item.reference.toLowerCase() : undefined
+    const refused: Refused[] = []
+    const refuse = ({ id, reference, name }: InboxResponse, error: HoldfastError, process: string | undefined) => {
+      logger.warn({ err: error, process: reference, response: name }, 'a response was refused')
+      refused.push({ id, process_id: process ?? null, code: error.code, message: error.message })
+    }
+    const finish = async (handed: readonly InboxResponse[], againMs: number) => {
+      await db.run(doneStatement, [head, epoch, handed.map(({ id }) => id), JSON.stringify(refused), againMs])
+    }
+    const first = responses[0]?.reference ?? ''
+    let id = isId(first) ? first.toLowerCase() : undefined
+    const writes: ResponseWrite[] = []
+    const handed: InboxResponse[] = []
     try {
-      id ??= await findIdByKey(db, item.type, item.reference)
-      const { json, notes } = await sealed(definition, item)
-      const write = { id, type: item.type, name: item.name, responseId: item.responseId, json, notes }
-      await respond.record(definition, write, definition)
-      await db.run(doneStatement, [item.id, item.epoch])
+      id ??= await findIdByKey(db, type, first)
+      for (const response of responses) {
+        const { name, responseId } = response
+        try {
+          const { json, notes } = await sealed(definition, response)
+          writes.push({ id, type, name, responseId, json, notes })
+          handed.push(response)
+        } catch (error) {
+          if (!isRefusal(error)) throw error
+          refuse(response, error, id)
+        }
+      }
+      if (writes.length > 0) await respond.recordInOrder(definition, writes)
+      await finish(handed, 0)
     } catch (error) {
-      if (!(error instanceof HoldfastError)) throw error
-      if (error.code === 'HF_UNKNOWN_PROCESS' && item.ageMs < PATIENCE) {
-        await db.run(releaseStatement, [[item.id], [item.epoch], LOOK_AGAIN])
+      if (!isRefusal(error)) throw error
+      // None of them was recorded.
+      const patient = error.code === 'HF_UNKNOWN_PROCESS' && responses.some(({ ageMs }) => ageMs < PATIENCE)
+      if (patient) {
+        refused.length = 0
+        await finish([], LOOK_AGAIN)
         return
       }
-      if (error.status >= 500) throw error
-      logger.warn({ err: error, process: item.reference, response: item.name }, 'a response was refused')
-      await db.run(refuseStatement, [item.id, item.epoch, error.code, error.message, id ?? null])
+      for (const response of handed.length > 0 ? handed : responses) refuse(response, error, id)
+      await finish([], 0)
     }
   }
 
-  async function sealed(definition: ProcessDefinition, item: InboxItem) {
-    if (item.checked) return { json: JSON.stringify(item.data), notes: item.notes }
-    const known = definition.responses.get(item.name)
-    if (!known) throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: item.name })
-    const data = await parseWith(known.data, item.data, `respond ${definition.name}: ${item.name}`)
-    const { json, notes } = codec.encode(data, { at: item.name })
+  async function sealed(definition: ProcessDefinition, response: InboxResponse) {
+    if (response.checked) return { json: JSON.stringify(response.data), notes: response.notes }
+    const known = definition.responses.get(response.name)
+    if (!known) throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: response.name })
+    const data = await parseWith(known.data, response.data, `respond ${definition.name}: ${response.name}`)
+    const { json, notes } = codec.encode(data, { at: response.name })
     return { json, notes }
   }
 }
 
+function isRefusal(error: unknown): error is HoldfastError {
+  return error instanceof HoldfastError && error.status < 500
+}
+
 interface ClaimRow {
-  items: InboxItem[]
+  items: InboxGroup[]
   marks: { type: string; mark: number }[]
   next_due_ms: number | null
 }
 
-const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
-
 const claimStatement = {
   name: 'processes.claim-inbox',
-  text: 'select * from holdfast.claim_inbox($1::text[], $2::float8[], $3, $4, $5, $6, $7)',
+  text: 'select * from holdfast.claim_inbox_groups($1::text[], $2::float8[], $3, $4, $5, $6, $7)',
 }
 const extendStatement = {
   name: 'processes.extend-inbox',
@@ -122,31 +164,9 @@ const extendStatement = {
     where process_inbox.id = asked.id and lease_epoch = asked.epoch and leased_at is not null
     returning process_inbox.id`,
 }
-const releaseStatement = {
-  name: 'processes.release-inbox',
-  text: `
-    update holdfast.process_inbox
-    set due_at = holdfast.now() + $3 * interval '1 ms', leased_by = null, leased_at = null
-    from unnest($1::uuid[], $2::int[]) as asked (id, epoch)
-    where process_inbox.id = asked.id and lease_epoch = asked.epoch`,
-}
 const doneStatement = {
   name: 'processes.inbox-done',
-  text: 'delete from holdfast.process_inbox where id = $1 and lease_epoch = $2',
-}
-const refuseStatement = {
-  name: 'processes.inbox-refuse',
-  text: `
-    with removed as (
-      delete from holdfast.process_inbox where id = $1 and lease_epoch = $2 returning *
-    )
-    insert into holdfast.audit (at, model, event, subject_id, subject_name, detail)
-    select holdfast.now(), 'processes', 'RESPONSE_REFUSED', process.id,
-      case when process.id is null then removed.type || ' ' || removed.process_ref end,
-      jsonb_build_object('response', removed.name, 'response_id', removed.response_id, 'data', removed.data,
-        'code', $3::text, 'message', $4::text)
-    from removed
-    left join holdfast.process on process.id = $5::uuid`,
+  text: 'select holdfast.finish_inbox_group($1, $2, $3::uuid[], $4::text::jsonb, $5)',
 }
 const oldestStatement = {
   name: 'processes.oldest-inbox',

@@ -1,16 +1,8 @@
 import type { Outcome } from '../kernel/batching/flusher.js'
 import { type Reported, type ReportedEnd, type Reports, splitName } from '../kernel/reports/reports.js'
 import { callId } from './history.js'
-import type { ClaimedProcess } from './queries/claim-processes.js'
-import type { JournalEvent, News, ProcessWrite, Rest } from './queries/write-processes.js'
+import type { JournalEvent, News, ProcessWrite, Rest, WrittenBy } from './queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from './states.js'
-
-/** The execution that a write belongs to, as far as reports name it. */
-export interface WrittenBy {
-  readonly item: Pick<ClaimedProcess, 'id' | 'type' | 'key' | 'epoch' | 'now' | 'startAt' | 'createdAt'>
-  /** Milliseconds of the database's clock. */
-  readonly now: () => number
-}
 
 const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
   COMPLETED: 'completed',

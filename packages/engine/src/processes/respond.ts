@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
@@ -39,19 +40,24 @@ export interface Respond {
     write: ResponseWrite,
     full?: ProcessDefinition,
   ): Promise<ResponseAnswer>
+  /** Records responses of the inbox to one process, in their order. Throws before any is recorded, or not at all. */
+  recordInOrder(definition: ProcessDefinition, writes: readonly ResponseWrite[]): Promise<void>
   close(): Promise<void>
 }
 
+/** How long a process's row that another transaction holds is left alone. */
+const HELD_FOR = 10
 const GIVE_UP_AFTER = 30_000
 
 export function createRespond(
   db: Database,
   { codec, logger, metrics }: { codec: Codec; logger: Logger; metrics: Metrics },
 ): Respond {
-  const writes: Batcher<ResponseWrite, ResponseAnswer> = createBatcher<ResponseWrite, ResponseAnswer>({
+  let calls = 0
+  const writes: Batcher<PlacedWrite, ResponseAnswer> = createBatcher<PlacedWrite, ResponseAnswer>({
     name: 'processes.respond',
-    // Several to one process share a flush: the statement numbers them.
-    key: ({ id, responseId }) => `${id} ${responseId}`,
+    // Several to one process share a flush, in the order of their calls: the statement numbers them.
+    key: ({ id, place }) => `${id} ${place}`,
     flush: async (responses) =>
       (await respondProcesses(db, responses)).map((answer) => (answer.kind === 'held' ? 'held' : { done: answer })),
     giveUpAfter: GIVE_UP_AFTER,
@@ -64,7 +70,16 @@ export function createRespond(
     write: ResponseWrite,
     full?: ProcessDefinition,
   ): Promise<ResponseAnswer> {
-    const answer = await writes.write(write)
+    calls += 1
+    return settle({ name }, write, await writes.write({ ...write, place: placeOf(calls) }), full)
+  }
+
+  async function settle(
+    { name }: Pick<ProcessDefinition, 'name'>,
+    write: ResponseWrite,
+    answer: ResponseAnswer,
+    full?: ProcessDefinition,
+  ): Promise<ResponseAnswer> {
     if (answer.kind === 'unknown') throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: write.id, process: name })
     if (answer.kind === 'other type') {
       throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: write.id, process: name, actual: answer.actual })
@@ -73,6 +88,26 @@ export function createRespond(
     // Applied again from the start when another one came between.
     const applied = await patiently(`respond ${name}`, () => applyLate(db, { codec, logger }, full, write, answer))
     return applied ? answer : record({ name }, write, full)
+  }
+
+  async function recordInOrder(definition: ProcessDefinition, responses: readonly ResponseWrite[]): Promise<void> {
+    const [only, more] = responses
+    if (only && !more) {
+      await record(definition, only, definition)
+      return
+    }
+    for (;;) {
+      const answers = await respondProcesses(db, responses)
+      if (answers.some(({ kind }) => kind === 'held')) {
+        await sleep(HELD_FOR)
+        continue
+      }
+      for (const [place, answer] of answers.entries()) {
+        const write = responses[place]
+        if (write) await settle(definition, write, answer, definition)
+      }
+      return
+    }
   }
 
   return {
@@ -87,16 +122,27 @@ export function createRespond(
       const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })
       const sealed = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
       if (options.transaction) {
-        await postResponses(db.inside(options.transaction), [{ ...sealed, reference, checked: true }])
+        await postResponses(db.inside(options.transaction), [{ ...sealed, inboxId: newId(), reference, checked: true }])
         return
       }
       const id = isId(process) ? reference : await patiently(where, () => findIdByKey(db, definition.name, reference))
-      await record(definition, { ...sealed, id }, definition)
+      const answer = await record(definition, { ...sealed, id, direct: true }, definition)
+      if (answer.kind !== 'behind') return
+      const posted = { ...sealed, inboxId: newId(), reference: id, checked: true }
+      await patiently(where, () => postResponses(db, [posted]))
     },
     record,
+    recordInOrder,
     close: () => writes.close(GIVE_UP_AFTER),
   }
 }
+
+interface PlacedWrite extends ResponseWrite {
+  readonly place: string
+}
+
+/** Sorted as text. */
+const placeOf = (call: number): string => String(call).padStart(16, '0')
 
 /**
  * What a response needs besides its write waits for a failover like the write itself. Each of them may be repeated: the

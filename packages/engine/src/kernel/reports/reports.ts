@@ -2,10 +2,10 @@ import type { Logger } from '../logger.js'
 import { type MetricLabels, type Metrics, noMetrics } from '../metrics/metrics.js'
 
 /** The models whose work is reported, as they are called in logs and metrics. */
-export type ReportedModel = 'commands' | 'processes' | 'workflows' | 'dispatch'
+type ReportedModel = 'commands' | 'processes' | 'workflows' | 'dispatch'
 
 /** Whose counters are raised: a definition, never a single item. */
-export interface ReportedType {
+interface ReportedType {
   readonly model: ReportedModel
   /** Models without domains have none. */
   readonly domain?: string | undefined
@@ -20,7 +20,7 @@ export interface Reported extends ReportedType {
   readonly attempt?: number | undefined
 }
 
-export interface ReportedFailure {
+interface ReportedFailure {
   readonly code: string
   readonly message: string
   readonly stack?: string | undefined
@@ -29,7 +29,7 @@ export interface ReportedFailure {
 export type ReportedEnd = 'completed' | 'failed' | 'compensated' | 'cancelled'
 
 /** What is known of an item's times, in milliseconds. */
-export interface ReportedTimes {
+interface ReportedTimes {
   /** From when it could run until a worker took it. */
   readonly queueMs?: number | undefined
   /** Of one attempt, or of one execution until it ended or paused. */
@@ -54,7 +54,7 @@ export interface Reports {
 }
 
 /** Log lines carry this name in the field `event`; docs/operations/observability.md lists them. */
-export type ReportedEvent = 'attempt_failed' | 'needs_person'
+type ReportedEvent = 'attempt_failed' | 'needs_person'
 
 export function createReports({ logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics }): Reports {
   const measured = metrics !== noMetrics

@@ -158,6 +158,18 @@ test('K-22 when the time is over and the database is still away, the error says 
   await results.close()
 })
 
+test('K-22 what ends in the last moment is no timeout', async () => {
+  const { source, results, ended, fail } = staged()
+  fail(Object.assign(new Error('restarting'), { code: '57P03' }))
+  const waiting = results.wait(source, 'a', 5_000)
+  await vi.advanceTimersByTimeAsync(4_999)
+  ended.set('a', 'done')
+  fail(undefined)
+  await vi.advanceTimersByTimeAsync(1)
+  expect(await waiting).toBe('done')
+  await results.close()
+})
+
 test('K-22 an error that is not about the database ends the wait at once', async () => {
   const { source, results, fail } = staged()
   fail(new Error('no such column'))

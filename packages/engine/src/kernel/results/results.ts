@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Executor } from '../database/executor.js'
 import { isTransient } from '../database/transient.js'
 import { formatDuration } from '../duration/duration.js'
@@ -54,6 +55,10 @@ const LONGEST_POLL_LISTENING = 1_000
 const LISTEN_AFTER = 500
 /** The database is told this often that somebody waits; see `result_wait` in sql/functions/kernel.sql. */
 const SAY_SO_EVERY = 10_000
+/** How long the error of a wait that is over may take to find out why. */
+const LAST_LOOK = 2_000
+/** What setTimeout holds. */
+const LONGEST_TIMER = 2 ** 31 - 1
 /** Notifications of a busy installation come every few milliseconds, most of them about things that nobody here waits for. */
 const SHORTEST_AFTER_NOTIFICATION = 20
 
@@ -194,17 +199,24 @@ function createLoop(
     wake()
   }
 
-  async function timedOut(key: string, limitMs: number): Promise<Error> {
+  /** The time is over: it has ended in the last moment, or the error says why it has not. */
+  async function lastLook(key: string, limitMs: number): Promise<NonNullable<Settled>> {
     const { what } = source
     const waited = formatDuration(limitMs)
-    try {
+    const look = async (): Promise<NonNullable<Settled>> => {
       const found = (await source.find([key])).get(key)
-      if (found === undefined) return source.unknown(key)
+      if (found === undefined) return { error: source.unknown(key) }
+      const settled = settledOf(found)
+      if (settled) return settled
       const { id, status, why } = await source.why(key, found)
-      return new HoldfastError('HF_RESULT_TIMEOUT', { what, id, waited, status, why })
+      return { error: new HoldfastError('HF_RESULT_TIMEOUT', { what, id, waited, status, why }) }
+    }
+    try {
+      return await Promise.race([look(), tooLate(LAST_LOOK)])
     } catch (error) {
       const why = `the database does not answer: ${toError(error).message}`
-      return new HoldfastError('HF_RESULT_TIMEOUT', { what, id: key, waited, status: 'unknown', why }, { cause: error })
+      const details = { what, id: key, waited, status: 'unknown', why }
+      return { error: new HoldfastError('HF_RESULT_TIMEOUT', details, { cause: error }) }
     }
   }
 
@@ -214,10 +226,13 @@ function createLoop(
         const waiter: Waiter = { key, resolve: over(resolve), reject: over(reject) }
         const waiters = waiting.get(key) ?? new Set()
         waiting.set(key, waiters.add(waiter))
-        const limit = setTimeout(async () => {
-          leave()
-          reject(await timedOut(key, limitMs))
-        }, limitMs)
+        const limit = setTimeout(
+          () => {
+            leave()
+            void lastLook(key, limitMs).then((last) => ('error' in last ? reject(last.error) : resolve(last.value)))
+          },
+          Math.min(limitMs, LONGEST_TIMER),
+        )
         const listens = setTimeout(subscribe, LISTEN_AFTER)
 
         function over<Value>(then: (value: Value) => void): (value: Value) => void {
@@ -237,12 +252,17 @@ function createLoop(
       })
     },
     close(reason: Error): void {
-      for (const key of [...waiting.keys()]) end(key, { error: reason })
+      for (const key of waiting.keys()) end(key, { error: reason })
       clearTimeout(timer)
       clearImmediate(soon)
       unsubscribe?.()
     },
   }
+}
+
+async function tooLate(milliseconds: number): Promise<never> {
+  await sleep(milliseconds, undefined, { ref: false })
+  throw new Error(`no answer within ${formatDuration(milliseconds)}`)
 }
 
 const toError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))

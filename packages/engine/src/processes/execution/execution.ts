@@ -73,6 +73,7 @@ export class Execution {
       initial: parts.codec.decode({ json: item.state, notes: item.stateNotes }),
       seen: item.stateResponses,
       unmet: item.stateUnmet ?? [],
+      events: item.stateEvents ?? [],
       responses: item.responses,
     })
     const { id, epoch, generation } = item

@@ -15,7 +15,15 @@ function staged() {
     close: async () => undefined,
   }
   const definition = { responses: new Map() } as unknown as ProcessDefinition
-  const state = new ProcessState({ definition, codec: createCodec(), initial: {}, seen: 0, unmet: [], responses: [] })
+  const state = new ProcessState({
+    definition,
+    codec: createCodec(),
+    initial: {},
+    seen: 0,
+    unmet: [],
+    events: [],
+    responses: [],
+  })
   let time = 1_000
   const journal = new Journal({ id: 'p', epoch: 1, generation: 1, state, now: () => time, writes }, 500)
   return { journal, flights, state, setTime: (now: number) => (time = now) }

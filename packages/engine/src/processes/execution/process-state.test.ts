@@ -23,7 +23,16 @@ const definition = defineProcess('d', 'P', {
 
 const response = (number: number, name = 'told'): RecordedResponse => ({ number, name, data: number * 10, notes: null })
 const stateWith = (responses: RecordedResponse[], more: { seen?: number; unmet?: number[] } = {}) =>
-  new ProcessState({ definition, codec: createCodec(), initial: { log: [] }, seen: 0, unmet: [], responses, ...more })
+  new ProcessState({
+    definition,
+    codec: createCodec(),
+    initial: { log: [] },
+    seen: 0,
+    unmet: [],
+    events: [],
+    responses,
+    ...more,
+  })
 
 describe('the state of a process', () => {
   it('P-09 meets responses one at a time, in their order', () => {
@@ -57,7 +66,7 @@ describe('the state of a process', () => {
     expect(state.take('told', 1)).toBe(10)
     expect(state.take('told', 1)).toBeUndefined()
     expect(state.find('told')?.number).toBe(3)
-    expect(state.unmet().toSorted((a, b) => a - b)).toEqual([2, 3])
+    expect(state.leftOver().unmet.toSorted((a, b) => a - b)).toEqual([2, 3])
   })
 
   it('P-24 begins with what an earlier generation left unmet', () => {

@@ -18,6 +18,8 @@ interface ProcessStateOptions {
   readonly initial: unknown
   readonly seen: number
   readonly unmet: readonly number[]
+  /** Names of responses that events of earlier generations have asked for. */
+  readonly events: readonly string[]
   readonly responses: readonly RecordedResponse[]
 }
 
@@ -38,15 +40,18 @@ export class ProcessState {
   #codec: Codec
   #ahead: RecordedResponse[]
   #met = new Map<string, Met[]>()
+  #events: Set<string>
 
-  constructor({ definition, codec, initial, seen, unmet, responses }: ProcessStateOptions) {
+  constructor({ definition, codec, initial, seen, unmet, events, responses }: ProcessStateOptions) {
     this.#definition = definition
     this.#codec = codec
     this.#raw = initial
     this.shown = this.guard.wrap(initial)
     this.seen = seen
     this.heard = Math.max(seen, responses.at(-1)?.number ?? 0)
-    for (const response of responses) if (unmet.includes(response.number)) this.#meet(response)
+    this.#events = new Set(events)
+    const kept = new Set(unmet)
+    for (const response of responses) if (kept.has(response.number)) this.#meet(response)
     this.#ahead = responses.filter(({ number }) => number > seen)
   }
 
@@ -87,20 +92,29 @@ export class ProcessState {
 
   /** The first response of that name that fits and no event has taken. */
   find(name: string, fits: (data: unknown) => boolean = () => true): Met | undefined {
+    this.#events.add(name)
     return this.#met.get(name)?.find(({ data }) => fits(data))
   }
 
   /** Takes a response by its number; answers its data. */
   take(name: string, number: number): unknown {
+    this.#events.add(name)
     const met = this.#met.get(name) ?? []
     const place = met.findIndex((one) => one.number === number)
     const [taken] = place < 0 ? [] : met.splice(place, 1)
     return taken?.data
   }
 
-  /** Responses in the state that no event has taken. */
-  unmet(): number[] {
-    return [...this.#met.values()].flat().map(({ number }) => number)
+  /**
+   * What the next generation has to know of the responses in this state. One that its reducer has applied is in the state,
+   * and is kept for an event only where this process has ever asked for one of its name: a loop that lives on reducers
+   * would otherwise carry every response that ever came (P-24).
+   */
+  leftOver(): { readonly unmet: readonly number[]; readonly events: readonly string[] } {
+    const kept = [...this.#met].filter(
+      ([name]) => this.#events.has(name) || this.#definition.responses.get(name)?.apply === undefined,
+    )
+    return { unmet: kept.flatMap(([, met]) => met.map(({ number }) => number)), events: [...this.#events] }
   }
 
   encode(): { readonly json: string; readonly notes: object | null } {

@@ -1,6 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
-import { parseWith } from '../../kernel/validation/schema.js'
 import type { RecordedFailure } from '../history.js'
 import type { Rest } from '../queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from '../states.js'
@@ -102,15 +101,17 @@ function bringUpToDate({ state, parts, item }: Execution): void {
   }
 }
 
-/** A fresh history that begins with this state (P-24). */
-export async function restContinuing(execution: Execution, given: unknown): Promise<Rest> {
-  const { definition, codec } = execution.parts
-  const state = await parseWith(definition.stateSchema, given, `continueAsNew ${definition.name}`)
+/**
+ * A fresh history that begins with this state (P-24). It is what `execute` works with, the output of the schema: parsed once
+ * more, a schema that transforms would get its own output as input.
+ */
+export function restContinuing(execution: Execution, state: unknown): Rest {
+  const { codec } = execution.parts
   return restAs(execution, {
     status: 'PENDING',
     dueAt: execution.now(),
     state: codec.encode(state, { at: 'state' }),
-    continues: { unmet: execution.state.unmet() },
+    continues: execution.state.leftOver(),
   })
 }
 

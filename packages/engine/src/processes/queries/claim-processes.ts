@@ -37,6 +37,8 @@ export interface ClaimedProcess extends Claimed {
   readonly stateNotes: Notes | null
   readonly stateResponses: number
   readonly stateUnmet: readonly number[] | null
+  /** Names of responses that events of earlier generations have asked for. */
+  readonly stateEvents: readonly string[] | null
   /** False until the first execution, where the process was started through SQL. */
   readonly stateChecked: boolean
   readonly history: readonly HistoryRecord[]

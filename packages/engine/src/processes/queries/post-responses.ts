@@ -1,8 +1,9 @@
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import { newId } from '../../kernel/ids/id.js'
 
 export interface PostedResponse {
+  /** Its row in the inbox: posted again with the same one, it is there once. */
+  readonly inboxId: string
   readonly type: string
   /** The id or key of the process. */
   readonly reference: string
@@ -18,8 +19,8 @@ export async function postResponses(executor: Executor, responses: readonly Post
   await executor.run(statement, [`[${responses.map(toJson).join(',')}]`])
 }
 
-function toJson({ type, reference, name, responseId, json, notes, checked }: PostedResponse): string {
-  const row = { inbox_id: newId(), type, process_ref: reference, name, response_id: responseId, notes, checked }
+function toJson({ inboxId, type, reference, name, responseId, json, notes, checked }: PostedResponse): string {
+  const row = { inbox_id: inboxId, type, process_ref: reference, name, response_id: responseId, notes, checked }
   return `${JSON.stringify(row).slice(0, -1)},"data":${json}}`
 }
 

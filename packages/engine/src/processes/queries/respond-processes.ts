@@ -10,11 +10,13 @@ export interface ResponseWrite {
   readonly responseId: string
   readonly json: string
   readonly notes: Notes | null
+  /** From a caller, not from the inbox: it must not overtake what that caller has in the inbox (K-25). */
+  readonly direct?: boolean
 }
 
 export type ResponseAnswer =
   | { readonly kind: 'done'; readonly number: number }
-  | { readonly kind: 'held' | 'unknown' }
+  | { readonly kind: 'held' | 'unknown' | 'behind' }
   | { readonly kind: 'other type'; readonly actual: string }
   | {
       readonly kind: 'late'
@@ -29,7 +31,7 @@ export type ResponseAnswer =
 /** An answer as the database gives it. */
 export type ResponseRowAnswer =
   | readonly ['done', number]
-  | readonly ['held' | 'unknown']
+  | readonly ['held' | 'unknown' | 'behind']
   | readonly ['other type', string]
   | readonly ['late', number, unknown, Notes | null, ResponseRow[] | null]
 
@@ -58,8 +60,8 @@ export function toResponseAnswer(row: ResponseRowAnswer): ResponseAnswer {
   }
 }
 
-export function responseToJson({ id, type, name, responseId, json, notes }: ResponseWrite): string {
-  return `${JSON.stringify({ id, type, name, response_id: responseId, notes }).slice(0, -1)},"data":${json}}`
+export function responseToJson({ id, type, name, responseId, json, notes, direct }: ResponseWrite): string {
+  return `${JSON.stringify({ id, type, name, response_id: responseId, notes, direct }).slice(0, -1)},"data":${json}}`
 }
 
 const statement = {

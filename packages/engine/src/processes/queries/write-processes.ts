@@ -8,8 +8,8 @@ import {
   type ResponseRow,
   toResponse,
 } from '../history.js'
-import type { WrittenBy } from '../report.js'
 import type { ProcessStatus } from '../states.js'
+import type { ClaimedProcess } from './claim-processes.js'
 
 /** A record on its way into the history. */
 export interface JournalEvent
@@ -34,7 +34,7 @@ export interface Rest {
   /** The last response in the state, and the state; not there where it could not be encoded. */
   readonly seen: number
   readonly state: Sealed | undefined
-  readonly continues?: { readonly unmet: readonly number[] }
+  readonly continues?: { readonly unmet: readonly number[]; readonly events: readonly string[] }
   readonly result?: Sealed | undefined
   readonly error?: RecordedFailure | undefined
   readonly waitingFor?: string | undefined
@@ -51,6 +51,13 @@ export interface Rest {
   readonly limited?: boolean
   /** Tell workers that it is due at another time than they know of. */
   readonly wakes?: boolean
+}
+
+/** The execution that a write belongs to, as far as reports name it. */
+export interface WrittenBy {
+  readonly item: Pick<ClaimedProcess, 'id' | 'type' | 'key' | 'epoch' | 'now' | 'startAt' | 'createdAt'>
+  /** Milliseconds of the database's clock. */
+  readonly now: () => number
 }
 
 /** What one execution writes at one moment, behind its fence. */
@@ -129,6 +136,7 @@ function restToJson(rest: Rest): string {
     projection_notes: rest.state?.notes,
     continues: rest.continues !== undefined,
     unmet: rest.continues?.unmet,
+    asked_events: rest.continues?.events,
     result_notes: rest.result?.notes,
     error: rest.error,
     waiting_for: rest.waitingFor,
