@@ -179,12 +179,18 @@ test('D-15 dead letters are discarded or completed by hand, by id, by what faile
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 4 })
-  const { discard, complete, groups } = bus.hf.dispatch.deadLetters
-  expect(outcomes(await discard(Settlement, ['PAY-0', 'nobody'], by))).toEqual({ 'PAY-0': 'done', nobody: 'unknown' })
-  expect(outcomes(await complete(Settlement, ['PAY-0', 'PAY-1'], by))).toEqual({ 'PAY-0': 'FAILED', 'PAY-1': 'done' })
-  expect(await discard(Settlement, { fingerprint: 'another' }, by)).toEqual([])
-  const [group] = await groups({ itemType: Settlement.itemType })
-  expect(await complete(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
+  const letters = bus.hf.dispatch.deadLetters
+  expect(outcomes(await letters.discard(Settlement, ['PAY-0', 'nobody'], by))).toEqual({
+    'PAY-0': 'done',
+    nobody: 'unknown',
+  })
+  expect(outcomes(await letters.complete(Settlement, ['PAY-0', 'PAY-1'], by))).toEqual({
+    'PAY-0': 'FAILED',
+    'PAY-1': 'done',
+  })
+  expect(await letters.discard(Settlement, { fingerprint: 'another' }, by)).toEqual([])
+  const [group] = await letters.groups({ itemType: Settlement.itemType })
+  expect(await letters.complete(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 0, FAILED: 1, COMPLETED: 3 })
   expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.itemType })).toBe(0)
   expect(await trail(Settlement, 'PAY-1')).toMatchObject([

@@ -148,7 +148,7 @@ test('D-07 an item after one failure and an item named like its second execution
   await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 2 }, execTime: past })
   await hurry(Settlement)
   for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
-  expect(started.map(({ context }) => context.n).sort()).toEqual([1, 1, 2])
+  expect(started.map(({ context }) => context.n).sort((a, b) => a - b)).toEqual([1, 1, 2])
   expect(new Set(started.map(({ executionId }) => executionId)).size).toBe(3)
 })
 
@@ -344,11 +344,11 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
   await bus.hf.dispatch.schedule(Hanging, items(5))
   await runDispatchCycle(bus.db, Hanging)
   await goStale(Hanging)
-  const { passed, open } = gate()
+  const answering = gate()
   let asked = 0
   describing(async (ids) => {
     asked += 1
-    await passed
+    await answering.passed
     return ids.map(() => ({ status: 'COMPLETED' }))
   })
   const slow = await openTestBus({ connectionString: bus.connectionString })
@@ -362,7 +362,7 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
     Array.from({ length: 45 }, (_, n) => ({ itemId: `LATER-${n}`, context: { n }, execTime: past })),
   )
   await waitFor('all are released beside the hanging call', () => started.length === 50)
-  open()
+  answering.open()
   await waitFor('all ends are noticed', async () => (await bus.hf.dispatch.depth(Hanging)).COMPLETED === 50)
   await worker.stop()
   await slow.close()
@@ -479,4 +479,27 @@ test('D-06 the kill switch stops a remote target as well: nothing more is handed
   await runDispatchCycle(bus.db, Settlement)
   expect(started).toHaveLength(2)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 2, READY: 2 })
+})
+
+test('D-14 slots of a rate limit that passed before anything was handed over are not used', async () => {
+  const { target } = engine()
+  const Settlement = settlement(target)
+  await bus.hf.dispatch.schedule(Settlement, items(4))
+  const [cycle] = await bus.sql<{ epoch: number; now: number }>(
+    `select lease_epoch as epoch, extract(epoch from holdfast.now())::float8 * 1000 as now
+     from holdfast.dispatch_cycle where item_type = $1`,
+    [Settlement.itemType],
+  )
+  const now = cycle?.now ?? 0
+  const request = { type: Settlement.itemType, epoch: cycle?.epoch, batch: crypto.randomUUID(), most: 4 }
+  const claim = async (slots: number[]) => {
+    const [row] = await bus.sql<{ answer: { claimed: number } }>(
+      'select holdfast.claim_dispatch_items($1::jsonb, null, null, $2::float8[]) as answer',
+      [JSON.stringify(request), slots],
+    )
+    return row?.answer.claimed
+  }
+  expect(await claim([now - 60_000, now - 50_000, now - 40_000])).toBe(0)
+  expect(await claim([now - 60_000, now + 60_000])).toBe(1)
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 3, CLAIMED: 1 })
 })
