@@ -313,7 +313,8 @@ create table holdfast.process_detail (
   error_code text,
   error_message text,
   dispatch_item text collate "C",
-  undone boolean
+  undone boolean,
+  state_events jsonb
 ) with (fillfactor=60);
 
 create table holdfast.process_history (
@@ -347,7 +348,8 @@ create table holdfast.process_inbox (
   due_at timestamp with time zone,
   lease_epoch integer default 0 not null,
   leased_by text,
-  leased_at timestamp with time zone
+  leased_at timestamp with time zone,
+  place bigint default nextval('holdfast.process_inbox_place'::regclass) not null
 ) with (fillfactor=70);
 
 create table holdfast.process_response (
@@ -531,6 +533,8 @@ create table holdfast.workflow_step (
   compensation_outcome text
 ) with (fillfactor=60, toast_tuple_target=256);
 
+create sequence holdfast.process_inbox_place as bigint start 1 increment 1;
+
 create sequence holdfast.wake_0 as bigint start 1 increment 1;
 
 create sequence holdfast.wake_1 as bigint start 1 increment 1;
@@ -691,6 +695,8 @@ alter table holdfast.process_history add constraint process_history_pkey PRIMARY
 
 alter table holdfast.process_history add constraint process_history_status_check CHECK ((status = ANY (ARRAY['STARTED'::text, 'COMPLETED'::text, 'FAILED'::text, 'WAITING_RETRY'::text])));
 
+alter table holdfast.process_inbox add constraint process_inbox_in_order TRIGGER DEFERRABLE INITIALLY DEFERRED;
+
 alter table holdfast.process_inbox add constraint process_inbox_lease_is_whole CHECK (((leased_by IS NULL) = (leased_at IS NULL)));
 
 alter table holdfast.process_inbox add constraint process_inbox_pkey PRIMARY KEY (id);
@@ -832,6 +838,8 @@ CREATE INDEX process_by_parent ON holdfast.process_detail USING btree (parent_id
 CREATE INDEX process_by_time ON holdfast.process_detail USING btree (type, created_at);
 
 CREATE INDEX process_inbox_due ON holdfast.process_inbox USING btree (type, due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX process_inbox_of ON holdfast.process_inbox USING btree (type, process_ref);
 
 CREATE UNIQUE INDEX process_response_once ON holdfast.process_response USING btree (process_id, response_id);
 
@@ -1862,7 +1870,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.claim_inbox(lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
+CREATE OR REPLACE FUNCTION holdfast.claim_inbox_groups(lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
  RETURNS TABLE(items json, marks json, next_due_ms double precision)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -1871,28 +1879,35 @@ CREATE OR REPLACE FUNCTION holdfast.claim_inbox(lane_types text[], lane_froms do
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
- SET enable_sort TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
   v_newest_mark float8 := extract(epoch from v_now - interval '200 ms') * 1000;
-  v_ids uuid[] := '{}';
-  v_lane_ids uuid[];
+  v_type text;
+  v_refs text[];
+  v_ref text;
+  v_names text[];
+  v_taken text[];
   v_last timestamptz;
+  v_count int;
   v_left int := most;
+  v_item json;
+  v_items json[] := '{}';
   v_marks json[] := '{}';
   v_next timestamptz;
   v_lane_next timestamptz;
 begin
   for v_lane in 1 .. cardinality(lane_types) loop
     exit when v_left <= 0;
-    select array_agg(due.id), max(due.due_at)
-    into v_lane_ids, v_last
+    v_type := lane_types[v_lane];
+    v_taken := '{}';
+    select array_agg(due.process_ref order by due.due_at), max(due.due_at), count(*)
+    into v_refs, v_last, v_count
     from (
-      select id, due_at
+      select process_ref, due_at
       from holdfast.process_inbox
-      where type = lane_types[v_lane]
+      where type = v_type
         and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
         and due_at <= v_now
         and (leased_at is null or not spare_leased)
@@ -1900,40 +1915,31 @@ begin
       limit v_left
       for no key update skip locked
     ) due;
-    v_left := v_left - coalesce(cardinality(v_lane_ids), 0);
-    if v_lane_ids is not null then
-      v_ids := v_ids || v_lane_ids;
-    end if;
+    foreach v_ref in array coalesce(v_refs, '{}') loop
+      continue when v_ref = any (v_taken);
+      v_names := holdfast.inbox_names(v_type, v_ref);
+      v_taken := v_taken || v_names;
+      v_item := holdfast.lease_inbox_group(v_type, v_names, worker, v_now, lease_ms);
+      if v_item is not null then
+        v_items := v_items || v_item;
+      end if;
+    end loop;
     v_marks := v_marks || json_build_object(
-      'type', lane_types[v_lane],
-      'mark', case when v_left > 0 then v_newest_mark else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
+      'type', v_type,
+      'mark', case when v_count < v_left then v_newest_mark
+        else least(v_newest_mark, floor(extract(epoch from v_last) * 1000)) end
     );
+    v_left := v_left - v_count;
     if v_left > 0 then
       select due_at into v_lane_next
       from holdfast.process_inbox
-      where type = lane_types[v_lane] and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
+      where type = v_type and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
       order by due_at
       limit 1;
       v_next := least(v_next, v_lane_next);
     end if;
   end loop;
-  return query
-  with claimed as (
-    update holdfast.process_inbox
-    set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
-    where id = any (v_ids)
-    returning *
-  )
-  select
-    coalesce((
-      select json_agg(json_build_object(
-        'id', id, 'type', type, 'epoch', lease_epoch, 'reference', process_ref, 'name', name, 'responseId', response_id,
-        'data', data, 'notes', notes, 'checked', checked, 'ageMs', extract(epoch from v_now - created_at) * 1000
-      ))
-      from claimed
-    ), '[]'),
-    array_to_json(v_marks),
-    extract(epoch from v_next - v_now)::float8 * 1000;
+  return query select array_to_json(v_items), array_to_json(v_marks), extract(epoch from v_next - v_now)::float8 * 1000;
 end
 $function$
 ;
@@ -3901,6 +3907,48 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.finish_inbox_group(p_head uuid, p_epoch integer, p_handed uuid[], p_refused jsonb, p_again_ms integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_head holdfast.process_inbox;
+  v_names text[];
+begin
+  select * into v_head from holdfast.process_inbox where id = p_head and lease_epoch = p_epoch for update;
+  if not found then
+    return false;
+  end if;
+  v_names := holdfast.inbox_names(v_head.type, v_head.process_ref);
+  if jsonb_array_length(p_refused) > 0 then
+    insert into holdfast.audit (at, model, event, subject_id, subject_name, detail)
+    select v_now, 'processes', 'RESPONSE_REFUSED', process.id,
+      case when process.id is null then row.type || ' ' || row.process_ref end,
+      jsonb_build_object('response', row.name, 'response_id', row.response_id, 'data', row.data,
+        'code', asked.code, 'message', asked.message)
+    from jsonb_to_recordset(p_refused) as asked (id uuid, process_id uuid, code text, message text)
+    join holdfast.process_inbox as row on row.id = asked.id
+    left join holdfast.process on process.id = asked.process_id;
+  end if;
+  delete from holdfast.process_inbox
+  where id = any (p_handed || array(select (it ->> 'id')::uuid from jsonb_array_elements(p_refused) as it));
+  -- A statement of its own, begun after the first row was locked: it sees what others have put behind the group.
+  update holdfast.process_inbox
+  set due_at = v_now + p_again_ms * interval '1 ms', leased_by = null, leased_at = null
+  where type = v_head.type and process_ref = any (v_names);
+  if found then
+    perform holdfast.wake('process-inbox:' || v_head.type);
+  end if;
+  return true;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
@@ -4164,6 +4212,18 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.inbox_names(p_type text, p_ref text)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select array_remove(array[p_ref, detail.id::text, detail.key], null)
+  from (select holdfast.process_id_of(p_type, p_ref) as id) as named
+  left join holdfast.process_detail as detail on detail.id = named.id and detail.type = p_type
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.is_absent(seen_at timestamp with time zone, age interval)
  RETURNS boolean
  LANGUAGE sql
@@ -4316,6 +4376,74 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_locked uuid[];
+  v_leased uuid;
+  v_until timestamptz;
+  v_group uuid[];
+  v_epoch int;
+begin
+  v_locked := array(
+    select id from holdfast.process_inbox where type = p_type and process_ref = any (p_names) for no key update skip locked
+  );
+  select id, due_at
+  into v_leased, v_until
+  from holdfast.process_inbox
+  where type = p_type and process_ref = any (p_names) and leased_at is not null and due_at > p_now
+  limit 1;
+  if v_leased is null then
+    v_group := array(
+      select id
+      from (
+        select id, place,
+          bool_and(id = any (v_locked)) over up_to_here as mine,
+          row_number() over up_to_here as number,
+          sum(coalesce(pg_column_size(data), 0)) over up_to_here as bytes
+        from holdfast.process_inbox
+        where type = p_type and process_ref = any (p_names)
+        window up_to_here as (order by place)
+      ) as waiting
+      where mine and (number = 1 or number <= 100 and bytes <= 8388608)
+      order by place
+    );
+    v_until := p_now + p_lease_ms * interval '1 ms';
+  end if;
+  -- Behind a group whose lease we could lock, until that ends; otherwise due now, for the next claim.
+  update holdfast.process_inbox
+  set due_at = case when v_leased = any (v_locked) or cardinality(v_group) > 0 then v_until else p_now end,
+      leased_by = null,
+      leased_at = null
+  where id = any (v_locked) and id is distinct from v_leased and id is distinct from v_group[1];
+  if coalesce(cardinality(v_group), 0) = 0 then
+    return null;
+  end if;
+  update holdfast.process_inbox
+  set due_at = v_until, lease_epoch = lease_epoch + 1, leased_by = p_worker, leased_at = p_now
+  where id = v_group[1]
+  returning lease_epoch into v_epoch;
+  return (
+    select json_build_object(
+      'id', v_group[1], 'type', p_type, 'epoch', v_epoch,
+      'responses', json_agg(json_build_object(
+        'id', id, 'reference', process_ref, 'name', name, 'responseId', response_id, 'data', data, 'notes', notes,
+        'checked', checked, 'ageMs', extract(epoch from p_now - created_at)::float8 * 1000
+      ) order by place)
+    )
+    from holdfast.process_inbox
+    where id = any (v_group)
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lease_ms integer)
  RETURNS json
  LANGUAGE plpgsql
@@ -4363,12 +4491,19 @@ begin
       from holdfast.process_history as history
       where process_id = it.id and history.generation = it.generation
     ) end,
+    'stateEvents', detail.state_events,
+    -- Not what an earlier generation has done with: only by the index, since there may be a million of those.
     'responses', case when it.responses > 0 then (
       select json_agg(json_build_array(number, name, data, notes) order by number)
-      from holdfast.process_response
-      where process_id = it.id
-        -- Not what an earlier generation has done with.
-        and (number > detail.state_responses or detail.state_unmet @> to_jsonb(number))
+      from (
+        select unmet.number, unmet.name, unmet.data, unmet.notes
+        from jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number)
+        join holdfast.process_response as unmet on unmet.process_id = it.id and unmet.number = kept.number::int
+        union all
+        select number, name, data, notes
+        from holdfast.process_response
+        where process_id = it.id and number > detail.state_responses
+      ) as response
     ) end
   ))
   into v_items
@@ -5616,6 +5751,18 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.place_response()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update holdfast.process_inbox set place = nextval('holdfast.process_inbox_place') where id = new.id;
+  return null;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.post_responses(responses jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -5628,9 +5775,13 @@ begin
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select asked.inbox_id, asked.type, asked.process_ref, asked.name, asked.response_id, asked.data, asked.notes,
     asked.checked, v_now, v_now
-  from jsonb_to_recordset(responses) as asked (
-    inbox_id uuid, type text, process_ref text, name text, response_id text, data jsonb, notes jsonb, checked boolean
-  );
+  from rows from (
+    jsonb_to_recordset(responses) as (
+      inbox_id uuid, type text, process_ref text, name text, response_id text, data jsonb, notes jsonb, checked boolean
+    )
+  ) with ordinality as asked (inbox_id, type, process_ref, name, response_id, data, notes, checked, place)
+  order by asked.place
+  on conflict (id) do nothing;
   for v_type in select distinct it ->> 'type' from jsonb_array_elements(responses) as it loop
     perform holdfast.wake('process-inbox:' || v_type);
   end loop;
@@ -6834,6 +6985,10 @@ CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  v_type text := domain || '/' || type;
+  v_id uuid;
+  v_actual text;
 begin
   if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
     raise exception 'domain and type of the process must not be empty' using errcode = 'invalid_parameter_value';
@@ -6842,8 +6997,21 @@ begin
     raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
       using errcode = 'invalid_parameter_value';
   end if;
+  v_id := holdfast.process_id_of(v_type, process);
+  select it.type into v_actual from holdfast.process as it where it.id = v_id;
+  if v_actual <> v_type then
+    raise exception 'process % is a %, not a %', process, v_actual, v_type
+      using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
+  end if;
+  -- The process may be started by a transaction that has not committed yet; its definition is known then.
+  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
+    raise exception 'there is no process definition %', v_type
+      using errcode = 'invalid_parameter_value',
+        hint = 'Check domain and type; definitions are known once a worker that has them has started.';
+  end if;
   perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
-    'inbox_id', gen_random_uuid(), 'type', domain || '/' || type, 'process_ref', process, 'name', response,
+    'inbox_id', gen_random_uuid(), 'type', v_type,
+    'process_ref', case when v_id is null or v_actual is null then process else v_id::text end, 'name', response,
     'response_id', response_id, 'data', data, 'checked', false
   )));
 end
@@ -6869,6 +7037,7 @@ declare
   v_type text;
   v_live boolean;
   v_done int;
+  v_behind uuid[];
 begin
   -- In the order of ids, each once: several responses may be for one process.
   v_asked := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(responses) as it order by 1);
@@ -6882,17 +7051,38 @@ begin
     for no key update skip locked
   ) as locked;
 
+  v_behind := array(
+    select asked.id
+    from jsonb_to_recordset(responses) as asked (id uuid, type text, direct boolean)
+    join holdfast.process_detail as detail on detail.id = asked.id
+    where asked.direct
+      and exists (
+        select from holdfast.process_inbox as earlier
+        where earlier.type = asked.type
+          and earlier.process_ref = any (array[asked.id::text, detail.key])
+          and earlier.name not like '@%'
+      )
+  );
   with asked as (
     select *
     from rows from (
-      jsonb_to_recordset(responses) as (id uuid, type text, name text, response_id text, data jsonb, notes jsonb)
-    ) with ordinality as asked (id, type, name, response_id, data, notes, place)
+      jsonb_to_recordset(responses) as (
+        id uuid, type text, name text, response_id text, data jsonb, notes jsonb, direct boolean
+      )
+    ) with ordinality as asked (id, type, name, response_id, data, notes, direct, place)
+  ),
+  -- The same one may come twice at once.
+  once as (
+    select distinct on (asked.id, asked.response_id) asked.*
+    from asked
+    order by asked.id, asked.response_id, asked.place
   ),
   new as (
     select asked.*, process.responses + row_number() over (partition by asked.id order by asked.place) as number
-    from asked
+    from once as asked
     join holdfast.process on process.id = asked.id and process.type = asked.type
     where asked.id = any (v_mine)
+      and not (asked.direct is true and asked.id = any (v_behind))
       and not exists (
         select from holdfast.process_response as earlier
         where earlier.process_id = asked.id and earlier.response_id = asked.response_id
@@ -6932,6 +7122,7 @@ begin
         when process.id is null then json_build_array('unknown')
         when process.type <> asked.type then json_build_array('other type', process.type)
         when recorded.number is not null then json_build_array('done', recorded.number)
+        when asked.direct and asked.id = any (v_behind) then json_build_array('behind')
         when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
           'late', process.responses,
           -- One that ended without having rested before has shown nothing but what it began with.
@@ -6948,8 +7139,8 @@ begin
       order by asked.place
     )
     from rows from (
-      jsonb_to_recordset(responses) as (id uuid, type text, response_id text)
-    ) with ordinality as asked (id, type, response_id, place)
+      jsonb_to_recordset(responses) as (id uuid, type text, response_id text, direct boolean)
+    ) with ordinality as asked (id, type, response_id, direct, place)
     left join holdfast.process on process.id = asked.id
     left join holdfast.process_detail as detail on detail.id = asked.id
     left join holdfast.process_response as recorded
@@ -7006,6 +7197,7 @@ begin
         state_notes = case when asked.continues then asked.projection_notes else state_notes end,
         state_responses = case when asked.continues then asked.seen else state_responses end,
         state_unmet = case when asked.continues then asked.unmet else state_unmet end,
+        state_events = case when asked.continues then asked.asked_events else state_events end,
         projection = case when asked.has_projection then asked.projection else process_detail.projection end,
         projection_notes = case when asked.has_projection then asked.projection_notes else process_detail.projection_notes end,
         projection_responses = case when asked.has_projection then asked.seen else projection_responses end,
@@ -7019,7 +7211,8 @@ begin
         error_message = asked.error ->> 'message'
     from jsonb_to_recordset(writes) as asked (
       id uuid, epoch int, to_status text, continues boolean, ended boolean, has_projection boolean, projection jsonb,
-      undone boolean, projection_notes jsonb, seen int, unmet jsonb, result jsonb, result_notes jsonb, waiting_for text, wait_timeout_ms float8,
+      undone boolean, projection_notes jsonb, seen int, unmet jsonb, asked_events jsonb, result jsonb, result_notes jsonb,
+      waiting_for text, wait_timeout_ms float8,
       next_retry_ms float8, error jsonb
     )
     where process_detail.id = asked.id and asked.to_status is not null and asked.epoch = asked.epoch + 0
@@ -9042,3 +9235,5 @@ CREATE TRIGGER dispatch_item_is_counted_in AFTER INSERT ON holdfast.dispatch_ite
 CREATE TRIGGER dispatch_item_is_counted_out AFTER DELETE ON holdfast.dispatch_item REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();
 
 CREATE TRIGGER dispatch_item_is_counted_over AFTER UPDATE ON holdfast.dispatch_item REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();
+
+CREATE CONSTRAINT TRIGGER process_inbox_in_order AFTER INSERT ON holdfast.process_inbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.name !~~ '@%'::text)) EXECUTE FUNCTION holdfast.place_response();
