@@ -96,7 +96,7 @@ async function inbox(): Promise<Sample> {
   const Do = defineProcess('sampled', 'Answered', { state: z.any(), execute: async () => undefined })
   const rows = await bus.sql<{ id: string }>(
     `insert into holdfast.process_inbox (id, type, process_ref, name, response_id, checked, created_at, due_at)
-     select gen_random_uuid(), 'sampled/Answered', 'x', 'go', n::text, true, holdfast.now(), holdfast.now()
+     select gen_random_uuid(), 'sampled/Answered', 'x' || n, 'go', n::text, true, holdfast.now(), holdfast.now()
      from generate_series(1, ${COUNT}) as n
      returning id`,
   )
