@@ -286,6 +286,7 @@ test('K-21 what the sweep sends to troubleshooting is reported, each once', asyn
   const Nobody = defineCommand('sweep', 'Nobody')
   const ids = await alone.hf.sendMany(Nobody, [{ data: 1 }, { data: 2 }])
   await alone.moveClock(3_700_000)
+  await alone.steady()
   const reported: string[] = []
   const needsPerson: Reports['needsPerson'] = ({ model, domain, type, id }, { code }) =>
     void reported.push(`${model} ${domain} ${type} ${id} ${code}`)
