@@ -1,19 +1,26 @@
--- revision: 3
+-- revision: 4
 -- after: commands-finish
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
 
--- Whether a command may have had its effect although it has not completed (K-19). An operator's retry begins a new count of
--- attempts; what was called before it is on record.
-create or replace function holdfast.command_was_called(p_command_id uuid, p_attempts int)
+-- Whether a command that has not completed may have had its effect (K-19). Not if it was never called, nor if its only call was
+-- refused: errors of a handler are permanent only if they say so themselves. More than one attempt means that an earlier one
+-- ended without an answer. An operator's retry begins a new count; what was called before it is on record.
+create or replace function holdfast.command_effect_is_unknown(p_command holdfast.command)
 returns boolean
 language sql
 stable
 as $$
-  select p_attempts > 0 or exists (
-    select from holdfast.audit
-    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
-  )
+  select p_command.inquiry is not null
+    or p_command.attempts > 1
+    or p_command.attempts = 1 and (
+      p_command.error_kind is distinct from 'PERMANENT'
+      or p_command.error_code in ('OUTCOME_UNKNOWN', 'ATTEMPTS_EXHAUSTED_BY_CRASH')
+    )
+    or exists (
+      select from holdfast.audit
+      where subject_id = p_command.command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
+    )
 $$;
 
 -- What operators do with commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel,
@@ -106,7 +113,7 @@ begin
           error_code = case p_action when 'CANCEL' then error_code end,
           error_message = case p_action when 'CANCEL' then error_message end
       where command.domain = p_domain and command.command_id = any (v_taken)
-      returning command.*
+      returning command.*, holdfast.command_effect_is_unknown(command) as effect_is_unknown
     )
     select
       jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
@@ -114,7 +121,7 @@ begin
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
           -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
+          'effect', case when p_action = 'CANCEL' and effect_is_unknown then 'unknown' end
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -206,7 +213,7 @@ begin
       'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
-        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
+        'effect', case when holdfast.command_effect_is_unknown(v_command) then 'unknown' end
       ))
     )));
   end if;

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: commands-send, processes-start, processes-write, processes-replies
 --
 -- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on what is read here, outside any
@@ -112,7 +112,12 @@ stable
 as $$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
-  where process_id = p_id and generation = p_generation and seq < p_before and kind = 'COMMAND' and status = 'COMPLETED'
+  where process_id = p_id
+    and generation = p_generation
+    and seq < p_before
+    and kind = 'COMMAND'
+    -- Also what has failed and may have had its effect (K-19).
+    and (status = 'COMPLETED' or status = 'FAILED' and detail ->> 'outcome' = 'unknown')
 $$;
 
 -- After somebody else was faster: the processes and messages as they are now. Messages that another reader has taken, or

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -259,8 +259,8 @@ begin
 end
 $$;
 
--- Ends a command of a process that is being undone or has ended, if it was never called (K-19): one that no worker has received
--- yet, and one that waits for an operator because there was nobody to call it. Answers as `cancel_command` does.
+-- Ends a command of a process that is being undone or has ended, if it has had no effect (K-19): one that no worker has received
+-- yet, and one that waits for an operator because there was nobody to call it, or because it was refused. Answers as `cancel_command` does.
 create or replace function holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -273,7 +273,7 @@ begin
     join holdfast.command using (domain, command_id)
     where trouble.domain = p_domain
       and trouble.command_id = p_command_id
-      and not holdfast.command_was_called(p_command_id, command.attempts)
+      and not holdfast.command_effect_is_unknown(command)
   ) then
     perform holdfast.operate_commands('CANCEL', p_domain, array[p_command_id], p_actor, p_reason, null, null, null);
     return 'done';

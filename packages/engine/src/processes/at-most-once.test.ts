@@ -159,6 +159,7 @@ test.each([
         run: ({ idempotencyKey }): string => {
           calls.push(idempotencyKey)
           bank.set(idempotencyKey, `receipt ${calls.length}`)
+          // oxlint-disable-next-line typescript/only-throw-error -- whatever user code throws is met
           throw thrown()
         },
         inquire: ({ idempotencyKey }) => {

@@ -121,7 +121,7 @@ describe('K-19 a command whose time is over', () => {
       throw new Error('read ECONNRESET')
     })
     const { id } = await bus.hf.start(Pay, {})
-    const [{ command_id = '' } = {}] = await bus.sql<{ command_id: string }>(
+    const [command] = await bus.sql<{ command_id: string }>(
       'select command_id from holdfast.command where correlation_id = $1',
       [id],
     )
@@ -129,7 +129,7 @@ describe('K-19 a command whose time is over', () => {
       'it is in troubleshooting',
       async () => (await bus.hf.troubleshooting.count({ domain: Do.domain })) === 1,
     )
-    await bus.hf.troubleshooting.cancel(Do, command_id, by)
+    await bus.hf.troubleshooting.cancel(Do, command?.command_id ?? '', by)
     await bus.rests(id, 'COMPENSATED')
     expect(undone).toEqual([[undefined, 'unknown']])
   })
@@ -223,9 +223,7 @@ describe('K-19 a child whose time is over', () => {
     const Parent = defineProcess(name, 'Parent', {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
-        void (await ctx.child('pay', Child, 1, {
-          compensate: (result, { outcome }) => undone.push([result, outcome]),
-        })),
+        ctx.child('pay', Child, 1, { compensate: (result, { outcome }) => undone.push([result, outcome]) }),
     })
     bus.hf.register(Child)
     await bus.runProcesses(Parent)

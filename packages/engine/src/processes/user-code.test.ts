@@ -92,14 +92,14 @@ describe('K-23 user code that does not return', () => {
     const Hangs = defineProcess(domain(), 'Hangs', {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
-        void (await ctx.transaction(
+        ctx.transaction(
           'writes',
           async (tx) => {
             await tx.query('create table if not exists hangs (n int)')
             await never()
           },
           { timeout: '300ms' },
-        )),
+        ),
     })
     const { id, status } = await own.hf.start(Hangs, {})
     expect(status).toBe('WAITING_FOR_TSQ')
@@ -140,12 +140,12 @@ test('P-01 a hook is told once, of the end that is committed: a cancel that came
   const Race = defineProcess(domain(), 'Race', {
     state: z.any(),
     execute: async (ctx: ProcessContext) =>
-      void (await ctx.step('last', {
+      ctx.step('last', {
         run: async () => {
           ready.open()
           await go.passed
         },
-      })),
+      }),
     onCompleted: () => told.push('completed'),
     onCancelled: () => told.push('cancelled'),
   })

@@ -121,7 +121,7 @@ function retryFailed(execution: Execution): void {
 /** A person has said what became of a call of unknown outcome (K-20). What else has failed stays as it is. */
 async function resolve(execution: Execution, record: HistoryRecord): Promise<void> {
   const { name, occurrence, at, seq, detail } = record
-  const call = [...execution.calls.with('failed')].find((open) => open.name === name && open.occurrence === occurrence)
+  const call = execution.calls.with('failed').find((open) => open.name === name && open.occurrence === occurrence)
   if (!call) throw new Mismatch(`what a person said of \`${callId(name, occurrence)}\``, 'no such call that has failed')
   call.failedAs = undefined
   call.lastSeq = seq

@@ -27,7 +27,8 @@ const Repaired = defineManager('repairs', 'Repaired', {
     if (faults.has(`${of} command ${step}`)) throw new Error('no idea what to send')
     if (faults.has(`${of} bad data ${step}`)) return stepCommand(Do, { of, what: step, mode: 5 as never })
     if (step !== 'first' && step !== 'second') return undefined as never
-    return stepCommand(Do, { of, what: step, mode: mode.startsWith(step) ? mode : '' })
+    const once = mode.endsWith('lost') ? { maxAttempts: 1 } : {}
+    return stepCommand(Do, { of, what: step, mode: mode.startsWith(step) ? mode : '' }, once)
   },
   onReply(state, step) {
     if (faults.has(`${state.of} onReply ${step}`)) throw new Error('onReply does not know what to do')
@@ -58,6 +59,7 @@ beforeAll(async () => {
       done.push(`${of}: ${what}`)
       const [fault] = mode.split(' ').slice(-1)
       if (faults.has(`${of} ${what}`) || fault === 'refused') throw new BusinessError('no', { code: 'REFUSED' })
+      if (fault === 'lost') throw new Error('read ECONNRESET')
       if (fault === 'broken') throw new PermanentError('no route', { code: 'NO_ROUTE' })
     },
     { concurrency: 10 },
@@ -198,6 +200,18 @@ test('P-16 cancelled with compensation while its handlers fail: the step whose r
   await bus.rests(id, 'CANCELLED')
   expect(doneFor('kept')).toEqual(['first', 'second', 'undo second', 'undo first'])
   expect(await troubles(id)).toEqual([])
+})
+
+test('K-19 M-04 a command that an operator cancelled after it was called is undone too: nobody knows what it did', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'unheard', mode: 'second lost' })
+  await waitFor('its command waits for an operator', async () => (await troubles(id)).length > 0)
+  const [command] = await bus.sql<{ command_id: string }>(
+    "select command_id from holdfast.command where correlation_id = $1 and status = 'IN_TROUBLESHOOTING_QUEUE'",
+    [id],
+  )
+  await bus.hf.troubleshooting.cancel(Do, command?.command_id ?? '', by)
+  await bus.rests(id, 'COMPENSATED')
+  expect(doneFor('unheard')).toEqual(['first', 'second', 'undo second', 'undo first'])
 })
 
 test('M-03 C-12 processes of a batch are counted when they end', async () => {
