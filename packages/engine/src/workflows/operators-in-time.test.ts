@@ -152,14 +152,14 @@ describe('K-23 an operator’s call on a workflow', () => {
 
 test('W-12 an operator’s retry of a step gives it the place of what is due now, and keeps its attempts', async () => {
   const { later } = await waiting()
-  const [{ at = undefined } = {}] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
+  const [clock] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
   await bus.hf.workflows.retry(later, 'a', by)
   const [row] = await bus.sql<{ scheduled_at: Date; rank: Date; ready: boolean; attempts: number }>(
     'select scheduled_at, rank, ready, attempts from holdfast.workflow_step where workflow_id = $1',
     [later],
   )
   expect(row).toMatchObject({ ready: true, attempts: 1 })
-  const now = at?.getTime() ?? 0
+  const now = clock?.at.getTime() ?? 0
   expect(Math.abs((row?.scheduled_at.getTime() ?? 0) - now)).toBeLessThan(10_000)
   // Priority 50 at half a point per second.
   expect(Math.abs((row?.rank.getTime() ?? 0) - now - 100_000)).toBeLessThan(10_000)

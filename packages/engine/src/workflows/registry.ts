@@ -11,7 +11,7 @@ export interface RegisteredStepHandler {
   readonly inquire: StepInquire | undefined
 }
 
-export interface HandlerOptions {
+interface HandlerOptions {
   readonly input?: StandardSchemaV1 | undefined
   readonly inquire?: StepInquire | undefined
 }

@@ -3,7 +3,7 @@ import type { WorkflowDefinition } from '../definition/definition.js'
 import { loadWorkflow } from '../definition/load.js'
 
 /** A generated workflow as a tree, from which the file form is made, and by which a simple model foretells its end. */
-export type Node =
+type Node =
   | { readonly type: 'task'; readonly undo: boolean; readonly fails: Fails; readonly once: boolean }
   | { readonly type: 'human' }
   | { readonly type: 'condition'; readonly holds: boolean; readonly otherwise: Tree | null }
