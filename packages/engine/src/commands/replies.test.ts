@@ -76,7 +76,8 @@ test('C-10 a business failure is replied finally as BUSINESS_RULE', async () => 
 
 test.each([
   ['completes', 'complete', { outcome: 'SUCCESS', final: true, result: { by: 'hand' } }],
-  ['cancels', 'cancel', { outcome: 'CANCELLED', final: true }],
+  // It was called: whoever undoes for it cannot take the cancel for "nothing happened" (K-19).
+  ['cancels', 'cancel', { outcome: 'CANCELLED', final: true, effect: 'unknown' }],
 ] as const)(
   'C-09 C-10 a provisional FAILED reply is followed by the final one when an operator %s',
   async (what, action, final) => {

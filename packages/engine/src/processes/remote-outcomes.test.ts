@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { defineCommand } from '../commands/index.js'
 import { assemble } from '../holdfast.js'
 import { openDatabase } from '../kernel/database/open.js'
+import { BusinessError, PermanentError } from '../kernel/failure/failure-errors.js'
 import type { ProcessContext } from './context.js'
 import { defineProcess } from './define.js'
 
@@ -133,6 +134,53 @@ describe('K-19 a command whose time is over', () => {
     await bus.rests(id, 'COMPENSATED')
     expect(undone).toEqual([[undefined, 'unknown']])
   })
+})
+
+describe('K-19 a command beside a step that fails', () => {
+  test.each([
+    ['undoes the process', new BusinessError('no')],
+    ['sends it to a person, who cancels it', new PermanentError('no')],
+  ])('a failure that %s: the command is not forgotten', async (_, failure) => {
+    const name = domain()
+    const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), result: z.string() })
+    const undone: unknown[] = []
+    const Pay = defineProcess(name, 'Pay', {
+      state: z.any(),
+      execute: (ctx: ProcessContext) =>
+        Promise.all([
+          ctx.command('pay', Do, 1, { compensate: (result) => undone.push(result) }),
+          ctx.step('refused', {
+            run: async () => {
+              await waitFor('the command was sent', async () => (await commandsOf(ctx.id)) === 1)
+              throw failure
+            },
+          }),
+        ]),
+    })
+    await bus.runProcesses(Pay)
+    const { id } = await bus.hf.start(Pay, {})
+    if (failure instanceof PermanentError) {
+      await bus.rests(id, 'WAITING_FOR_TSQ')
+      await bus.hf.processes.cancel(Pay, id, by, { compensate: true })
+    }
+    await bus.work(Do, () => 'receipt')
+    await bus.rests(id, failure instanceof PermanentError ? 'CANCELLED' : 'COMPENSATED')
+    const [command] = await bus.sql<{ status: string }>(
+      'select status from holdfast.command where correlation_id = $1',
+      [id],
+    )
+    // It is called off where it has not begun; what was paid is refunded.
+    expect(undone).toEqual(command?.status === 'COMPLETED' ? ['receipt'] : [])
+    expect(command?.status).not.toBe('PENDING')
+  })
+
+  async function commandsOf(id: string): Promise<number> {
+    const [row] = await bus.sql<{ count: number }>(
+      'select count(*)::int as count from holdfast.command where correlation_id = $1',
+      [id],
+    )
+    return row?.count ?? 0
+  }
 })
 
 describe('K-19 a command that may have been sent by a worker that was killed', () => {

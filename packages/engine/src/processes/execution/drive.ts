@@ -9,7 +9,7 @@ import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from '
 import type { Execution } from './execution.js'
 import { throwIfLost } from './lost.js'
 import { Mismatch } from './mismatch.js'
-import { lookAtWaits, remoteId } from './waiting.js'
+import { lookAtWaits, recordRemotes, remoteId } from './waiting.js'
 
 /** Timers hold no more than 2^31 milliseconds. */
 const LONGEST_TIMER = 2 ** 31 - 1
@@ -41,6 +41,7 @@ export async function drive(execution: Execution): Promise<Standstill> {
       continue
     }
     judge(execution)
+    if (execution.verdict && !execution.unwinding) recordRemotes(execution)
     if (!isDecided(execution) && (await guarded(execution, () => lookAtWaits(execution)))) continue
     // Something may have ended while it looked.
     if (arrivals.length > 0) continue

@@ -45,6 +45,14 @@ export async function lookAtWaits(execution: Execution): Promise<boolean> {
 }
 
 /**
+ * Puts commands and children that have begun on record. A process that turns to undoing, or to a person, does not look at its
+ * waits any more, and the worker that goes on with it would know nothing of them (K-19).
+ */
+export function recordRemotes(execution: Execution): void {
+  for (const call of remotesOf(execution)) if (call.underWay && !call.armed) arm(execution, call)
+}
+
+/**
  * Lets commands and children end before anything is undone (K-19): a payment must not be made after its refund, and a child
  * undoes itself before its parent does. Returns those that have not ended yet.
  */
