@@ -54,8 +54,8 @@ const releaseStatement = { name: 'processes.release', text: 'select holdfast.rel
 const oldestStatement = {
   name: 'processes.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(oldest.due_at))::float8 as seconds
-    from unnest($1::text[]) as name,
+    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as name,
     lateral (
       select due_at
       from holdfast.process
