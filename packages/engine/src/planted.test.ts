@@ -99,7 +99,10 @@ test('K-27 what another role plants in public is never called, from the installa
   const instance = await hf.workflows.start(Flow, {})
   expect(await hf.workflows.result(instance.id)).toBe('shipped')
   await hf.dispatch.schedule(Settlement, { itemId: 'S-1', context: {}, execTime: new Date(0) })
-  await waitFor('the item has ended', async () => (await hf.dispatch.items.get(Settlement, 'S-1')).status === 'COMPLETED')
+  await waitFor(
+    'the item has ended',
+    async () => (await hf.dispatch.items.get(Settlement, 'S-1')).status === 'COMPLETED',
+  )
   await hf.pause({ domain: 'planted' }, by)
   await hf.resume({ domain: 'planted' }, by)
   await hf.queues.create('planted')
