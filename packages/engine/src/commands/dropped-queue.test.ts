@@ -22,7 +22,10 @@ async function withoutQueue() {
   const failed = await bus.hf.send(Pay, {})
   const worker = bus.hf.worker(Pay.domain, { poll: '20ms' })
   await worker.start()
-  await waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain: Pay.domain })) === 1)
+  await waitFor(
+    'it is in troubleshooting',
+    async () => (await bus.hf.troubleshooting.count({ domain: Pay.domain })) === 1,
+  )
   await worker.stop()
   const waiting = await bus.hf.send(Pay, {})
   await bus.sql('select pgmq.drop_queue($1)', [`${Pay.domain}__commands`])
@@ -43,7 +46,9 @@ test('C-14 the commands of a domain whose queue was dropped are still listed, wi
 test('C-13 C-14 what operators do with them is done, or refused with a code', async () => {
   const { Pay, failed, waiting } = await withoutQueue()
   await expect(bus.hf.troubleshooting.retry(Pay, failed, by)).rejects.toMatchObject({ code: 'HF_QUEUE_NOT_FOUND' })
-  expect(await bus.hf.troubleshooting.retryMany(Pay, [failed], by)).toEqual([{ commandId: failed, outcome: 'queue gone' }])
+  expect(await bus.hf.troubleshooting.retryMany(Pay, [failed], by)).toEqual([
+    { commandId: failed, outcome: 'queue gone' },
+  ])
   await bus.hf.troubleshooting.cancel(Pay, failed, by)
   await bus.hf.commands.cancel(Pay, waiting, by)
   for (const id of [failed, waiting]) {
