@@ -2,7 +2,7 @@ import { configDefaults, defineConfig, mergeConfig } from 'vitest/config'
 import short from './vitest.config.js'
 
 const LONG = ['long', 'matrix'].flatMap((kind) =>
-  ['packages/*/src', 'test/src', 'examples/*/src'].map((folder) => `${folder}/**/*.${kind}.test.ts`),
+  ['packages/*/src', 'test/src', 'bench/src', 'examples/*/src'].map((folder) => `${folder}/**/*.${kind}.test.ts`),
 )
 
 /** `npm run test:long`: the tests that take minutes by their nature, and every case of those that `npm test` samples. */

@@ -1,14 +1,26 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { dropTestDatabase, testDatabase } from '@holdfast/testing'
+import { expect, onTestFinished, test } from 'vitest'
+
+const oneServer = new URL('../../dist/demo/one-server/register.js', import.meta.url).href
+/** These run wholly as a user runs them; the others use a database of the test server. */
+const WITH_THEIR_OWN_SERVER = new Set(['send-and-handle', 'workflow-two-services'])
 
 /** Runs an example as a user does: the build, in a process of its own. */
 async function run(example: string): Promise<string[]> {
   const main = fileURLToPath(new URL(`../../../examples/basics/dist/${example}/main.js`, import.meta.url))
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [main], { timeout: 60_000 })
+  const { args, env } = WITH_THEIR_OWN_SERVER.has(example) ? { args: [], env: process.env } : await onTestServer()
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [...args, main], { env, timeout: 60_000 })
   expect(beside(stderr)).toEqual([])
   return stdout.split('\n')
+}
+
+async function onTestServer(): Promise<{ readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv }> {
+  const database = await testDatabase()
+  onTestFinished(() => dropTestDatabase(database))
+  return { args: ['--import', oneServer], env: { ...process.env, DATABASE_URL: database.connectionString } }
 }
 
 /** What is on stderr besides the reports of failures that the examples make on purpose (K-21), and their stacks. */

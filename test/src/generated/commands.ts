@@ -10,20 +10,33 @@ const NAME = 'pay'
 const options = { data: z.object({ seed: z.number() }), retry: ['20ms'], timeout: '60ms' } as const
 const Pay = defineCommand('generated', 'Pay', { ...options, maxAttempts: 3 })
 const PayPatiently = defineCommand('generated', 'PayPatiently', { ...options, maxAttempts: 8 })
+// The bank does not recognise repetitions of these: K-20.
+const PayOnce = defineCommand('generated', 'PayOnce', { ...options, atMostOnce: true })
+const PayOnceOrAsk = defineCommand('generated', 'PayOnceOrAsk', { ...options, atMostOnce: true, maxAttempts: 3 })
+const KINDS = [Pay, PayPatiently, PayOnce, PayOnceOrAsk] as const
 
-/** Commands on a simulated bank. Nothing undoes them: what has had its effect must end completed. */
+/**
+ * Commands on a simulated bank, some of which must not be repeated. Nothing undoes them: what has had its effect must end
+ * completed.
+ */
 export function generatedCommands(): Omit<FaultTestOptions<Effects>, 'seeds'> {
   return {
     world: (seed) => createEffects({ seed, faults: FAULTS }),
     setup(hf, bank) {
-      for (const command of [Pay, PayPatiently]) {
-        hf.handle(command, (_, { commandId, idempotencyKey, signal }) =>
-          bank.perform({ execution: commandId, name: NAME, idempotencyKey, signal }),
+      for (const command of KINDS) {
+        const once = command.atMostOnce === true
+        hf.handle(
+          command,
+          (_, { commandId, idempotencyKey, signal }) =>
+            bank.perform({ execution: commandId, name: NAME, idempotencyKey, signal, once }),
+          command === PayOnceOrAsk
+            ? { inquire: (_, { commandId }) => bank.inquire({ execution: commandId, name: NAME }) }
+            : {},
         )
       }
     },
     start(hf, _, seed) {
-      const command = createRandom(`command ${seed}`)() < 0.5 ? Pay : PayPatiently
+      const command = KINDS[Math.floor(createRandom(`command ${seed}`)() * KINDS.length)] ?? Pay
       return hf.send(command, { seed })
     },
     attend,
@@ -33,10 +46,11 @@ export function generatedCommands(): Omit<FaultTestOptions<Effects>, 'seeds'> {
 
 /** A person asks the bank: what is done is completed, what is not is tried again or given up. */
 async function attend(hf: Holdfast, bank: Effects, _: readonly string[], round: number): Promise<void> {
-  for (const { commandId } of await hf.troubleshooting.list({ domain: Pay.domain, limit: 1_000 })) {
+  const of = { domain: Pay.domain }
+  for (const { commandId } of await hf.troubleshooting.list({ ...of, limit: 1_000 })) {
     const truth = await bank.inquire({ execution: commandId, name: NAME })
-    if (truth !== 'notDone') await hf.troubleshooting.complete(Pay, commandId, { ...by, result: truth.done })
-    else if (round < 3) await hf.troubleshooting.retry({ domain: Pay.domain }, commandId, by)
-    else await hf.troubleshooting.cancel(Pay, commandId, by)
+    if (truth !== 'notDone') await hf.troubleshooting.complete(of, commandId, { ...by, result: truth.done })
+    else if (round < 3) await hf.troubleshooting.retry(of, commandId, { ...by, notDone: true })
+    else await hf.troubleshooting.cancel(of, commandId, by)
   }
 }

@@ -7,12 +7,15 @@ import { type CallNode, type Node, type ProcessProgram, processProgram } from '.
 
 const by = { actor: 'ann', reason: 'generated' }
 
-const Pay = defineCommand('generated', 'Pay', {
-  data: z.object({ execution: z.string(), name: z.string(), once: z.boolean() }),
+const options = {
+  data: z.object({ execution: z.string(), name: z.string() }),
   maxAttempts: 3,
   retry: ['10ms'],
   timeout: '60ms',
-})
+} as const
+const Pay = defineCommand('generated', 'Pay', options)
+// The bank does not recognise repetitions of it: K-20.
+const PayOnce = defineCommand('generated', 'PayOnce', { ...options, atMostOnce: true })
 
 /** Processes that interpret generated programs, on a simulated bank. */
 export function generatedProcesses(): Omit<FaultTestOptions<World>, 'seeds'> {
@@ -20,9 +23,12 @@ export function generatedProcesses(): Omit<FaultTestOptions<World>, 'seeds'> {
     world: (seed) => new World(createEffects({ seed, faults: FAULTS })),
     register: ({ Program }) => [Program],
     setup(hf, { bank }) {
-      hf.handle(Pay, ({ execution, name }, { idempotencyKey, signal }) =>
-        bank.perform({ execution, name, idempotencyKey, signal }),
-      )
+      for (const command of [Pay, PayOnce]) {
+        const once = command === PayOnce
+        hf.handle(command, ({ execution, name }, { idempotencyKey, signal }) =>
+          bank.perform({ execution, name, idempotencyKey, signal, once }),
+        )
+      }
     },
     async start(hf, { Program }, seed) {
       const program = processProgram(seed)
@@ -65,11 +71,12 @@ const historyText = `
 
 /** A person lets them go on a few times, and then gives them up; what became of a command is asked of the bank. */
 async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string[], round: number): Promise<void> {
-  for (const { commandId, data } of await hf.troubleshooting.list({ domain: Pay.domain })) {
+  const commands = { domain: Pay.domain }
+  for (const { commandId, data } of await hf.troubleshooting.list({ ...commands, limit: 1_000 })) {
     const truth = await bank.inquire(data as { execution: string; name: string })
-    if (truth !== 'notDone') await hf.troubleshooting.complete(Pay, commandId, { ...by, result: truth.done })
-    else if (round < 4) await hf.troubleshooting.retry(Pay, commandId, by)
-    else await hf.troubleshooting.cancel(Pay, commandId, by)
+    if (truth !== 'notDone') await hf.troubleshooting.complete(commands, commandId, { ...by, result: truth.done })
+    else if (round < 4) await hf.troubleshooting.retry(commands, commandId, { ...by, notDone: true })
+    else await hf.troubleshooting.cancel(commands, commandId, by)
   }
   const { domain, type } = Program
   const troubled = await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })
@@ -131,8 +138,8 @@ function interpreter(bank: Effects) {
       case 'command':
         await ctx.command(
           node.name,
-          Pay,
-          { execution, name: node.name, once: node.once },
+          node.once ? PayOnce : Pay,
+          { execution, name: node.name },
           {
             timeout: node.timeout,
             onTimeout: 'compensate',
