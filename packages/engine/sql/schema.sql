@@ -96,7 +96,8 @@ create table holdfast.command (
   error_code text,
   error_message text,
   send_token uuid,
-  inquiry text
+  inquiry text,
+  uncounted integer default 0 not null
 ) with (fillfactor=50);
 
 create table holdfast.command_handler (
@@ -221,6 +222,17 @@ create table holdfast.function_file (
   applied_at timestamp with time zone default clock_timestamp() not null
 );
 
+create table holdfast.lost_claim (
+  source text not null,
+  id text not null,
+  epoch integer not null,
+  progress text,
+  state text not null,
+  lost_alone integer default 0 not null,
+  lost_shared integer default 0 not null,
+  at timestamp with time zone not null
+) with (fillfactor=70);
+
 create table holdfast.migration (
   version integer not null,
   name text not null,
@@ -234,6 +246,12 @@ create table holdfast.pause (
   paused_at timestamp with time zone not null,
   actor text not null,
   reason text not null
+);
+
+create table holdfast.presence (
+  only_row boolean default true not null,
+  last_beat_at timestamp with time zone not null,
+  steady_since timestamp with time zone not null
 );
 
 create table holdfast.process (
@@ -470,6 +488,10 @@ create table holdfast.workflow_handler (
   missed_at timestamp with time zone
 );
 
+create table holdfast.workflow_set_aside (
+  definition_id integer not null
+);
+
 create table holdfast.workflow_setting (
   is_single boolean default true not null,
   aging real not null
@@ -637,11 +659,19 @@ alter table holdfast.dispatch_pace add constraint dispatch_pace_pkey PRIMARY KEY
 
 alter table holdfast.function_file add constraint function_file_pkey PRIMARY KEY (name);
 
+alter table holdfast.lost_claim add constraint lost_claim_pkey PRIMARY KEY (source, id);
+
+alter table holdfast.lost_claim add constraint lost_claim_state_check CHECK ((state = ANY (ARRAY['claimed'::text, 'begun'::text, 'alone'::text, 'interrupted'::text])));
+
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
 
 alter table holdfast.pause add constraint pause_pkey PRIMARY KEY (subject);
 
 alter table holdfast.pause add constraint pause_subject_check CHECK ((subject ~ '^(domain|definition|handler):.'::text));
+
+alter table holdfast.presence add constraint presence_only_row_check CHECK (only_row);
+
+alter table holdfast.presence add constraint presence_pkey PRIMARY KEY (only_row);
 
 alter table holdfast.process add constraint process_cancel_check CHECK ((cancel = ANY (ARRAY['PLAIN'::text, 'COMPENSATE'::text])));
 
@@ -731,6 +761,8 @@ alter table holdfast.workflow_definition add constraint workflow_definition_vers
 
 alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
+alter table holdfast.workflow_set_aside add constraint workflow_set_aside_pkey PRIMARY KEY (definition_id);
+
 alter table holdfast.workflow_setting add constraint workflow_setting_aging_check CHECK (((aging >= (0)::double precision) AND (aging <= (1000)::double precision)));
 
 alter table holdfast.workflow_setting add constraint workflow_setting_is_single_check CHECK (is_single);
@@ -787,6 +819,8 @@ CREATE INDEX dispatch_item_due ON holdfast.dispatch_item USING btree (item_type,
 
 CREATE INDEX dispatch_tally_by_type ON holdfast.dispatch_tally USING btree (item_type, status);
 
+CREATE INDEX lost_claim_by_time ON holdfast.lost_claim USING btree (at);
+
 CREATE INDEX process_by_status ON holdfast.process USING btree (status, type, created_at) WHERE ((leased_at IS NULL) AND (status <> 'COMPLETED'::text));
 
 CREATE INDEX process_due ON holdfast.process USING btree (type, version, due_at) WHERE (due_at IS NOT NULL);
@@ -837,7 +871,23 @@ CREATE INDEX workflow_step_due ON holdfast.workflow_step USING btree (handler, d
 
 CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler, rank, scheduled_at) WHERE ready;
 
+CREATE INDEX workflow_step_set_aside ON holdfast.workflow_step USING btree (definition_id, rank, scheduled_at) WHERE (due_at = 'infinity'::timestamp with time zone);
+
 CREATE INDEX workflow_step_waiting ON holdfast.workflow_step USING btree (reached_at) WHERE (status = 'WAITING_DECISION'::text);
+
+CREATE OR REPLACE FUNCTION holdfast.absence_counts()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select exists (
+    select from holdfast.presence
+    where last_beat_at between holdfast.now() - interval '150 s' and holdfast.now()
+      and steady_since <= holdfast.now() - interval '120 s'
+  )
+$function$
+;
 
 CREATE OR REPLACE FUNCTION holdfast.add_workflow_rows(docs jsonb, v_now timestamp with time zone)
  RETURNS void
@@ -1998,6 +2048,9 @@ declare
   v_limit int;
   v_ids uuid[] := '{}';
   v_lane_ids uuid[];
+  v_lost uuid[] := '{}';
+  v_lane_lost uuid[];
+  v_items json := '[]';
   v_last timestamptz;
   v_left int := most;
   v_marks json[] := '{}';
@@ -2014,12 +2067,14 @@ begin
     if v_limit is not null then
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
+      v_lane_lost := array(select id from holdfast.process where id = any (v_lane_ids) and leased_at is not null);
     else
       for v_try in 1 .. 2 loop
-        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*)
-        into v_lane_ids, v_last, v_dispatched, v_found
+        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*),
+          array_agg(due.id) filter (where due.leased_at is not null)
+        into v_lane_ids, v_last, v_dispatched, v_found, v_lane_lost
         from (
-          select id, due_at, dispatch_type is not null as dispatched
+          select id, due_at, leased_at, dispatch_type is not null as dispatched
           from holdfast.process
           where type = v_type
             and version = lane_versions[v_lane]
@@ -2047,6 +2102,8 @@ begin
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
       v_ids := v_ids || v_lane_ids;
+      -- Dispatch may not have let all of them begin.
+      v_lost := v_lost || array(select id from unnest(v_lane_lost) as id where id = any (v_lane_ids));
     end if;
     if v_left > 0 then
       select due_at into v_lane_next
@@ -2060,8 +2117,14 @@ begin
       v_next := least(v_next, v_lane_next);
     end if;
   end loop;
+  if cardinality(v_ids) > 0 then
+    v_items := holdfast.lease_processes(v_ids, worker, lease_ms);
+    if cardinality(v_lost) > 0 then
+      v_items := holdfast.weigh_lost_processes(v_items, v_lost);
+    end if;
+  end if;
   return query select
-    case when cardinality(v_ids) = 0 then '[]' else holdfast.lease_processes(v_ids, worker, lease_ms) end,
+    v_items,
     array_to_json(v_marks),
     extract(epoch from v_next - v_now)::float8 * 1000;
 end
@@ -2187,10 +2250,14 @@ declare
   v_now timestamptz := holdfast.now();
   v_handlers text[] := handlers;
   v_paused int[];
+  -- How many of each handler's first steps may be claimed, where some are set aside because they are paused.
+  v_free int[];
   v_ids uuid[];
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_lost uuid[];
+  v_lost_numbers smallint[];
   v_room int;
   v_starts uuid[];
   v_admitted uuid[];
@@ -2204,6 +2271,9 @@ begin
       from holdfast.workflow_definition as definition
       join holdfast.pause on pause.subject = 'definition:' || definition.name
     );
+  end if;
+  if exists (select from holdfast.workflow_set_aside) then
+    perform holdfast.take_back_workflow_steps(v_paused);
   end if;
   -- What was delayed and has fallen due, and leases that have ended.
   with due as (
@@ -2223,6 +2293,9 @@ begin
   from due
   where step.workflow_id = due.workflow_id and step.number = due.number;
 
+  if cardinality(v_paused) > 0 then
+    v_free := holdfast.set_aside_workflow_steps(v_handlers, v_paused, most + 1000);
+  end if;
   select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
   into v_ids, v_numbers, v_fresh, v_leases
   from (
@@ -2244,14 +2317,16 @@ begin
       greatest(
         coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
       ) as lease_ms
-    from unnest(v_handlers) as wanted
+    from unnest(v_handlers) with ordinality as lane (wanted, place)
     cross join lateral (
       select workflow_id, number, definition_id, rank, scheduled_at,
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
       where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
+        -- A call that was lost and that a claim without room for it has made ready.
+        and (not spare_leased or not in_flight)
       order by rank, scheduled_at
-      limit v_room
+      limit least(v_room, v_free[lane.place])
       for no key update skip locked
     ) as found
     order by found.rank, found.scheduled_at
@@ -2298,11 +2373,20 @@ begin
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
       case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
-    ) order by rank, scheduled_at)
-    into v_items
+    ) order by rank, scheduled_at),
+    -- Not fresh, and a call was on its way: it was lost.
+    array_agg(workflow_id) filter (where in_flight and not fresh),
+    array_agg(number) filter (where in_flight and not fresh)
+    into v_items, v_lost, v_lost_numbers
     from claimed;
+    if v_lost is not null then
+      v_items := holdfast.weigh_lost_steps(v_items, v_lost, v_lost_numbers);
+    end if;
   end if;
-  if coalesce(cardinality(v_ids), 0) < most then
+  if coalesce(cardinality(v_ids), 0) < most and most > any (v_free) then
+    -- More of what is paused stands in front: the next claim goes on there, at once.
+    v_next := v_now;
+  elsif coalesce(cardinality(v_ids), 0) < most then
     select min(it.due_at)
     into v_next
     from unnest(v_handlers) as wanted
@@ -2322,6 +2406,24 @@ begin
     ));
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.clean_up_lost_claims(p_age interval, most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_gone int;
+begin
+  delete from holdfast.lost_claim
+  where ctid = any (array(
+    select ctid from holdfast.lost_claim where at < holdfast.now() - p_age order by at limit most for update skip locked
+  ));
+  get diagnostics v_gone = row_count;
+  return v_gone;
 end
 $function$
 ;
@@ -3126,6 +3228,98 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  execute format(
+    $query$
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id
+          and q.read_ct = asked.read_ct
+          and not %2$sis_between_attempts($4, q.message ->> 'command_id', q.read_ct)
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = $3
+    where msg_id = any (array(select msg_id from free))
+    $query$, 'q_' || p_queue, 'holdfast.'
+  ) using ids, reads, holdfast.now(), p_domain;
+  perform holdfast.wake('commands:' || p_domain);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.expire_processes(ids uuid[], epochs integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+begin
+  for v_type in
+    with free as (
+      select process.id
+      from holdfast.process
+      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
+      where leased_at is not null
+      order by process.id
+      for no key update of process skip locked
+    ),
+    expired as (
+      update holdfast.process set due_at = holdfast.now() where id in (select id from free) returning type
+    )
+    select distinct type from expired
+  loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number
+      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    expired as (
+      update holdfast.workflow_step as step
+      set due_at = holdfast.now()
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+      returning step.handler
+    )
+    select distinct handler from expired
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer)
  RETURNS TABLE(extended json, lost json)
  LANGUAGE plpgsql
@@ -3404,11 +3598,16 @@ begin
   end if;
   return query execute format(
     $query$
-    select to_jsonb(found) - 'last_write' || jsonb_build_object('status', found.shown_status)
+    select to_jsonb(found) - 'last_write' || jsonb_build_object(
+      'status', found.shown_status,
+      'paused', found.status = 'PENDING' and %s.is_paused(array[
+        'domain:' || found.domain, 'definition:' || found.domain || '/' || found.type, 'handler:' || found.type
+      ])
+    )
     from (%s) as found
     order by found.created_at desc, found.command_id desc
     limit ($1 ->> 'limit')::int
-    $query$, v_branches
+    $query$, holdfast.own_schema(), v_branches
   ) using filter, holdfast.now();
 end
 $function$
@@ -3600,7 +3799,8 @@ begin
         and command.domain || '' = p_domain
         and command.status = 'PENDING'
       returning
-        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts
+        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts,
+        written.read_ct - command.uncounted as attempt
     ),
     audited as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -3611,9 +3811,9 @@ begin
         command_id,
         case
           when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
-          when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt)
           else jsonb_strip_nulls(jsonb_build_object(
-            'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'attempt', attempt, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
@@ -3786,6 +3986,15 @@ CREATE OR REPLACE FUNCTION holdfast.flush_starts(starts jsonb)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_processes(starts)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.forget_lost_claim(p_source text, p_id text, p_epoch integer)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  delete from holdfast.lost_claim where source = p_source and id = p_id and epoch = p_epoch
 $function$
 ;
 
@@ -4015,6 +4224,16 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.is_absent(seen_at timestamp with time zone, age interval)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select seen_at is null or seen_at < holdfast.now() - age and holdfast.absence_counts()
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct integer)
  RETURNS boolean
  LANGUAGE sql
@@ -4027,6 +4246,55 @@ AS $function$
       and domain = p_domain
       and attempts >= p_read_ct
   )
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.is_known_subject(p_kind text, p_name text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_queue text;
+  v_found boolean;
+begin
+  if p_kind = 'domain' then
+    return exists (select from holdfast.command_queue where domain = p_name)
+      or exists (select from holdfast.process_definition where split_part(type, '/', 1) = p_name)
+      or cardinality(holdfast.process_types(p_name, null)) > 0;
+  end if;
+  if p_kind = 'definition' then
+    if exists (select from holdfast.process_definition where type = p_name)
+      or exists (select from holdfast.process_detail where type = p_name)
+      or exists (select from holdfast.workflow_definition where name = p_name)
+      or exists (select from holdfast.command_handler where domain || '/' || type = p_name)
+    then
+      return true;
+    end if;
+  elsif exists (select from holdfast.workflow_handler where handler = p_name)
+    or exists (select from holdfast.workflow_step where handler = p_name and ready)
+    or exists (select from holdfast.workflow_step where handler = p_name and not ready and due_at is not null)
+    or exists (select from holdfast.command_handler where type = p_name)
+  then
+    return true;
+  end if;
+  -- Commands that wait for a handler which no worker has ever had.
+  for v_queue in
+    select queue from holdfast.command_queue
+    where to_regclass(format('pgmq.%I', 'q_' || queue)) is not null
+      and (p_kind = 'handler' or domain = split_part(p_name, '/', 1))
+  loop
+    execute format('select exists (select from pgmq.%I where message ->> ''command_type'' = $1)', 'q_' || v_queue)
+    into v_found
+    using case p_kind when 'handler' then p_name else split_part(p_name, '/', 2) end;
+    if v_found then
+      return true;
+    end if;
+  end loop;
+  return false;
+end
 $function$
 ;
 
@@ -4375,6 +4643,18 @@ begin
   from unnest(ids) as asked (id)
   join holdfast.workflow on workflow.id = asked.id;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean)
+ RETURNS json
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select json_build_object(
+    'alone', lost_alone, 'shared', lost_shared, 'counted', counted, 'interrupted', interrupted, 'firstToTry', first_to_try
+  )
 $function$
 ;
 
@@ -4736,6 +5016,31 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.note_beat()
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  update holdfast.presence
+  set last_beat_at = holdfast.now(),
+      steady_since = case
+        when holdfast.now() - last_beat_at between interval '0' and interval '150 s' then steady_since
+        else holdfast.now()
+      end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_begun_claim(p_source text, p_id text, p_epoch integer, p_state text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  update holdfast.lost_claim
+  set state = p_state, at = holdfast.now()
+  where source = p_source and id = p_id and epoch = p_epoch
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -4845,6 +5150,21 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.note_interrupted_claims(p_source text, ids text[], epochs integer[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.lost_claim (source, id, epoch, state, at)
+  select p_source, it.id, it.epoch, 'interrupted', holdfast.now()
+  from unnest(ids, epochs) as it (id, epoch)
+  order by it.id
+  on conflict (source, id) do update
+  set epoch = excluded.epoch, state = excluded.state, at = excluded.at
+  where lost_claim.epoch <= excluded.epoch
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.note_missing_handlers()
  RETURNS TABLE(handler text, waiting bigint, oldest_seconds double precision)
  LANGUAGE plpgsql
@@ -4891,7 +5211,7 @@ begin
     select queued.name
     from (select name from ready union select name from delayed) as queued
     left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
+    where queued.name is not null and holdfast.is_absent(known.seen_at, interval '2 minutes')
   ),
   longest as (
     select missing.name as wanted, step.*
@@ -5046,6 +5366,7 @@ begin
         command.batch_id,
         command.max_attempts,
         command.version,
+        command.uncounted,
         command.inquiry,
         extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
@@ -5057,7 +5378,7 @@ begin
       array_agg(msg_id) filter (where known and not current and not refused),
       array_agg(msg_id) filter (where command_id is null or refused),
       array_agg(command_id) filter (where current),
-      array_agg(read_ct) filter (where current),
+      array_agg(read_ct - opened.uncounted) filter (where current),
       count(*) filter (where command_id is not null and not known)
     into items, strays, malformed, v_received, v_attempts, v_unknown
     from opened,
@@ -5065,7 +5386,7 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version, inquiry,
+        message -> 'data' as data, header -> 'notes' as notes, version, uncounted, inquiry,
         waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
@@ -5189,7 +5510,7 @@ begin
       $query$
       with again as (
         update %2$s.command
-        set status = 'PENDING', attempts = 0, updated_at = $3, last_write = null,
+        set status = 'PENDING', attempts = 0, uncounted = 0, updated_at = $3, last_write = null,
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,
@@ -5890,6 +6211,10 @@ begin
     into v_types, v_froms
     from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
     where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
+    if v_types is null then
+      return query select '[]'::json, '[]'::json, null::float8, 0;
+      return;
+    end if;
   end if;
   for v_round in 1 .. 5 loop
     execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
@@ -5900,6 +6225,9 @@ begin
     select opened.items, opened.strays, opened.malformed
     into v_opened, v_strays, v_junk
     from holdfast.open_messages(domain, worker, v_now, v_ids, v_reads, v_messages, v_headers) as opened;
+    if v_opened is not null and 1 < any (v_reads) then
+      v_opened := holdfast.weigh_lost_commands(queue, domain, v_opened);
+    end if;
     if v_strays is not null then
       perform pgmq.delete(queue, v_strays);
     end if;
@@ -7479,6 +7807,64 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.set_aside_workflow_steps(handlers text[], paused integer[], p_window integer)
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_handler text;
+  v_looked int;
+  v_paused int;
+  v_ids uuid[];
+  v_numbers smallint[];
+  v_definitions int[];
+  v_free int[] := '{}';
+begin
+  foreach v_handler in array handlers loop
+    select
+      count(*), count(*) filter (where definition_id = any (paused)),
+      array_agg(workflow_id) filter (where definition_id = any (paused) and not in_flight),
+      array_agg(number) filter (where definition_id = any (paused) and not in_flight),
+      array_agg(distinct definition_id) filter (where definition_id = any (paused) and not in_flight)
+    into v_looked, v_paused, v_ids, v_numbers, v_definitions
+    from (
+      select workflow_id, number, definition_id, in_flight
+      from holdfast.workflow_step
+      where handler = v_handler and ready
+      order by rank, scheduled_at
+      limit p_window
+    ) as front;
+    v_free := v_free || case when v_looked < p_window then null else v_looked - v_paused end;
+    continue when v_ids is null;
+    insert into holdfast.workflow_set_aside (definition_id)
+    select unnest(v_definitions)
+    on conflict do nothing;
+    update holdfast.workflow_step as step
+    set ready = false, due_at = 'infinity'
+    from (
+      select locked.workflow_id, locked.number
+      from unnest(v_ids, v_numbers) as asked (id, number)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and ready and not in_flight
+        for no key update skip locked
+      ) as locked
+    ) as it
+    where step.workflow_id = it.workflow_id and step.number = it.number;
+  end loop;
+  return v_free;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.set_dispatch_config(p_type text, changes jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -7823,6 +8209,18 @@ declare
   v_created uuid[];
   v_type text;
 begin
+  if exists (select from holdfast.pause) and starts @? '$[*].lease_ms' then
+    -- Paused: its starter does not execute it; a worker does when it is resumed (K-18).
+    starts := (
+      select jsonb_agg(
+        case when it ? 'lease_ms' and holdfast.is_paused(array[
+          'domain:' || split_part(it ->> 'type', '/', 1), 'definition:' || (it ->> 'type')
+        ]) then it - 'lease_ms' - 'worker' else it end
+        order by place
+      )
+      from jsonb_array_elements(starts) with ordinality as asked (it, place)
+    );
+  end if;
   if starts @? '$[*].batch_id' then
     v_batches := array(
       select batch_id
@@ -7904,7 +8302,8 @@ begin
         else coalesce(process.status, (select status from holdfast.process where id = existing.id))
       end,
       floor(extract(epoch from v_now) * 1000),
-      floor(extract(epoch from process.deadline_at) * 1000)
+      floor(extract(epoch from process.deadline_at) * 1000),
+      coalesce(process.last_write = asked.token and process.leased_at is not null and process.lease_epoch = 1, false)
     ) order by asked.place)
     from rows from (
       jsonb_to_recordset(starts) as (id uuid, type text, key text, token uuid, batch_id uuid)
@@ -8027,6 +8426,10 @@ begin
   if v_queue is null or to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
     return 0;
   end if;
+  -- After a standstill the workers that live have their beat first.
+  if not holdfast.absence_counts() then
+    return 0;
+  end if;
   execute format(
     $query$
     with recursive types as (
@@ -8101,6 +8504,45 @@ begin
     perform holdfast.send_replies(v_replies);
   end if;
   return v_swept;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.take_back_workflow_steps(paused integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_definition int;
+begin
+  for v_definition in
+    select definition_id
+    from holdfast.workflow_set_aside
+    where definition_id <> all (coalesce(paused, '{}'))
+    order by definition_id
+    for update skip locked
+  loop
+    update holdfast.workflow_step as step
+    set ready = true, due_at = scheduled_at
+    from (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where definition_id = v_definition and due_at = 'infinity'
+      order by rank, scheduled_at
+      limit 1000
+      for no key update skip locked
+    ) as it
+    where step.workflow_id = it.workflow_id and step.number = it.number;
+    if not exists (select from holdfast.workflow_step where definition_id = v_definition and due_at = 'infinity') then
+      delete from holdfast.workflow_set_aside where definition_id = v_definition;
+    end if;
+  end loop;
 end
 $function$
 ;
@@ -8303,6 +8745,186 @@ begin
   if exists (select from holdfast.result_wait where model = p_model and until > holdfast.now()) then
     perform holdfast.wake('results:' || p_model);
   end if;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.weigh_lost_claims(p_source text, ids text[], epochs integer[], progresses text[])
+ RETURNS TABLE(id text, lost_alone integer, lost_shared integer, known_before boolean, counted boolean, interrupted boolean, first_to_try boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  return query
+  with asked as (
+    select it.id, it.epoch, it.progress, known.state, known.lost_alone, known.lost_shared,
+      known.state is not null as chained,
+      known.progress is not distinct from it.progress as stands_still
+    from unnest(ids, epochs, progresses) as it (id, epoch, progress)
+    left join holdfast.lost_claim as known
+      on known.source = p_source and known.id = it.id and known.epoch = it.epoch - 1
+  ),
+  weighed as (
+    insert into holdfast.lost_claim as noted (source, id, epoch, progress, state, lost_alone, lost_shared, at)
+    select
+      p_source, asked.id, asked.epoch, asked.progress,
+      -- What was interrupted runs beside other work at once.
+      case when asked.state = 'interrupted' then 'begun' else 'claimed' end,
+      case when asked.chained and asked.stands_still then asked.lost_alone else 0 end
+        + (asked.chained and asked.state = 'alone')::int,
+      case when asked.chained and asked.stands_still then asked.lost_shared else 0 end
+        + (not asked.chained or asked.state = 'begun')::int,
+      holdfast.now()
+    from asked
+    order by asked.id
+    on conflict on constraint lost_claim_pkey do update
+    set epoch = excluded.epoch, progress = excluded.progress, state = excluded.state, lost_alone = excluded.lost_alone,
+        lost_shared = excluded.lost_shared, at = excluded.at
+    returning noted.id, noted.lost_alone, noted.lost_shared
+  )
+  select weighed.id, weighed.lost_alone, weighed.lost_shared,
+    asked.chained,
+    coalesce(asked.state = 'alone', false),
+    coalesce(asked.state = 'interrupted', false),
+    coalesce(asked.state in ('begun', 'alone'), false)
+  from weighed
+  join asked on asked.id = weighed.id;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.weigh_lost_commands(p_queue text, p_domain text, items json)
+ RETURNS json
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_items json;
+begin
+  select array_agg(item ->> 'id'), array_agg((item ->> 'epoch')::int)
+  into v_ids, v_epochs
+  from json_array_elements(items) as item
+  join holdfast.command on command.command_id = (item ->> 'commandId')::uuid and command.domain || '' = p_domain
+  where (item ->> 'epoch')::int > 1 and command.attempts < (item ->> 'epoch')::int - 1;
+  if v_ids is null then
+    return items;
+  end if;
+  with weighed as (
+    select it.*, asked.epoch
+    from holdfast.weigh_lost_claims('commands:' || p_queue, v_ids, v_epochs, array_fill(null::text, array[cardinality(v_ids)])) as it
+    join unnest(v_ids, v_epochs) as asked (id, epoch) on asked.id = it.id
+  ),
+  claimed as (
+    select item, place, weighed.*, (item ->> 'commandId')::uuid as command_id
+    from json_array_elements(items) with ordinality as received (item, place)
+    left join weighed on weighed.id = item ->> 'id'
+  ),
+  changed as (
+    update holdfast.command
+    -- A loss that is the first on record stands for all receives since the last attempt that ended.
+    set uncounted = least(claimed.epoch - 1, uncounted + case
+          when claimed.counted then 0
+          when claimed.known_before then 1
+          else claimed.epoch - 1 - attempts
+        end)
+    from claimed
+    where claimed.id is not null and command.command_id = claimed.command_id and command.domain || '' = p_domain
+    returning command.command_id, command.uncounted
+  )
+  select json_agg(
+    case when claimed.id is null then item
+      else (item::jsonb || jsonb_build_object('uncounted', changed.uncounted, 'lost', holdfast.lost_claim_json(
+        claimed.lost_alone, claimed.lost_shared, claimed.counted, claimed.interrupted, claimed.first_to_try
+      )))::json
+    end
+    order by place
+  )
+  into v_items
+  from claimed
+  left join changed on changed.command_id = claimed.command_id;
+  return v_items;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.weigh_lost_processes(items json, lost uuid[])
+ RETURNS json
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_progresses text[];
+begin
+  select array_agg(process.id::text), array_agg(process.lease_epoch), array_agg(process.generation || '/' || coalesce((
+    -- That calls were interrupted is on record too, and is nothing new.
+    select max(seq)
+    from holdfast.process_history as history
+    where history.process_id = process.id
+      and history.generation = process.generation
+      and not coalesce(history.detail ? 'recovered', false)
+  ), 0))
+  into v_ids, v_epochs, v_progresses
+  from holdfast.process
+  where process.id = any (lost);
+  return (
+    with weighed as (
+      select * from holdfast.weigh_lost_claims('processes', v_ids, v_epochs, v_progresses)
+    )
+    select json_agg(
+      case when weighed.id is null then item
+        else (item::jsonb || jsonb_build_object('lost', holdfast.lost_claim_json(
+          weighed.lost_alone, weighed.lost_shared, weighed.counted, weighed.interrupted, weighed.first_to_try
+        )))::json
+      end
+      order by place
+    )
+    from json_array_elements(items) with ordinality as claimed (item, place)
+    left join weighed on weighed.id = item ->> 'id'
+  );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[])
+ RETURNS json
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_progresses text[];
+begin
+  select array_agg(workflow_id || '/' || number), array_agg(lease_epoch), array_agg(compensates::text)
+  into v_ids, v_epochs, v_progresses
+  from holdfast.workflow_step
+  where (workflow_id, number) in (select * from unnest(lost, lost_numbers));
+  return (
+    with weighed as (
+      select * from holdfast.weigh_lost_claims('workflows', v_ids, v_epochs, v_progresses)
+    )
+    select json_agg(
+      case when weighed.id is null then item
+        else (item::jsonb || jsonb_build_array(holdfast.lost_claim_json(
+          weighed.lost_alone, weighed.lost_shared, weighed.counted, weighed.interrupted, weighed.first_to_try
+        )))::json
+      end
+      order by place
+    )
+    from json_array_elements(items) with ordinality as claimed (item, place)
+    left join weighed on weighed.id = (item ->> 0) || '/' || (item ->> 1)
+  );
 end
 $function$
 ;

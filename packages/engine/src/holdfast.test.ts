@@ -80,6 +80,7 @@ test('K-12 a worker does the housekeeping of the installation, and closing drain
 
 test('K-18 pausing and its trail are there for operators', async () => {
   const hf = await holdfast({ connectionString })
+  hf.handle(defineCommand('payments', 'Pay'), () => undefined)
   await hf.pause({ domain: 'payments' }, { actor: 'ann', reason: 'cut-off' })
   expect(await hf.pauses()).toMatchObject([{ subject: 'domain:payments', actor: 'ann', reason: 'cut-off' }])
   await hf.resume({ domain: 'payments' }, { actor: 'ann', reason: 'next day' })

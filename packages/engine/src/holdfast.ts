@@ -38,7 +38,14 @@ import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
 import { startListener } from './kernel/notify/listener.js'
-import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
+import {
+  type IsRegistered,
+  listPauses,
+  type Pause,
+  type PauseSubject,
+  pauseWork,
+  resumeWork,
+} from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
 import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
@@ -245,8 +252,31 @@ export function assemble(
   const processes = createProcesses(db, engine, { logger, results })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
+  const told = new Set<() => void>()
+  /** Workers that run already take up what is registered later. */
+  const registered = () => {
+    for (const tell of told) tell()
+  }
+  workflowEngine.handlers.onAdded(registered)
+  const isRegistered: IsRegistered = (kind, name) => {
+    const [domain = '', type = ''] = name.split('/')
+    switch (kind) {
+      case 'domain':
+        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+      case 'definition':
+        return (
+          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          [...workflowEngine.registered].some((workflow) => workflow.name === name)
+        )
+      case 'handler':
+        return (
+          workflowEngine.handlers.find(name) !== undefined ||
+          registry.domains().some((one) => registry.types(one).includes(name))
+        )
+    }
+  }
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
-    const worker = createWorker(db, workerOptions, {
+    const created = createWorker(db, workerOptions, {
       registry,
       queues,
       engine,
@@ -261,28 +291,33 @@ export function assemble(
       reports,
       abortGraceMs,
     })
-    workers.add(worker)
-    return worker
+    workers.add(created.worker)
+    told.add(created.registered)
+    return created.worker
   }
   const api: Holdfast = {
     schema: db.schema,
-    handle: (command, handler, handlerOptions) => registry.add(command, handler, handlerOptions),
+    handle(command, handler, handlerOptions) {
+      registry.add(command, handler, handlerOptions)
+      registered()
+    },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
     register(definition) {
       if (isWorkflow(definition)) {
         workflowEngine.registered.add(definition)
-        return
+        return registered()
       }
       if (isDispatch(definition)) {
         dispatches.add(definition)
-        return
+        return registered()
       }
       const name = definition?.name
       const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
       if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
       if (isManager(definition)) managers.add(definition)
       else engine.registry.add(definition as ProcessDefinition)
+      registered()
     },
     start: (
       definition: ProcessDefinition | ManagerDefinition,
@@ -320,7 +355,7 @@ export function assemble(
       await worker.start()
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by),
+    pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),
@@ -328,7 +363,7 @@ export function assemble(
       await Promise.all([...workers].map((worker) => worker.stop()))
       missing.close()
       await results.close()
-      immediate.close()
+      await immediate.close()
       // Side by side: each waits for its own writes, for a bounded time.
       const clients = [processClient, managerClient, scheduling, workflowClient, client]
       await Promise.all([...clients.map((each) => each.close()), closeLimits()])

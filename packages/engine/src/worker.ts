@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   batchSource,
   commandChores,
@@ -8,7 +9,7 @@ import {
   noteHandlers,
   type Outgoing,
 } from './commands/index.js'
-import { createDispatchLoop, type DispatchRegistry, dispatchChores } from './dispatch/index.js'
+import { createDispatchWork, type DispatchRegistry, type DispatchWork, dispatchChores } from './dispatch/index.js'
 import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import { databaseUptimeMs } from './kernel/clock/clock.js'
 import type { Codec } from './kernel/codec/codec.js'
@@ -19,7 +20,9 @@ import { newId } from './kernel/ids/id.js'
 import type { Logger } from './kernel/logger.js'
 import type { Metrics } from './kernel/metrics/metrics.js'
 import { type Listener, startListener } from './kernel/notify/listener.js'
+import { createPresence } from './kernel/presence/presence.js'
 import type { Reports } from './kernel/reports/reports.js'
+import { createBackoff } from './kernel/retry/backoff.js'
 import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicyInput } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
@@ -27,11 +30,11 @@ import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { type Limiter, limiterChores } from './limiter/index.js'
 import { measureNeedingPerson } from './needing-person.js'
-import { createProcessLoops, type ManagerRegistry, type ProcessEngine } from './processes/index.js'
-import { createWorkflowLoop, type WorkflowEngine, workflowChores } from './workflows/index.js'
+import { createProcessWork, type ManagerRegistry, type ProcessEngine, type ProcessWork } from './processes/index.js'
+import { createWorkflowWork, type WorkflowEngine, type WorkflowWork, workflowChores } from './workflows/index.js'
 
 export interface WorkerOptions {
-  /** The domains whose commands and processes it runs; all that are registered here unless given. */
+  /** The domains whose commands and processes it runs; all that are registered here, now or later, unless given. */
   readonly domains?: readonly string[]
   /** Whether it runs the steps of workflows whose handlers are registered here; yes, unless `domains` is given. */
   readonly workflows?: boolean
@@ -54,6 +57,7 @@ export interface WorkerOptions {
 
 export interface Worker {
   readonly name: string
+  /** Those of which it runs commands and processes by now. */
   readonly domains: readonly string[]
   /** Begins to claim. A second call is harmless; a stopped worker stays stopped. */
   start(): Promise<void>
@@ -88,85 +92,136 @@ interface Parts {
   readonly abortGraceMs: number
 }
 
+/** A worker, and what its installation tells it. */
+interface CreatedWorker {
+  readonly worker: Worker
+  /** Something was registered, which the worker may have to run. */
+  registered(): void
+}
+
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
-export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): Worker {
-  const {
-    registry,
-    queues,
-    engine,
-    managers,
-    workflows,
-    dispatches,
-    limiter,
-    outgoing,
-    codec,
-    logger,
-    metrics,
-    reports,
-  } = parts
-  const processDomains = () => [...engine.registry.domains(), ...managers.domains()]
-  const settings = checkWorkerOptions(options, [...registry.domains(), ...processDomains(), ...dispatches.domains()])
+export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): CreatedWorker {
+  const { registry, queues, engine, managers, workflows, dispatches, limiter, outgoing, codec } = parts
+  const { logger, metrics, reports } = parts
+  const known = () => [
+    ...new Set([...registry.domains(), ...engine.registry.domains(), ...managers.domains(), ...dispatches.domains()]),
+  ]
+  const settings = checkWorkerOptions(options, known())
+  const domains = () => settings.domains ?? known()
   const chores = {
     ...kernelChores,
     ...commandChores(reports),
     ...limiterChores,
-    ...dispatchChores,
     ...workflowChores({ logger, metrics }),
+    ...dispatchChores,
   }
+  const commands = new Map<string, WorkLoop>()
+  const processes = new Map<string, ProcessWork>()
+  const loops: WorkLoop[] = []
+  let unstarted: WorkLoop[] = []
+  /** Those that run handlers and processes, for `inFlightCount`. */
+  const running: WorkLoop[] = []
+  const presence = createPresence(db, { note, logger })
   let listener: Listener | undefined
-  let commandLoops: readonly WorkLoop[] = []
-  let processes: readonly Awaited<ReturnType<typeof createProcessLoops>>[] = []
-  let workflowLoops: readonly WorkLoop[] = []
-  let dispatching: Awaited<ReturnType<typeof createDispatchLoop>> | undefined
-  let loops: readonly WorkLoop[] = []
+  let workflowWork: WorkflowWork | undefined
+  let dispatching: DispatchWork | undefined
   let needing: { stop(): void } | undefined
   let starting: Promise<void> | undefined
+  let growing: Promise<void> = Promise.resolve()
+  let begun = false
   let stopped = false
 
   async function begin(): Promise<void> {
-    const commandDomains = settings.domains.filter((domain) => registry.domains().includes(domain))
-    await Promise.all(commandDomains.map((domain) => queues.ready(domain)))
-    for (const domain of commandDomains) await noteHandlers(db, domain, registry.types(domain))
+    listener ??= settings.notify ? startListener(db, { logger }) : undefined
+    await grow()
+    await presence.begin()
     if (stopped) return
-    listener = settings.notify ? startListener(db, { logger }) : undefined
-    commandLoops = commandDomains.map((domain) => {
-      const queue = queues.queueOf(domain)
-      const { abortGraceMs } = parts
-      const shared = { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }
-      return createCommandWorker(domain, settings, shared)
-    })
-    processes = await Promise.all(
-      settings.domains
-        .filter((domain) => processDomains().includes(domain))
-        .map((domain) =>
-          createProcessLoops(domain, settings, { db, engine, managers, outgoing, listener, logger, metrics, reports }),
-        ),
-    )
-    workflowLoops = settings.workflows
-      ? [await createWorkflowLoop(settings, { db, engine: workflows, listener, logger, metrics })]
-      : []
-    const cycleParts = {
-      db,
-      registry: dispatches,
-      limiter,
-      codec,
-      workflows,
-      listener,
-      logger,
-      metrics,
-      reports,
-    }
-    dispatching = await createDispatchLoop(settings, cycleParts)
-    loops = [
+    unstarted.push(
       kernelLoop('chores', choreSource(db.reserved, chores), runChore(db, chores, logger)),
       kernelLoop('batches', batchSource(db), async () => undefined),
-      ...commandLoops,
-      ...processes.flatMap((domain) => domain.loops),
-      ...workflowLoops,
-      ...dispatching.loops,
-    ]
-    for (const loop of loops) loop.start()
+    )
+    startAll()
     needing = measureNeedingPerson(db, { metrics, logger })
+    begun = true
+    // What was registered while it began.
+    registered()
+  }
+
+  /** Makes loops for what is registered here and has none yet. One that failed half-way goes on where it stopped. */
+  async function grow(): Promise<void> {
+    const make = (made: readonly WorkLoop[]) => {
+      running.push(...made)
+      unstarted.push(...made)
+    }
+    for (const domain of domains()) {
+      if (registry.domains().includes(domain) && !commands.has(domain)) {
+        const queue = await queues.ready(domain)
+        const loop = createCommandWorker(domain, settings, {
+          db,
+          queue,
+          registry,
+          codec,
+          listener,
+          logger,
+          metrics,
+          reports,
+          abortGraceMs: parts.abortGraceMs,
+        })
+        commands.set(domain, loop)
+        make([loop])
+      }
+      if (engine.registry.domains().includes(domain) || managers.domains().includes(domain)) {
+        const shared = { db, engine, managers, outgoing, listener, logger, metrics, reports }
+        const work = processes.get(domain) ?? (await createProcessWork(domain, settings, shared))
+        processes.set(domain, work)
+        make(await work.grow())
+      }
+    }
+    if (settings.workflows) {
+      if (workflowWork) await workflowWork.grow()
+      else {
+        workflowWork = await createWorkflowWork(settings, { db, engine: workflows, listener, logger, metrics })
+        make([workflowWork.loop])
+      }
+    }
+    const cycleParts = { db, registry: dispatches, limiter, codec, workflows, listener, logger, metrics, reports }
+    dispatching ??= createDispatchWork({ ...settings, domains }, cycleParts)
+    unstarted.push(...(await dispatching.grow()))
+  }
+
+  function startAll(): void {
+    for (const loop of unstarted) {
+      loops.push(loop)
+      loop.start()
+    }
+    unstarted = []
+  }
+
+  /** Says what this worker has, before it claims any of it and every minute (O-11). */
+  async function note(): Promise<void> {
+    for (const domain of commands.keys()) await noteHandlers(db, domain, registry.types(domain))
+    for (const work of processes.values()) await work.note()
+    await workflowWork?.note()
+  }
+
+  function registered(): void {
+    if (begun && !stopped) growing = growing.then(growLater)
+  }
+
+  /** Until it is done: a database that is away for a while must not leave a definition without a worker. */
+  async function growLater(): Promise<void> {
+    const backoff = createBackoff({ base: 100, cap: 1_000 })
+    while (!stopped) {
+      try {
+        await grow()
+        if (stopped) return
+        presence.changed()
+        return startAll()
+      } catch (error) {
+        logger.warn({ err: error }, 'could not take up what was registered; trying again')
+        await sleep(backoff.next(), undefined, { ref: false })
+      }
+    }
   }
 
   function kernelLoop(topic: string, source: WorkSource<Claimed>, run: (item: Claimed) => Promise<void>): WorkLoop {
@@ -178,15 +233,18 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       leaseMs: settings.leaseMs,
       pollMs: settings.pollMs,
       databaseUptimeMs: () => databaseUptimeMs(db),
+      gate: 'none',
       ...wakeBy(listener, topic),
       logger,
       metrics,
     })
   }
 
-  return {
+  const worker: Worker = {
     name: settings.name,
-    domains: settings.domains,
+    get domains() {
+      return domains()
+    },
     async start() {
       if (stopped) throw new HoldfastError('HF_STOPPED', { what: `the worker ${settings.name}` })
       // A start that failed may be tried again.
@@ -199,18 +257,21 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     async stop(timeout) {
       const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
       stopped = true
+      presence.stop()
       await starting
       needing?.stop()
-      for (const domain of processes) domain.stopping()
+      await growing
+      for (const work of processes.values()) work.stopping()
       dispatching?.stopping()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
-      await Promise.all(processes.map((domain) => domain.close()))
+      await Promise.all([...processes.values()].map((work) => work.close()))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },
     stopNow() {
       stopped = true
       needing?.stop()
+      presence.stop()
       for (const loop of loops) loop.stopNow()
       void listener?.close()
     },
@@ -218,10 +279,10 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       return !stopped && loops.length > 0 && loops.every((loop) => loop.isRunning)
     },
     get inFlightCount() {
-      const running = [...commandLoops, ...processes.flatMap((domain) => domain.loops), ...workflowLoops]
       return running.reduce((sum, loop) => sum + loop.inFlight, 0)
     },
   }
+  return { worker, registered }
 }
 
 const wakeBy = (listener: Listener | undefined, topic: string) =>
@@ -263,7 +324,8 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
   }
 }
 
-function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] {
+/** Undefined: all that are registered here, also later. */
+function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] | undefined {
   if (domains !== undefined && !Array.isArray(domains)) {
     const problem = `must be a list of domains, not ${describe(domains)}`
     throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
@@ -273,5 +335,5 @@ function checkDomains(domains: readonly string[] | undefined, known: readonly st
     const problem = `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`
     throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
   }
-  return [...new Set(domains ?? known)]
+  return domains === undefined ? undefined : [...new Set(domains)]
 }

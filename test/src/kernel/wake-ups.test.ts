@@ -149,7 +149,7 @@ test('K-18 what is paused is not claimed, from the moment the pause commits unti
   const worker = tinyWorker(db, { worker: 'w', types: ['a', 'b'], pollMs: FAR, leaseMs: FAR, listener })
   worker.loop.start()
   await waitFor('it listens', () => listener.isListening)
-  expect(await pauseWork(db, { handler: 'a' }, by)).toBe(true)
+  expect(await pauseWork(db, { handler: 'a' }, by, () => true)).toBe(true)
   await enqueueTiny(db, 'a', 5)
   await enqueueTiny(db, 'b', 5)
   await waitFor('the other type goes on', async () => (await tinyBooks(db)).done === 5)

@@ -96,7 +96,8 @@ begin
         and command.domain || '' = p_domain
         and command.status = 'PENDING'
       returning
-        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts
+        written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts,
+        written.read_ct - command.uncounted as attempt
     ),
     audited as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -107,9 +108,9 @@ begin
         command_id,
         case
           when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
-          when outcome = 'COMPLETED' then jsonb_build_object('attempt', read_ct)
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt)
           else jsonb_strip_nulls(jsonb_build_object(
-            'attempt', read_ct, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'attempt', attempt, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end

@@ -1,5 +1,5 @@
--- revision: 3
--- after: commands-finish
+-- revision: 6
+-- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
 
@@ -72,7 +72,7 @@ begin
       $query$
       with again as (
         update %2$s.command
-        set status = 'PENDING', attempts = 0, updated_at = $3, last_write = null,
+        set status = 'PENDING', attempts = 0, uncounted = 0, updated_at = $3, last_write = null,
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,
@@ -233,6 +233,10 @@ begin
   if v_queue is null or to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
     return 0;
   end if;
+  -- After a standstill the workers that live have their beat first.
+  if not holdfast.absence_counts() then
+    return 0;
+  end if;
   execute format(
     $query$
     with recursive types as (
@@ -359,11 +363,16 @@ begin
   end if;
   return query execute format(
     $query$
-    select to_jsonb(found) - 'last_write' || jsonb_build_object('status', found.shown_status)
+    select to_jsonb(found) - 'last_write' || jsonb_build_object(
+      'status', found.shown_status,
+      'paused', found.status = 'PENDING' and %s.is_paused(array[
+        'domain:' || found.domain, 'definition:' || found.domain || '/' || found.type, 'handler:' || found.type
+      ])
+    )
     from (%s) as found
     order by found.created_at desc, found.command_id desc
     limit ($1 ->> 'limit')::int
-    $query$, v_branches
+    $query$, holdfast.own_schema(), v_branches
   ) using filter, holdfast.now();
 end
 $$;

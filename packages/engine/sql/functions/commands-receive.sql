@@ -1,5 +1,5 @@
--- revision: 5
--- after: commands-send, command-queues
+-- revision: 7
+-- after: commands-send, command-queues, lost-claims
 --
 -- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
 
@@ -50,6 +50,10 @@ begin
     into v_types, v_froms
     from unnest(lane_types, lane_froms) with ordinality as lane (type, start, place)
     where not holdfast.is_paused(array['domain:' || domain, 'definition:' || domain || '/' || type, 'handler:' || type]);
+    if v_types is null then
+      return query select '[]'::json, '[]'::json, null::float8, 0;
+      return;
+    end if;
   end if;
   for v_round in 1 .. 5 loop
     execute format('select * from %s%I($1, $2, $3, $4, $5, $6, $7, $8)', 'holdfast.', 'take_' || queue)
@@ -60,6 +64,9 @@ begin
     select opened.items, opened.strays, opened.malformed
     into v_opened, v_strays, v_junk
     from holdfast.open_messages(domain, worker, v_now, v_ids, v_reads, v_messages, v_headers) as opened;
+    if v_opened is not null and 1 < any (v_reads) then
+      v_opened := holdfast.weigh_lost_commands(queue, domain, v_opened);
+    end if;
     if v_strays is not null then
       perform pgmq.delete(queue, v_strays);
     end if;
@@ -244,6 +251,7 @@ begin
         command.batch_id,
         command.max_attempts,
         command.version,
+        command.uncounted,
         command.inquiry,
         extract(epoch from p_now - coalesce(command.run_at, command.created_at))::float8 * 1000 as waited_ms
       from unnest(ids, reads, v_commands, messages, headers) as taken (msg_id, read_ct, command_id, message, header)
@@ -255,7 +263,7 @@ begin
       array_agg(msg_id) filter (where known and not current and not refused),
       array_agg(msg_id) filter (where command_id is null or refused),
       array_agg(command_id) filter (where current),
-      array_agg(read_ct) filter (where current),
+      array_agg(read_ct - opened.uncounted) filter (where current),
       count(*) filter (where command_id is not null and not known)
     into items, strays, malformed, v_received, v_attempts, v_unknown
     from opened,
@@ -263,7 +271,7 @@ begin
       select
         msg_id::text as id, type, read_ct as epoch, command_id as "commandId", correlation_id as "correlationId",
         batch_id as "batchId", max_attempts as "maxAttempts",
-        message -> 'data' as data, header -> 'notes' as notes, version, inquiry,
+        message -> 'data' as data, header -> 'notes' as notes, version, uncounted, inquiry,
         waited_ms as "waitedMs"
     ) item;
     exit when v_unknown = 0;
@@ -275,6 +283,64 @@ begin
   select p_now, 'commands', 'RECEIVED', command_id,
     case attempt when 1 then v_first_attempt else jsonb_build_object('attempt', attempt, 'worker', p_worker) end
   from unnest(v_received, v_attempts) as received (command_id, attempt);
+end
+$$;
+
+-- Received commands with what is known of those whose last claim was not released in order (K-26): they have been read more
+-- often than attempts have ended. A claim that was lost beside other work, or interrupted, uses up no attempt.
+create or replace function holdfast.weigh_lost_commands(p_queue text, p_domain text, items json)
+returns json
+language plpgsql
+set jit = off
+set enable_seqscan = off
+as $$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_items json;
+begin
+  select array_agg(item ->> 'id'), array_agg((item ->> 'epoch')::int)
+  into v_ids, v_epochs
+  from json_array_elements(items) as item
+  join holdfast.command on command.command_id = (item ->> 'commandId')::uuid and command.domain || '' = p_domain
+  where (item ->> 'epoch')::int > 1 and command.attempts < (item ->> 'epoch')::int - 1;
+  if v_ids is null then
+    return items;
+  end if;
+  with weighed as (
+    select it.*, asked.epoch
+    from holdfast.weigh_lost_claims('commands:' || p_queue, v_ids, v_epochs, array_fill(null::text, array[cardinality(v_ids)])) as it
+    join unnest(v_ids, v_epochs) as asked (id, epoch) on asked.id = it.id
+  ),
+  claimed as (
+    select item, place, weighed.*, (item ->> 'commandId')::uuid as command_id
+    from json_array_elements(items) with ordinality as received (item, place)
+    left join weighed on weighed.id = item ->> 'id'
+  ),
+  changed as (
+    update holdfast.command
+    -- A loss that is the first on record stands for all receives since the last attempt that ended.
+    set uncounted = least(claimed.epoch - 1, uncounted + case
+          when claimed.counted then 0
+          when claimed.known_before then 1
+          else claimed.epoch - 1 - attempts
+        end)
+    from claimed
+    where claimed.id is not null and command.command_id = claimed.command_id and command.domain || '' = p_domain
+    returning command.command_id, command.uncounted
+  )
+  select json_agg(
+    case when claimed.id is null then item
+      else (item::jsonb || jsonb_build_object('uncounted', changed.uncounted, 'lost', holdfast.lost_claim_json(
+        claimed.lost_alone, claimed.lost_shared, claimed.counted, claimed.interrupted, claimed.first_to_try
+      )))::json
+    end
+    order by place
+  )
+  into v_items
+  from claimed
+  left join changed on changed.command_id = claimed.command_id;
+  return v_items;
 end
 $$;
 
@@ -475,6 +541,33 @@ begin
     where msg_id = any (array(select msg_id from free))
     $query$, 'q_' || p_queue
   ) using ids, reads, holdfast.now();
+end
+$$;
+
+-- Ends leases now. The handlers have ended and left no record; a message that waits for its next attempt is left alone.
+create or replace function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads int[])
+returns void
+language plpgsql
+as $$
+begin
+  execute format(
+    $query$
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id
+          and q.read_ct = asked.read_ct
+          and not %2$sis_between_attempts($4, q.message ->> 'command_id', q.read_ct)
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = $3
+    where msg_id = any (array(select msg_id from free))
+    $query$, 'q_' || p_queue, 'holdfast.'
+  ) using ids, reads, holdfast.now(), p_domain;
+  perform holdfast.wake('commands:' || p_domain);
 end
 $$;
 

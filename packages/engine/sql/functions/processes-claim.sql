@@ -1,5 +1,5 @@
--- revision: 5
--- after: kernel, dispatch-begin
+-- revision: 6
+-- after: kernel, dispatch-begin, lost-claims
 --
 -- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
 
@@ -26,6 +26,9 @@ declare
   v_limit int;
   v_ids uuid[] := '{}';
   v_lane_ids uuid[];
+  v_lost uuid[] := '{}';
+  v_lane_lost uuid[];
+  v_items json := '[]';
   v_last timestamptz;
   v_left int := most;
   v_marks json[] := '{}';
@@ -42,12 +45,14 @@ begin
     if v_limit is not null then
       -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
+      v_lane_lost := array(select id from holdfast.process where id = any (v_lane_ids) and leased_at is not null);
     else
       for v_try in 1 .. 2 loop
-        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*)
-        into v_lane_ids, v_last, v_dispatched, v_found
+        select array_agg(due.id), max(due.due_at), bool_or(due.dispatched), count(*),
+          array_agg(due.id) filter (where due.leased_at is not null)
+        into v_lane_ids, v_last, v_dispatched, v_found, v_lane_lost
         from (
-          select id, due_at, dispatch_type is not null as dispatched
+          select id, due_at, leased_at, dispatch_type is not null as dispatched
           from holdfast.process
           where type = v_type
             and version = lane_versions[v_lane]
@@ -75,6 +80,8 @@ begin
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
       v_ids := v_ids || v_lane_ids;
+      -- Dispatch may not have let all of them begin.
+      v_lost := v_lost || array(select id from unnest(v_lane_lost) as id where id = any (v_lane_ids));
     end if;
     if v_left > 0 then
       select due_at into v_lane_next
@@ -88,10 +95,87 @@ begin
       v_next := least(v_next, v_lane_next);
     end if;
   end loop;
+  if cardinality(v_ids) > 0 then
+    v_items := holdfast.lease_processes(v_ids, worker, lease_ms);
+    if cardinality(v_lost) > 0 then
+      v_items := holdfast.weigh_lost_processes(v_items, v_lost);
+    end if;
+  end if;
   return query select
-    case when cardinality(v_ids) = 0 then '[]' else holdfast.lease_processes(v_ids, worker, lease_ms) end,
+    v_items,
     array_to_json(v_marks),
     extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$$;
+
+-- Claimed items with what is known of those whose last claim was not released in order (K-26). The last record tells
+-- whether a process has got on since it was lost the time before.
+create or replace function holdfast.weigh_lost_processes(items json, lost uuid[])
+returns json
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+as $$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_progresses text[];
+begin
+  select array_agg(process.id::text), array_agg(process.lease_epoch), array_agg(process.generation || '/' || coalesce((
+    -- That calls were interrupted is on record too, and is nothing new.
+    select max(seq)
+    from holdfast.process_history as history
+    where history.process_id = process.id
+      and history.generation = process.generation
+      and not coalesce(history.detail ? 'recovered', false)
+  ), 0))
+  into v_ids, v_epochs, v_progresses
+  from holdfast.process
+  where process.id = any (lost);
+  return (
+    with weighed as (
+      select * from holdfast.weigh_lost_claims('processes', v_ids, v_epochs, v_progresses)
+    )
+    select json_agg(
+      case when weighed.id is null then item
+        else (item::jsonb || jsonb_build_object('lost', holdfast.lost_claim_json(
+          weighed.lost_alone, weighed.lost_shared, weighed.counted, weighed.interrupted, weighed.first_to_try
+        )))::json
+      end
+      order by place
+    )
+    from json_array_elements(items) with ordinality as claimed (item, place)
+    left join weighed on weighed.id = item ->> 'id'
+  );
+end
+$$;
+
+-- Ends leases now. The processes' code has ended and left no record: they stay not released (K-19).
+create or replace function holdfast.expire_processes(ids uuid[], epochs int[])
+returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_type text;
+begin
+  for v_type in
+    with free as (
+      select process.id
+      from holdfast.process
+      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
+      where leased_at is not null
+      order by process.id
+      for no key update of process skip locked
+    ),
+    expired as (
+      update holdfast.process set due_at = holdfast.now() where id in (select id from free) returning type
+    )
+    select distinct type from expired
+  loop
+    perform holdfast.wake('processes:' || v_type);
+  end loop;
 end
 $$;
 

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- Starting processes.
@@ -22,6 +22,18 @@ declare
   v_created uuid[];
   v_type text;
 begin
+  if exists (select from holdfast.pause) and starts @? '$[*].lease_ms' then
+    -- Paused: its starter does not execute it; a worker does when it is resumed (K-18).
+    starts := (
+      select jsonb_agg(
+        case when it ? 'lease_ms' and holdfast.is_paused(array[
+          'domain:' || split_part(it ->> 'type', '/', 1), 'definition:' || (it ->> 'type')
+        ]) then it - 'lease_ms' - 'worker' else it end
+        order by place
+      )
+      from jsonb_array_elements(starts) with ordinality as asked (it, place)
+    );
+  end if;
   if starts @? '$[*].batch_id' then
     v_batches := array(
       select batch_id
@@ -103,7 +115,8 @@ begin
         else coalesce(process.status, (select status from holdfast.process where id = existing.id))
       end,
       floor(extract(epoch from v_now) * 1000),
-      floor(extract(epoch from process.deadline_at) * 1000)
+      floor(extract(epoch from process.deadline_at) * 1000),
+      coalesce(process.last_write = asked.token and process.leased_at is not null and process.lease_epoch = 1, false)
     ) order by asked.place)
     from rows from (
       jsonb_to_recordset(starts) as (id uuid, type text, key text, token uuid, batch_id uuid)

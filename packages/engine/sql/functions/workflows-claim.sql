@@ -1,5 +1,5 @@
--- revision: 4
--- after: kernel, workflows-write, dispatch-begin
+-- revision: 6
+-- after: kernel, workflows-write, dispatch-begin, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
 
@@ -25,10 +25,14 @@ declare
   v_now timestamptz := holdfast.now();
   v_handlers text[] := handlers;
   v_paused int[];
+  -- How many of each handler's first steps may be claimed, where some are set aside because they are paused.
+  v_free int[];
   v_ids uuid[];
   v_numbers smallint[];
   v_fresh boolean[];
   v_leases int[];
+  v_lost uuid[];
+  v_lost_numbers smallint[];
   v_room int;
   v_starts uuid[];
   v_admitted uuid[];
@@ -42,6 +46,9 @@ begin
       from holdfast.workflow_definition as definition
       join holdfast.pause on pause.subject = 'definition:' || definition.name
     );
+  end if;
+  if exists (select from holdfast.workflow_set_aside) then
+    perform holdfast.take_back_workflow_steps(v_paused);
   end if;
   -- What was delayed and has fallen due, and leases that have ended.
   with due as (
@@ -61,6 +68,9 @@ begin
   from due
   where step.workflow_id = due.workflow_id and step.number = due.number;
 
+  if cardinality(v_paused) > 0 then
+    v_free := holdfast.set_aside_workflow_steps(v_handlers, v_paused, most + 1000);
+  end if;
   select array_agg(it.workflow_id), array_agg(it.number), array_agg(it.fresh), array_agg(it.lease_ms)
   into v_ids, v_numbers, v_fresh, v_leases
   from (
@@ -82,14 +92,16 @@ begin
       greatest(
         coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
       ) as lease_ms
-    from unnest(v_handlers) as wanted
+    from unnest(v_handlers) with ordinality as lane (wanted, place)
     cross join lateral (
       select workflow_id, number, definition_id, rank, scheduled_at,
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
       where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
+        -- A call that was lost and that a claim without room for it has made ready.
+        and (not spare_leased or not in_flight)
       order by rank, scheduled_at
-      limit v_room
+      limit least(v_room, v_free[lane.place])
       for no key update skip locked
     ) as found
     order by found.rank, found.scheduled_at
@@ -136,11 +148,20 @@ begin
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
       case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
-    ) order by rank, scheduled_at)
-    into v_items
+    ) order by rank, scheduled_at),
+    -- Not fresh, and a call was on its way: it was lost.
+    array_agg(workflow_id) filter (where in_flight and not fresh),
+    array_agg(number) filter (where in_flight and not fresh)
+    into v_items, v_lost, v_lost_numbers
     from claimed;
+    if v_lost is not null then
+      v_items := holdfast.weigh_lost_steps(v_items, v_lost, v_lost_numbers);
+    end if;
   end if;
-  if coalesce(cardinality(v_ids), 0) < most then
+  if coalesce(cardinality(v_ids), 0) < most and most > any (v_free) then
+    -- More of what is paused stands in front: the next claim goes on there, at once.
+    v_next := v_now;
+  elsif coalesce(cardinality(v_ids), 0) < most then
     select min(it.due_at)
     into v_next
     from unnest(v_handlers) as wanted
@@ -160,6 +181,173 @@ begin
     ));
   end if;
   return query select coalesce(v_items, '[]'), extract(epoch from v_next - v_now)::float8 * 1000;
+end
+$$;
+
+-- Sets aside what is paused among the first steps of each handler (K-18): it leaves the order of claims, so that a paused
+-- backlog of any size is gone through once, a bounded part with each claim, and not with every claim. A step that was set
+-- aside is due at infinity. Answers, for each handler, how many may be claimed without meeting a paused one that is still
+-- there; null where all were looked at.
+create or replace function holdfast.set_aside_workflow_steps(handlers text[], paused int[], p_window int)
+returns int[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_handler text;
+  v_looked int;
+  v_paused int;
+  v_ids uuid[];
+  v_numbers smallint[];
+  v_definitions int[];
+  v_free int[] := '{}';
+begin
+  foreach v_handler in array handlers loop
+    select
+      count(*), count(*) filter (where definition_id = any (paused)),
+      array_agg(workflow_id) filter (where definition_id = any (paused) and not in_flight),
+      array_agg(number) filter (where definition_id = any (paused) and not in_flight),
+      array_agg(distinct definition_id) filter (where definition_id = any (paused) and not in_flight)
+    into v_looked, v_paused, v_ids, v_numbers, v_definitions
+    from (
+      select workflow_id, number, definition_id, in_flight
+      from holdfast.workflow_step
+      where handler = v_handler and ready
+      order by rank, scheduled_at
+      limit p_window
+    ) as front;
+    v_free := v_free || case when v_looked < p_window then null else v_looked - v_paused end;
+    continue when v_ids is null;
+    insert into holdfast.workflow_set_aside (definition_id)
+    select unnest(v_definitions)
+    on conflict do nothing;
+    update holdfast.workflow_step as step
+    set ready = false, due_at = 'infinity'
+    from (
+      select locked.workflow_id, locked.number
+      from unnest(v_ids, v_numbers) as asked (id, number)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and ready and not in_flight
+        for no key update skip locked
+      ) as locked
+    ) as it
+    where step.workflow_id = it.workflow_id and step.number = it.number;
+  end loop;
+  return v_free;
+end
+$$;
+
+-- Takes back what was set aside of definitions that are not paused any more, a bounded part with each claim. It keeps its
+-- place: rank and time are as they were.
+create or replace function holdfast.take_back_workflow_steps(paused int[])
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_definition int;
+begin
+  for v_definition in
+    select definition_id
+    from holdfast.workflow_set_aside
+    where definition_id <> all (coalesce(paused, '{}'))
+    order by definition_id
+    for update skip locked
+  loop
+    update holdfast.workflow_step as step
+    set ready = true, due_at = scheduled_at
+    from (
+      select workflow_id, number
+      from holdfast.workflow_step
+      where definition_id = v_definition and due_at = 'infinity'
+      order by rank, scheduled_at
+      limit 1000
+      for no key update skip locked
+    ) as it
+    where step.workflow_id = it.workflow_id and step.number = it.number;
+    if not exists (select from holdfast.workflow_step where definition_id = v_definition and due_at = 'infinity') then
+      delete from holdfast.workflow_set_aside where definition_id = v_definition;
+    end if;
+  end loop;
+end
+$$;
+
+-- Claimed items with what is known of those whose last call was lost (K-26), as their last element.
+create or replace function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[])
+returns json
+language plpgsql
+set jit = off
+set enable_seqscan = off
+as $$
+declare
+  v_ids text[];
+  v_epochs int[];
+  v_progresses text[];
+begin
+  select array_agg(workflow_id || '/' || number), array_agg(lease_epoch), array_agg(compensates::text)
+  into v_ids, v_epochs, v_progresses
+  from holdfast.workflow_step
+  where (workflow_id, number) in (select * from unnest(lost, lost_numbers));
+  return (
+    with weighed as (
+      select * from holdfast.weigh_lost_claims('workflows', v_ids, v_epochs, v_progresses)
+    )
+    select json_agg(
+      case when weighed.id is null then item
+        else (item::jsonb || jsonb_build_array(holdfast.lost_claim_json(
+          weighed.lost_alone, weighed.lost_shared, weighed.counted, weighed.interrupted, weighed.first_to_try
+        )))::json
+      end
+      order by place
+    )
+    from json_array_elements(items) with ordinality as claimed (item, place)
+    left join weighed on weighed.id = (item ->> 0) || '/' || (item ->> 1)
+  );
+end
+$$;
+
+-- Ends leases now. The calls have ended and left no record: they stay lost (K-19).
+create or replace function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs int[])
+returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+  v_handler text;
+begin
+  for v_handler in
+    with free as (
+      select step.workflow_id, step.number
+      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
+      cross join lateral (
+        select workflow_id, number
+        from holdfast.workflow_step
+        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
+        for no key update skip locked
+      ) as step
+    ),
+    expired as (
+      update holdfast.workflow_step as step
+      set due_at = holdfast.now()
+      from free
+      where step.workflow_id = free.workflow_id and step.number = free.number
+      returning step.handler
+    )
+    select distinct handler from expired
+  loop
+    perform holdfast.wake('workflows:' || v_handler);
+  end loop;
 end
 $$;
 

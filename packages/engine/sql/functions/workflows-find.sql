@@ -1,5 +1,5 @@
--- revision: 2
--- after: kernel, workflows-write
+-- revision: 3
+-- after: kernel, workflows-write, presence
 --
 -- What operators and housekeeping ask of workflows.
 
@@ -50,7 +50,7 @@ begin
     select queued.name
     from (select name from ready union select name from delayed) as queued
     left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null and (known.seen_at is null or known.seen_at < v_now - interval '2 minutes')
+    where queued.name is not null and holdfast.is_absent(known.seen_at, interval '2 minutes')
   ),
   longest as (
     select missing.name as wanted, step.*

@@ -219,6 +219,14 @@ describe('K-20 a call of which nobody knows whether it began', () => {
         [`${domain}__commands`, domain],
       )
       expect(row?.items).toHaveLength(1)
+      // Nothing else ran in that worker: the command is to blame for its death.
+      await bus.sql(
+        `insert into holdfast.lost_claim (source, id, epoch, state, lost_alone, at)
+         select 'commands:' || $1, msg_id::text, read_ct, 'alone', read_ct - 1, holdfast.now() from pgmq.q_${domain}__commands
+         on conflict (source, id) do update
+         set epoch = excluded.epoch, state = excluded.state, lost_alone = excluded.lost_alone`,
+        [`${domain}__commands`],
+      )
     }
   }
 

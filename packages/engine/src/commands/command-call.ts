@@ -20,6 +20,11 @@ export class CommandCall {
    */
   unknown: boolean
 
+  /** Which attempt this is: receives that were interrupted, or lost beside other work, are not counted (K-26). */
+  get attempt(): number {
+    return this.command.epoch - this.command.uncounted
+  }
+
   constructor(
     command: ReceivedCommand,
     lease: Lease<ReceivedCommand>,

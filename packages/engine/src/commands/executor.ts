@@ -98,7 +98,7 @@ export function createExecutor(options: ExecutorOptions) {
     const { command, handler } = call
     try {
       if (!handler) throw new PermanentError(`no handler for ${command.type}`, { code: 'NO_HANDLER' })
-      const usedUp = command.epoch > call.maxAttempts
+      const usedUp = call.attempt > call.maxAttempts
       if (usedUp && !call.unknown) throw attemptsUsedUp(call)
       const data = await decode(command, handler)
       if (call.unknown) {
@@ -127,6 +127,8 @@ export function createExecutor(options: ExecutorOptions) {
       const failure = failureOf(handler, error)
       // What its own transaction has completed stays completed.
       if (call.finished) return undefined
+      // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
+      if (call.lease.interrupted && !failure.refused) return undefined
       call.unknown = call.atMostOnce && outcomeOfFailure(failure) === 'unknown'
       if (!call.unknown) return failed(call, failure)
       // Its worker stops, or has lost it: whoever receives it next inquires.
@@ -183,9 +185,9 @@ export function createExecutor(options: ExecutorOptions) {
       correlationId: command.correlationId,
       batchId: command.batchId,
       messageId: command.id,
-      attempt: command.epoch,
+      attempt: call.attempt,
       maxAttempts,
-      isLastAttempt: command.epoch >= maxAttempts,
+      isLastAttempt: call.attempt >= maxAttempts,
       idempotencyKey: command.commandId,
       logger,
       get signal() {
@@ -218,7 +220,7 @@ export function createExecutor(options: ExecutorOptions) {
   function failed(call: CommandCall, failure: Failure): AttemptEnd {
     const { kind, code, message, fingerprint, stack } = failure
     const policy = call.handler?.definition.retry ?? options.retry
-    const decision = decideFailedAttempt(failure, call.command.epoch, call.maxAttempts, policy)
+    const decision = decideFailedAttempt(failure, call.attempt, call.maxAttempts, policy)
     return { ...decision, inquiry: call.inquiry, failure: { kind, code, message, fingerprint, stack } }
   }
 
@@ -246,9 +248,9 @@ function writeOf({ command }: CommandCall, end: AttemptEnd): FinishWrite {
   return { messageId: command.id, attempt: command.epoch, commandId: command.commandId, token: newId(), end }
 }
 
-function attemptsUsedUp({ command, maxAttempts }: CommandCall): PermanentError {
+function attemptsUsedUp({ attempt, maxAttempts }: CommandCall): PermanentError {
   return new PermanentError(
-    `its ${maxAttempts} attempts were begun and never ended: the worker died each time (${command.epoch - 1} so far)`,
+    `its ${maxAttempts} attempts were begun and never ended: its worker died each time while nothing else ran beside it (${attempt - 1} so far)`,
     { code: 'ATTEMPTS_EXHAUSTED_BY_CRASH' },
   )
 }

@@ -7,6 +7,7 @@ import { noReports, type Reports } from '../kernel/reports/reports.js'
 import type { CommandContext } from './context.js'
 import { defineCommand } from './define.js'
 import { commandChores } from './sweep.js'
+import { noteHandlers } from './worker.js'
 
 let bus: TestBus
 const notOurs: Record<string, number> = {}
@@ -231,7 +232,7 @@ test('C-09 a type without a handler here is left for a worker that has one, its 
   await bus.work(Mine, () => 'mine')
   const theirs = await bus.hf.sendMany(
     Theirs,
-    Array.from({ length: 200 }, () => ({ data: null })),
+    Array.from({ length: 50 }, () => ({ data: null })),
   )
   const mine = await bus.hf.send(Mine, null)
   expect(await bus.hf.commands.result(Mine, mine)).toBe('mine')
@@ -260,6 +261,7 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   await bus.moveClock(200_000)
   // That worker may hold the rows still, which our sweep then leaves to it.
   await waitFor('the sweep is over', async () => {
+    await bus.steady()
     await sweep()
     return (await bus.hf.commands.get(Nobody, id)).status !== 'PENDING'
   })
@@ -284,6 +286,7 @@ test('K-21 what the sweep sends to troubleshooting is reported, each once', asyn
   const Nobody = defineCommand('sweep', 'Nobody')
   const ids = await alone.hf.sendMany(Nobody, [{ data: 1 }, { data: 2 }])
   await alone.moveClock(3_700_000)
+  await alone.steady()
   const reported: string[] = []
   const needsPerson: Reports['needsPerson'] = ({ model, domain, type, id }, { code }) =>
     void reported.push(`${model} ${domain} ${type} ${id} ${code}`)
@@ -306,11 +309,38 @@ test('C-09 what waited for a worker through a long outage is run by it, not swep
   for (const id of ids) expect(await bus.hf.commands.result(Do, id)).toBe('late')
 })
 
+test('C-09 after a standstill of hours nothing is swept before every worker that lives has had a beat', async () => {
+  const Do = defineCommand('standstill', 'Do')
+  const id = await bus.hf.send(Do, null)
+  await bus.sql(`insert into holdfast.command_handler values ('standstill', 'Do', holdfast.now())`)
+  await bus.steady()
+  // The database was away, the machine was suspended, or the clock jumped: nobody could beat.
+  await bus.moveClock(2 * 3_600_000)
+  const status = async () => {
+    await sweep()
+    return (await bus.hf.commands.get(Do, id)).status
+  }
+  expect(await status()).toBe('PENDING')
+  // Another worker comes first.
+  await bus.sql('select holdfast.note_beat()')
+  expect(await status()).toBe('PENDING')
+  await bus.moveClock(90_000)
+  await bus.sql('select holdfast.note_beat()')
+  expect(await status()).toBe('PENDING')
+  // Now the worker that has the handler; it lives, and nothing is swept later either.
+  await noteHandlers(bus.db, 'standstill', ['Do'])
+  await bus.moveClock(90_000)
+  await bus.sql('select holdfast.note_beat()')
+  expect(await status()).toBe('PENDING')
+})
+
 test('C-16 a message whose attempts were begun and never ended is not called again', async () => {
   const Do = defineCommand('crashing', 'Do', { maxAttempts: 2 })
   const id = await bus.hf.send(Do, null)
-  // Two workers received it and died: their leases are over.
+  // Two workers received it and died while it ran alone: their leases are over.
   await bus.sql('update pgmq.q_crashing__commands set read_ct = 2')
+  await bus.sql(`insert into holdfast.lost_claim (source, id, epoch, state, lost_alone, at)
+    select 'commands:crashing__commands', msg_id::text, 2, 'alone', 1, holdfast.now() from pgmq.q_crashing__commands`)
   let calls = 0
   await bus.work(Do, () => {
     calls += 1
@@ -324,4 +354,15 @@ test('C-16 a message whose attempts were begun and never ended is not called aga
     code: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
     kind: 'PERMANENT',
   })
+})
+
+test('K-26 receives that were lost beside other work use up no attempt', async () => {
+  const Do = defineCommand('company', 'Do', { maxAttempts: 2 })
+  const id = await bus.hf.send(Do, null)
+  await bus.sql('update pgmq.q_company__commands set read_ct = 2')
+  const attempts: number[] = []
+  await bus.work(Do, (_data, { attempt }) => void attempts.push(attempt))
+  await bus.hf.commands.result(Do, id)
+  expect(attempts).toEqual([1])
+  expect((await bus.hf.commands.get(Do, id)).attempts).toBe(1)
 })

@@ -1,6 +1,7 @@
 import type { Executor } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
 import { type ReceivedCommand, receiveCommands } from './queries/receive-commands.js'
 
@@ -40,6 +41,12 @@ export function commandSource(
     async release(leases) {
       await db.run(releaseStatement, [queue, ...columns(leases)])
     },
+    losses: lossesOf(db, {
+      source: `commands:${queue}`,
+      async expire(leases) {
+        await db.run(expireStatement, [queue, domain, ...columns(leases)])
+      },
+    }),
     async oldestDueSeconds() {
       const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [queue, types()])
       return row?.seconds ?? null
@@ -51,6 +58,7 @@ const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), le
 
 const extendStatement = { name: 'commands.extend', text: 'select * from holdfast.extend_commands($1, $2, $3, $4)' }
 const releaseStatement = { name: 'commands.release', text: 'select holdfast.release_commands($1, $2, $3)' }
+const expireStatement = { name: 'commands.expire', text: 'select holdfast.expire_commands($1, $2, $3, $4)' }
 const oldestStatement = {
   name: 'commands.oldest-due',
   text: 'select holdfast.oldest_command_seconds($1, $2::text[]) as seconds',

@@ -37,9 +37,6 @@ interface Parts {
   readonly abortGraceMs: number
 }
 
-/** How often a worker says which types it handles; a type that nobody names for an hour counts as unhandled (C-09). */
-const SEEN_EVERY = 60_000
-
 /** The loop of one domain's commands (C-05). */
 export function createCommandWorker(
   domain: string,
@@ -99,28 +96,12 @@ export function createCommandWorker(
     logger,
     metrics,
   })
-  let seen: NodeJS.Timeout | undefined
-
-  async function noteAgain(): Promise<void> {
-    await noteHandlers(db, domain, types()).catch((error) => {
-      logger.debug({ err: error, domain }, 'could not note which types are handled; trying again in a minute')
-    })
-  }
-
   return {
-    start() {
-      loop.start()
-      seen ??= setInterval(() => void noteAgain(), SEEN_EVERY).unref()
-    },
+    ...loop,
     async stop(timeout) {
       const answer = await loop.stop(timeout)
-      clearInterval(seen)
       await finishes.close(1_000)
       return answer
-    },
-    stopNow() {
-      loop.stopNow()
-      clearInterval(seen)
     },
     get isRunning() {
       return loop.isRunning
@@ -131,10 +112,7 @@ export function createCommandWorker(
   }
 }
 
-/**
- * Notes that these types have a worker. Before it starts, too: the sweep of a worker that comes up after a long outage
- * would otherwise take everything that waited for it for unhandled.
- */
+/** Notes that these types have a worker; a type that none has named for an hour counts as unhandled (C-09). */
 export async function noteHandlers(db: Executor, domain: string, types: readonly string[]): Promise<void> {
   await db.run(seenStatement, [domain, types])
 }
@@ -143,6 +121,6 @@ const seenStatement = {
   name: 'commands.note-handlers',
   text: `
     insert into holdfast.command_handler (domain, type, seen_at)
-    select $1, type, holdfast.now() from unnest($2::text[]) as type order by type
+    select $1, type, holdfast.now() from pg_catalog.unnest($2::text[]) as type order by type
     on conflict (domain, type) do update set seen_at = excluded.seen_at`,
 }

@@ -15,7 +15,8 @@ import { isOwn } from './targets.js'
 
 interface WorkerSettings {
   readonly name: string
-  readonly domains: readonly string[]
+  /** Read again when something is registered later. */
+  readonly domains: () => readonly string[]
   readonly leaseMs: number
   readonly pollMs: number
 }
@@ -30,23 +31,26 @@ const AT_ONCE = 100
 /** Milliseconds. One look at two small tables. */
 const NOTED_EVERY = 20_000
 
+/** What a worker does for dispatch. */
+export interface DispatchWork {
+  /** Makes what the item types need that were registered since; answers the loop with the first of them, not started. */
+  grow(): Promise<readonly WorkLoop[]>
+  stopping(): void
+}
+
 /** The loop that runs the cycles of the item types registered here. None where there are none. */
-export async function createDispatchLoop(
-  settings: WorkerSettings,
-  { registry, listener, ...parts }: Parts,
-): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void }> {
+export function createDispatchWork(settings: WorkerSettings, { registry, listener, ...parts }: Parts): DispatchWork {
   const { db, logger, metrics } = parts
-  const definitions = registry.inDomains(settings.domains)
-  if (definitions.length === 0) return { loops: [], stopping() {} }
+  const noted = new Set<DispatchDefinition<never>>()
+  let made = false
   const note = async () => {
-    for (const definition of definitions) await noteDispatch(db, definition)
+    for (const definition of noted) await noteDispatch(db, definition)
   }
-  await note()
   const marks = new Map<string, Marks>()
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let stopping = false
   const loop = createWorkLoop({
-    source: cycleSource(db.reserved, () => cyclesOf(definitions)),
+    source: cycleSource(db.reserved, () => cyclesOf([...noted])),
     async run({ type, epoch }, lease) {
       const checked = typeOfChecks(type)
       const definition = registry.find(checked ?? type)
@@ -68,6 +72,7 @@ export async function createDispatchLoop(
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     databaseUptimeMs: () => databaseUptimeMs(db),
+    gate: 'none',
     ...(listener ? { onWake: (wake: () => void) => listener.subscribe('dispatch', wake) } : {}),
     logger,
     metrics,
@@ -77,7 +82,16 @@ export async function createDispatchLoop(
     note().catch((error: unknown) => logger.warn({ err: error }, 'could not note the item types of this worker'))
   }, NOTED_EVERY).unref()
   return {
-    loops: [loop],
+    async grow() {
+      for (const definition of registry.inDomains(settings.domains())) {
+        if (noted.has(definition)) continue
+        await noteDispatch(db, definition)
+        noted.add(definition)
+      }
+      if (made || noted.size === 0) return []
+      made = true
+      return [loop]
+    },
     stopping() {
       stopping = true
       clearInterval(noting)

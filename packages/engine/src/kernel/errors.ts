@@ -198,6 +198,11 @@ export const errorRegistry = {
     (d) => `batch ${d.batchId} does not exist or takes no more items, so ${d.commandId} is not in it`,
     'Nothing was written. Add it before the batch is sealed, or to another batch.',
   ),
+  HF_UNKNOWN_SUBJECT: entry<{ kind: string; name: string }>(
+    404,
+    (d) => `no ${d.kind} \`${d.name}\` is registered here or known to the database, so it cannot be paused`,
+    'Correct the name (a definition is named `domain/Type`, a workflow and a handler by its own name), or register it first.',
+  ),
   HF_UNKNOWN_BATCH: entry<{ batchId: string }>(
     404,
     (d) => `batch ${d.batchId} does not exist`,

@@ -105,7 +105,7 @@ export function createProcessClient(
         : await starts.write(sealed)
       const started = checkAnswer(answer, sealed, process, options.batchId)
       const status =
-        answer && lending && started.created
+        answer?.lent && lending && started.created
           ? await immediate.run(process, sealed, { ...answer, sentAt })
           : started.status
       if (!hasEnded(status)) made(process)

@@ -31,7 +31,7 @@ import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import type { Rest } from './queries/write-processes.js'
 
-/** A process that was claimed so often without recording anything kills its workers (P-13). */
+/** A process whose worker died so often while it ran alone and recorded nothing kills its workers (P-13, K-26). */
 const CRASHES = 5
 const LONGEST_GIVE_BACK = 5_000
 
@@ -71,6 +71,8 @@ async function execute(
     return await toRest(execution)
   } finally {
     execution.released = true
+    // The lease of an interrupted execution ends with its code, which may not heed its signal.
+    while (lease.interrupted && execution.running > 0) await execution.stirred.wait()
     leave()
   }
 }
@@ -268,12 +270,9 @@ function permanent(execution: Execution, error: unknown): RecordedFailure {
 }
 
 function crashLoop(execution: Execution): RecordedFailure | undefined {
-  const { item } = execution
-  // That it was interrupted is nothing new.
-  const lastRecord = item.history.findLast(({ detail }) => !detail?.recovered)?.epoch ?? 0
-  const fruitless = item.epoch - 1 - Math.max(item.restedEpoch, lastRecord)
-  if (fruitless < CRASHES) return undefined
-  const problem = `it was claimed ${fruitless} times in a row and recorded nothing: it ends its workers`
+  const times = execution.item.lost?.alone ?? 0
+  if (times < CRASHES) return undefined
+  const problem = `its worker died ${times} times in a row while it ran alone and recorded nothing: it ends its workers`
   return permanent(execution, new PermanentError(problem, { code: 'CRASH_LOOP' }))
 }
 

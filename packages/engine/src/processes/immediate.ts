@@ -1,6 +1,7 @@
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { processGate } from '../kernel/work/alone.js'
 import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
 import type { ProcessDefinition } from './define.js'
@@ -26,7 +27,7 @@ export interface StarterExecutions {
     sealed: SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
-  close(): void
+  close(): Promise<void>
 }
 
 interface Options {
@@ -59,6 +60,8 @@ export function createStarterExecutions(db: Database, options: Options): Starter
       })
       const item = firstClaim(definition, { id, key: key ?? null, now, deadline, state })
       const lease = leases.take(item, sentAt)
+      // Not beside an item of this process that is to run alone (K-26).
+      const leave = processGate.isOpen ? processGate.enter() : await processGate.entered()
       try {
         const rest = await runProcess(item, lease, await partsFor(definition), live)
         return rest?.status ?? 'EXECUTING'
@@ -70,12 +73,20 @@ export function createStarterExecutions(db: Database, options: Options): Starter
         )
         return 'EXECUTING'
       } finally {
+        leave()
         leases.drop(lease)
       }
     },
-    close() {
+    async close() {
       heartbeat?.stop()
+      const held = leases.refs()
       leases.abortAll(new Error('closed'))
+      // Stopped in order: not a crash, and what their calls did is unknown.
+      if (held.length > 0) {
+        await source.losses?.interrupted(held).catch((error: unknown) => {
+          logger.warn({ err: error, items: held.length }, 'could not write down that executions were interrupted')
+        })
+      }
     },
   }
 }

@@ -1,4 +1,5 @@
 import type { Executor } from '../kernel/database/executor.js'
+import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
 import type { ProcessDefinition } from './define.js'
 import { type ClaimedProcess, claimProcesses } from './queries/claim-processes.js'
@@ -23,6 +24,12 @@ export function processSource(db: Executor, definitions: () => readonly Claimabl
     types,
     claim: (request) => claimProcesses(db, laneOf, request),
     ...leasesOfProcesses(db),
+    losses: lossesOf(db, {
+      source: 'processes',
+      async expire(leases) {
+        await db.run(expireStatement, columns(leases))
+      },
+    }),
     async oldestDueSeconds() {
       const names = definitions().map(({ name }) => name)
       const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [names])
@@ -51,11 +58,12 @@ const extendStatement = {
   text: 'select * from holdfast.extend_processes($1::uuid[], $2::int[], $3)',
 }
 const releaseStatement = { name: 'processes.release', text: 'select holdfast.release_processes($1::uuid[], $2::int[])' }
+const expireStatement = { name: 'processes.expire', text: 'select holdfast.expire_processes($1::uuid[], $2::int[])' }
 const oldestStatement = {
   name: 'processes.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(oldest.due_at))::float8 as seconds
-    from unnest($1::text[]) as name,
+    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as name,
     lateral (
       select due_at
       from holdfast.process

@@ -22,7 +22,12 @@ const domain = numbered('start')
 const anything = z.any()
 const quick = () => defineProcess(domain(), 'Quick', { state: anything, execute: async (_ctx, state) => state })
 
-const background = new Set(['processes.read-settings', 'processes.find-news', 'processes.extend'])
+const background = new Set([
+  'presence.process-definition',
+  'processes.read-settings',
+  'processes.find-news',
+  'processes.extend',
+])
 
 /** Statements since the last time, without those that go out once in a while whatever happens. */
 function statements(): Record<string, number> {

@@ -5,11 +5,11 @@ import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
+import { createTopics, type Topics } from '../kernel/notify/topics.js'
 import type { Reports } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
-import type { ProcessDefinition } from './define.js'
 import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'
@@ -37,36 +37,86 @@ interface Parts {
   readonly reports: Reports
 }
 
+/** What a worker does for the processes of one domain. */
+export interface ProcessWork {
+  /** Makes the loops for what was registered since; answers them, not started. */
+  grow(): Promise<readonly WorkLoop[]>
+  /** Says which definitions this worker has. */
+  note(): Promise<void>
+  stopping(): void
+  close(): Promise<void>
+}
+
+/** Definitions with the same lease and poll share a loop; operators may set them per definition (P-23). */
+interface Pace {
+  readonly leaseMs: number
+  readonly names: Set<string>
+  readonly topics: Topics
+}
+
 /** The loops that run a domain's processes: executions, the inbox, replies to commands, step-based processes. */
-export async function createProcessLoops(
+export async function createProcessWork(
   domain: string,
   settings: WorkerSettings,
   { db, engine, managers, outgoing, listener, logger, metrics, reports }: Parts,
-): Promise<{ readonly loops: readonly WorkLoop[]; stopping(): void; close(): Promise<void> }> {
+): Promise<ProcessWork> {
   const stop = new AbortController()
   // As many listen as steps wait for a slot.
   setMaxListeners(0, stop.signal)
   const definitions = () => engine.registry.inDomain(domain)
-  const groups = await byPace(definitions(), settings, engine)
-  const executions = groups.map(({ leaseMs, pollMs, members }) => {
-    const wakes = new Set<() => void>()
+  const paces = new Map<string, Pace>()
+  const inboxTopics = createTopics(listener)
+  const managerTopics = createTopics(listener)
+  const replies = await createReplyWork(domain, { db, engine, managers, outgoing, logger, metrics, reports })
+  let hasInbox = false
+  let looksAfterManagers = false
+
+  /** Made, and not answered yet: an attempt that fails half-way loses none. */
+  const added: WorkLoop[] = []
+
+  async function grow(): Promise<readonly WorkLoop[]> {
+    if (!hasInbox) {
+      added.push(inboxLoop())
+      if (replies) added.push(replyLoop(replies))
+      hasInbox = true
+    }
+    for (const definition of definitions()) {
+      if ([...paces.values()].some(({ names }) => names.has(definition.name))) continue
+      // Read when the definition is first run here.
+      const { leaseMs = settings.leaseMs, pollMs = settings.pollMs } = await engine.settings.of(definition.name)
+      const known = paces.get(`${leaseMs} ${pollMs}`)
+      const pace = known ?? { leaseMs, names: new Set<string>(), topics: createTopics(listener) }
+      pace.names.add(definition.name)
+      pace.topics.add(`processes:${definition.name}`)
+      inboxTopics.add(`process-inbox:${definition.name}`)
+      if (known) continue
+      paces.set(`${leaseMs} ${pollMs}`, pace)
+      added.push(executionLoop(pace, pollMs))
+    }
+    for (const { name } of managers.inDomain(domain)) managerTopics.add(`processes:${name}`)
+    if (replies && !looksAfterManagers && managers.inDomain(domain).length > 0) {
+      looksAfterManagers = true
+      added.push(loopOf(replies.due, { concurrency: 100, topics: managerTopics, run: replies.look }))
+    }
+    return added.splice(0)
+  }
+
+  function executionLoop({ leaseMs, names, topics }: Pace, pollMs: number): WorkLoop {
+    const members = () => definitions().filter(({ name }) => names.has(name))
+    topics.add('processes:live')
+    topics.onWake(() => engine.live.look())
     const source = processSource(db.reserved, members)
     return loopOf(source, {
       leaseMs,
       pollMs,
       concurrency: settings.concurrency,
-      subscribe: (wake) => {
-        wakes.add(wake)
-        return subscribe(listener, ['processes:live', ...members().map(({ name }) => `processes:${name}`)], () => {
-          engine.live.look()
-          wake()
-        })
-      },
+      topics,
       async run(item, lease) {
         const definition = engine.registry.find(item.type)
         if (!definition) return
         const parts = await engine.partsFor(definition, { inStarter: false, stop: stop.signal })
-        if (item.beginBy !== undefined && performance.now() > item.beginBy) {
+        // One that was lost before has begun, and must stay not released (K-19).
+        if (item.beginBy !== undefined && !item.lost && performance.now() > item.beginBy) {
           await source.release([item])
           return
         }
@@ -75,82 +125,66 @@ export async function createProcessLoops(
         // The last claim may have looked no further than the next poll: what is due before that is remembered here.
         const inMs = rest?.dueAt == null ? Number.POSITIVE_INFINITY : rest.dueAt - now()
         if (inMs < pollMs && !stop.signal.aborted)
-          setTimeout(() => wakeAll(wakes), Math.max(0, Math.ceil(inMs)) + 1).unref()
+          setTimeout(() => topics.wake(), Math.max(0, Math.ceil(inMs)) + 1).unref()
       },
     })
-  })
-  const inbox = loopOf(inboxSource(db.reserved, definitions), {
-    leaseMs: settings.leaseMs,
-    pollMs: settings.pollMs,
-    concurrency: 100,
-    subscribe: (wake) =>
-      subscribe(
-        listener,
-        definitions().map(({ name }) => `process-inbox:${name}`),
-        wake,
-      ),
-    run: handOver(db, {
-      find: (name) => engine.registry.find(name),
-      respond: engine.respond,
-      codec: engine.codec,
-      logger,
-    }),
-  })
-  const replies = await createReplyWork(domain, { db, engine, managers, outgoing, logger, metrics, reports })
+  }
 
-  function replyLoops(): WorkLoop[] {
-    if (!replies) return []
-    const { leaseMs, pollMs } = settings
-    const { source, topic, handOver: run, due, look } = replies
-    const handing = loopOf(source, {
-      leaseMs,
-      pollMs,
-      concurrency: 1_000,
-      subscribe: (wake) => subscribe(listener, [topic], wake),
-      run,
-    })
-    if (managers.inDomain(domain).length === 0) return [handing]
-    const topics = managers.inDomain(domain).map(({ name }) => `processes:${name}`)
-    const looking = loopOf(due, {
-      leaseMs,
-      pollMs,
+  function inboxLoop(): WorkLoop {
+    return loopOf(inboxSource(db.reserved, definitions), {
       concurrency: 100,
-      subscribe: (wake) => subscribe(listener, topics, wake),
-      run: look,
+      topics: inboxTopics,
+      run: handOver(db, {
+        find: (name) => engine.registry.find(name),
+        respond: engine.respond,
+        codec: engine.codec,
+        logger,
+      }),
     })
-    return [handing, looking]
+  }
+
+  function replyLoop({ source, topic, handOver: run }: NonNullable<typeof replies>): WorkLoop {
+    const topics = createTopics(listener)
+    topics.add(topic)
+    return loopOf(source, { concurrency: 1_000, topics, run })
   }
 
   function loopOf<Item extends Claimed>(
     source: WorkSource<Item>,
     options: {
-      readonly leaseMs: number
-      readonly pollMs: number
+      readonly leaseMs?: number
+      readonly pollMs?: number
       readonly concurrency: number
-      readonly subscribe: (wake: () => void) => () => void
+      readonly topics: Topics
       readonly run: (item: Item, lease: Lease<Item>) => Promise<void>
     },
   ): WorkLoop {
-    const { subscribe: onWake, ...rest } = options
+    const { topics, leaseMs = settings.leaseMs, pollMs = settings.pollMs, ...rest } = options
     return createWorkLoop({
       source,
       worker: settings.name,
+      leaseMs,
+      pollMs,
       databaseUptimeMs: () => databaseUptimeMs(db),
-      onWake,
+      onWake: (wake) => topics.onWake(wake),
       logger,
       metrics,
       ...rest,
     })
   }
 
-  const noted = () =>
-    groups.flatMap(({ leaseMs, members }) =>
-      members().map(({ name, version, concurrency = null }) => ({ type: name, version, leaseMs, limit: concurrency })),
-    )
-  await noteDefinitions(db, noted())
-
   return {
-    loops: [...executions, noting(inbox, () => noteDefinitions(db, noted()), logger), ...replyLoops()],
+    grow,
+    async note() {
+      const leaseOf = (wanted: string) => [...paces.values()].find(({ names }) => names.has(wanted))?.leaseMs
+      const rows = definitions().map(({ name, version, concurrency = null }) => ({
+        type: name,
+        version,
+        leaseMs: leaseOf(name) ?? settings.leaseMs,
+        limit: concurrency,
+      }))
+      await noteDefinitions(db, rows)
+    },
     stopping() {
       stop.abort()
     },
@@ -158,60 +192,4 @@ export async function createProcessLoops(
       await replies?.close()
     },
   }
-}
-
-const SEEN_EVERY = 60_000
-
-/** A loop that also says now and then which definitions have a worker. */
-function noting(loop: WorkLoop, note: () => Promise<void>, logger: Logger): WorkLoop {
-  let timer: NodeJS.Timeout | undefined
-  const noteAgain = () =>
-    note().catch((error: unknown) => logger.warn({ err: error }, 'could not note the definitions of this worker'))
-  return {
-    start() {
-      loop.start()
-      timer ??= setInterval(() => void noteAgain(), SEEN_EVERY).unref()
-    },
-    stop(timeout) {
-      clearInterval(timer)
-      return loop.stop(timeout)
-    },
-    stopNow() {
-      clearInterval(timer)
-      loop.stopNow()
-    },
-    get isRunning() {
-      return loop.isRunning
-    },
-    get inFlight() {
-      return loop.inFlight
-    },
-  }
-}
-
-function wakeAll(wakes: ReadonlySet<() => void>): void {
-  for (const wake of wakes) wake()
-}
-
-function subscribe(listener: Listener | undefined, topics: readonly string[], wake: () => void): () => void {
-  const ends = listener ? topics.map((topic) => listener.subscribe(topic, wake)) : []
-  return () => {
-    for (const end of ends) end()
-  }
-}
-
-/** Definitions whose lease or poll an operator has set get a loop of their own (P-23); read when the worker starts. */
-async function byPace(definitions: readonly ProcessDefinition[], worker: WorkerSettings, engine: ProcessEngine) {
-  const groups = new Map<string, { leaseMs: number; pollMs: number; names: Set<string> }>()
-  for (const { name } of definitions) {
-    const { leaseMs = worker.leaseMs, pollMs = worker.pollMs } = await engine.settings.of(name)
-    const pace = `${leaseMs} ${pollMs}`
-    const group = groups.get(pace) ?? { leaseMs, pollMs, names: new Set<string>() }
-    group.names.add(name)
-    groups.set(pace, group)
-  }
-  return [...groups.values()].map(({ leaseMs, pollMs, names }) => {
-    const members = definitions.filter(({ name }) => names.has(name))
-    return { leaseMs, pollMs, members: () => members }
-  })
 }

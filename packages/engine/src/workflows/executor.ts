@@ -55,7 +55,9 @@ export function createStepExecutor(parts: StepExecutorParts) {
     }
     const kind = item.compensates ? 'compensation' : 'step'
     const canInquire = handlers.find(item.type)?.inquire !== undefined
-    const { decision } = await report(item, called.step, { type: 'claimed', step: step.name, kind, canInquire })
+    const uncounted = item.lost !== undefined && !item.lost.counted
+    const lost = { canInquire, uncounted }
+    const { decision } = await report(item, called.step, { type: 'claimed', step: step.name, kind, ...lost })
     return decision.call === null ? undefined : { ...called, ...decision.call }
   }
 

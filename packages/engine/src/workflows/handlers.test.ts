@@ -180,16 +180,21 @@ test('W-04 W-12 handlers and definitions that are paused are left alone until th
   for (const handler of [`${name} 1`, `${name} 2`]) {
     service.hf.workflows.handle(handler, (_, { workflow }) => void calls.push(`${workflow} ${handler}`))
   }
-  await bus.hf.pause({ handler: `${name} 1` }, by)
-  await bus.hf.pause({ definition: `${name} q` }, by)
+  await service.hf.pause({ handler: `${name} 1` }, by)
   const flow = (letter: string, handler: number) =>
     defineWorkflow(`${name} ${letter}`, 1).step('a', `${name} ${handler}`).build()
   const paused = await bus.hf.workflows.start(flow('p', 1))
+  service.hf.register(flow('q', 2))
+  await service.hf.pause({ definition: `${name} q` }, by)
   const quiet = await bus.hf.workflows.start(flow('q', 2))
   const free = await bus.hf.workflows.start(flow('r', 2))
   await service.hf.run({ poll: '20ms' })
   await see.until(free.id, 'COMPLETED')
   expect(calls).toEqual([`${name} r ${name} 2`])
+  for (const { id } of [paused, quiet]) {
+    expect(await bus.hf.workflows.status(id)).toMatchObject({ paused: true })
+    expect((await bus.hf.workflows.steps(id))[0]?.queued).toMatchObject({ paused: true, dueAt: expect.any(Date) })
+  }
   await bus.hf.resume({ handler: `${name} 1` }, by)
   await bus.hf.resume({ definition: `${name} q` }, by)
   await see.until(paused.id, 'COMPLETED')

@@ -236,8 +236,9 @@ export function createHappenings(db: Executor, options: Options): Happenings {
 
   return {
     report(happening) {
+      // Padded: the keys are sorted as texts, and what was reported first is decided first.
       count += 1
-      return batcher.write({ ...happening, token: newId(), key: `${happening.id} ${count}` })
+      return batcher.write({ ...happening, token: newId(), key: `${happening.id} ${String(count).padStart(12, '0')}` })
     },
     async reportWithin(tx, happening) {
       states.forget(happening.id)

@@ -127,6 +127,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
     input: { n: 1n },
     output: null,
     error: null,
+    paused: false,
     startAt: null,
     createdAt: expect.any(Date),
     updatedAt: expect.any(Date),

@@ -1,4 +1,5 @@
 import type { Executor } from '../kernel/database/executor.js'
+import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
 import { type ClaimedStep, claimSteps, parseStepId } from './queries/claim-steps.js'
 
@@ -33,7 +34,7 @@ export function stepSource(
     types: handlers,
     claim: (request) => claimSteps(db, request, leaseMs),
     async extend(leases, beatMs) {
-      const ids = new Map(leases.map(({ id }) => [id.replace('?', ''), id]))
+      const ids = new Map(leases.map(({ id }) => [plainId(id), id]))
       const params = [...columns(leases), worker, leaseMs, beatMs]
       const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, params)
       const named = (found: readonly string[] = []) => found.flatMap((id) => ids.get(id) ?? [])
@@ -44,12 +45,22 @@ export function stepSource(
       const rows = await db.run<CalledOff>(releaseStatement, [...columns(leases), freshness])
       await Promise.all(rows.map(calledOff))
     },
+    losses: lossesOf(db, {
+      source: 'workflows',
+      idOf: plainId,
+      async expire(leases) {
+        await db.run(expireStatement, columns(leases))
+      },
+    }),
     async oldestDueSeconds() {
       const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [handlers()])
       return row?.seconds ?? null
     },
   }
 }
+
+/** Without the note whether the claim began a call. */
+const plainId = (id: string) => id.replace('?', '')
 
 function columns(leases: readonly LeaseRef[]) {
   const steps = leases.map(({ id }) => parseStepId(id))
@@ -68,12 +79,16 @@ const releaseStatement = {
   name: 'workflows.release',
   text: 'select * from holdfast.give_back_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4::boolean[])',
 }
+const expireStatement = {
+  name: 'workflows.expire',
+  text: 'select holdfast.expire_workflow_steps($1::uuid[], $2::smallint[], $3::int[])',
+}
 // The first in the order of claims: with aging it is among the oldest, and no other index would say more.
 const oldestStatement = {
   name: 'workflows.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(it.scheduled_at))::float8 as seconds
-    from unnest($1::text[]) as wanted
+    select extract(epoch from holdfast.now() - pg_catalog.min(it.scheduled_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as wanted
     cross join lateral (
       select scheduled_at
       from holdfast.workflow_step

@@ -92,10 +92,13 @@ test('W-05 a handler whose step has a new owner cannot commit any more', async (
   const name = named()
   const frozen = gate()
   const errors: unknown[] = []
+  let calls = 0
   bus.hf.workflows.handle(name, async (_, ctx) => {
-    if (ctx.attempt === 1) await frozen.passed
+    calls += 1
+    const call = calls
+    if (call === 1) await frozen.passed
     try {
-      await ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${ctx.attempt}`])))
+      await ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${call}`])))
     } catch (error) {
       errors.push(error)
       throw error

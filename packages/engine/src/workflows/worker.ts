@@ -5,6 +5,7 @@ import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import type { WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'
 import { ROOT } from './queries/claim-steps.js'
@@ -25,12 +26,27 @@ interface Parts {
   readonly metrics: Metrics
 }
 
-const SEEN_EVERY = 60_000
+/** What a worker does for workflows. */
+export interface WorkflowWork {
+  readonly loop: WorkLoop
+  /** Stores the definitions that were registered since. */
+  grow(): Promise<void>
+  /** Says which handlers this worker has. */
+  note(): Promise<void>
+}
 
 /** The loop that runs the steps whose handlers this program has (W-04). Definitions registered here are stored first. */
-export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts): Promise<WorkLoop> {
+export async function createWorkflowWork(settings: WorkerSettings, parts: Parts): Promise<WorkflowWork> {
   const { db, engine, listener, logger, metrics } = parts
-  for (const definition of engine.registered) await engine.definitions.store(definition)
+  const stored = new Set<WorkflowDefinition>()
+  async function grow(): Promise<void> {
+    for (const definition of engine.registered) {
+      if (stored.has(definition)) continue
+      await engine.definitions.store(definition)
+      stored.add(definition)
+    }
+  }
+  await grow()
   const shortest = await engine.definitions.shortestLease()
   const beatMs = Math.min(settings.leaseMs, shortest ?? settings.leaseMs)
   const loop = createWorkLoop({
@@ -50,12 +66,7 @@ export async function createWorkflowLoop(settings: WorkerSettings, parts: Parts)
     logger,
     metrics,
   })
-  const note = () =>
-    noteHandlers(db, lanesOf(engine)).catch((error: unknown) =>
-      logger.debug({ err: error }, 'could not note the handlers of this worker; trying again in a minute'),
-    )
-  await note()
-  return noting(loop, note)
+  return { loop, grow, note: () => noteHandlers(db, lanesOf(engine)) }
 }
 
 /** It was never called, so it has no effect that anybody would have to undo (K-19). */
@@ -89,31 +100,6 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   }
 }
 
-/** A loop that also says now and then which handlers have a worker. */
-function noting(loop: WorkLoop, note: () => Promise<void>): WorkLoop {
-  let timer: NodeJS.Timeout | undefined
-  return {
-    start() {
-      loop.start()
-      timer ??= setInterval(() => void note(), SEEN_EVERY).unref()
-    },
-    stop(timeout) {
-      clearInterval(timer)
-      return loop.stop(timeout)
-    },
-    stopNow() {
-      clearInterval(timer)
-      loop.stopNow()
-    },
-    get isRunning() {
-      return loop.isRunning
-    },
-    get inFlight() {
-      return loop.inFlight
-    },
-  }
-}
-
 async function noteHandlers(db: Database, handlers: readonly string[]): Promise<void> {
   await db.run(seenStatement, [handlers])
 }
@@ -141,7 +127,7 @@ const seenStatement = {
   name: 'workflows.note-handlers',
   text: `
     insert into holdfast.workflow_handler (handler, seen_at)
-    select handler, holdfast.now() from unnest($1::text[]) as handler order by handler
+    select handler, holdfast.now() from pg_catalog.unnest($1::text[]) as handler order by handler
     on conflict (handler) do update set seen_at = excluded.seen_at`,
 }
 const missingStatement = {

@@ -36,6 +36,8 @@ export interface TestBus extends TestProcesses {
   /** Any SQL, past the product. */
   sql<Row extends object = Record<string, unknown>>(text: string, params?: unknown[]): Promise<Row[]>
   moveClock(milliseconds: number): Promise<void>
+  /** As if workers had beaten without a gap for an hour: whoever is absent has really gone. */
+  steady(): Promise<void>
   /** Registers a handler and starts a worker for the command's domain, which looks often. */
   work<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -74,6 +76,11 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
     connectionString,
     sql,
     moveClock: (milliseconds) => moveClock(db, milliseconds),
+    async steady() {
+      await sql(
+        `update holdfast.presence set last_beat_at = holdfast.now(), steady_since = holdfast.now() - interval '1 hour'`,
+      )
+    },
     work(command, handler, workerOptions) {
       hf.handle(command, handler)
       return hf.run({ domains: [command.domain], poll: '20ms', ...workerOptions })

@@ -19,6 +19,8 @@ export interface CommandRecord {
   readonly updatedAt: Date
   /** When it is due next (a delay, a retry), or when its lease ends; null when it has ended. */
   readonly dueAt: Date | null
+  /** Its domain, definition or handler is paused: no worker receives it. */
+  readonly paused: boolean
   readonly data: unknown
   readonly result: unknown
   readonly error: { readonly kind: string; readonly code: string; readonly message: string } | null
@@ -44,6 +46,7 @@ interface Row {
   status: CommandStatus
   attempts: number
   read_ct: number | null
+  uncounted: number
   max_attempts: number | null
   correlation_id: string | null
   reply_to: string | null
@@ -51,6 +54,7 @@ interface Row {
   created_at: string
   updated_at: string
   vt: string | null
+  paused: boolean
   data: unknown
   notes: Record<string, string> | null
   result: unknown
@@ -83,7 +87,7 @@ function toRecord(row: Row, codec: Codec): CommandRecord {
     domain: row.domain,
     type: row.type,
     status: row.status,
-    attempts: Math.max(row.attempts, row.read_ct ?? 0),
+    attempts: Math.max(row.attempts, row.read_ct ?? 0) - row.uncounted,
     maxAttempts: row.max_attempts,
     correlationId: row.correlation_id,
     replyTo: row.reply_to,
@@ -91,6 +95,7 @@ function toRecord(row: Row, codec: Codec): CommandRecord {
     createdAt: new Date(row.created_at),
     updatedAt: new Date(row.updated_at),
     dueAt: row.vt === null ? null : new Date(row.vt),
+    paused: row.paused,
     data: decodeOrRaw(codec, row.data, row.notes),
     result: decodeOrRaw(codec, row.result, row.result_notes),
     error:

@@ -14,6 +14,9 @@ export const kernelChores: Chores = {
   async audit_partitions(db) {
     await db.run({ name: 'chores.audit-partitions', text: 'select holdfast.ensure_audit_partitions(4)' })
   },
+  async lost_claims(db) {
+    await db.run({ name: 'chores.lost-claims', text: "select holdfast.clean_up_lost_claims('7 days', 10000)" })
+  },
 }
 
 /** Housekeeping as due items (K-01): whichever worker is there claims them; a failed one is tried again next time. */
@@ -78,7 +81,7 @@ const finishStatement = {
 const oldestDueStatement = {
   name: 'chores.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(due_at))::float8 as seconds
+    select extract(epoch from holdfast.now() - pg_catalog.min(due_at))::float8 as seconds
     from holdfast.chore
     where name = any ($1) and due_at <= holdfast.now()`,
 }

@@ -22,6 +22,7 @@ type CounterName =
   | 'claims_won'
   | 'leases_lost'
   | 'runs_failed'
+  | 'runs_alone'
   | 'notifications_received'
   | 'database_retries'
   | 'messages_not_ours'

@@ -13,10 +13,11 @@ beforeAll(async () => {
 afterAll(() => db.close())
 
 const by = { actor: 'ann', reason: 'the bank is down' }
+const here = () => true
 
 test('K-18 a pause is listed with who and why, and both pause and resume are audited', async () => {
-  expect(await pauseWork(db, { domain: 'payments' }, by)).toBe(true)
-  expect(await pauseWork(db, { domain: 'payments' }, { actor: 'bob', reason: 'me too' })).toBe(false)
+  expect(await pauseWork(db, { domain: 'payments' }, by, here)).toBe(true)
+  expect(await pauseWork(db, { domain: 'payments' }, { actor: 'bob', reason: 'me too' }, here)).toBe(false)
   expect(await listPauses(db)).toEqual([{ subject: 'domain:payments', pausedAt: expect.any(Date), ...by }])
   expect(await resumeWork(db, { domain: 'payments' }, { actor: 'bob', reason: 'it is back' })).toBe(true)
   expect(await resumeWork(db, { domain: 'payments' }, by)).toBe(false)
@@ -28,7 +29,7 @@ test('K-18 a pause is listed with who and why, and both pause and resume are aud
 })
 
 test('K-18 claims ask for any of the names a thing goes by', async () => {
-  await pauseWork(db, { definition: 'payments/Payment' }, by)
+  await pauseWork(db, { definition: 'payments/Payment' }, by, here)
   const isPaused = async (...subjects: string[]) => {
     const [row] = await db.run<{ paused: boolean }>(
       { name: 'test.is-paused', text: 'select holdfast.is_paused($1) as paused' },
@@ -46,6 +47,15 @@ test('K-12 a pause without a reason is refused and changes nothing', async () =>
   })
   expect((await listPauses(db)).map(({ subject }) => subject)).not.toContain('handler:Ship')
 })
+
+test.each<PauseSubject>([{ domain: 'paiments' }, { definition: 'payments/Paiment' }, { handler: 'Shipp' }])(
+  'K-18 %j, which nobody has ever registered, cannot be paused',
+  async (subject) => {
+    await expect(pauseWork(db, subject, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_SUBJECT' })
+    const [name = ''] = Object.values(subject)
+    expect((await listPauses(db)).map((pause) => pause.subject)).not.toContain(expect.stringContaining(name))
+  },
+)
 
 test.each([{}, { domain: '' }, { domain: 'a', handler: 'b' }, { queue: 'a' }, { domain: 7 }])(
   'K-18 %j is no subject of a pause',

@@ -13,13 +13,26 @@ export interface Pause {
   readonly reason: string
 }
 
+/** Whether a subject is registered in this program: then the database need not know it. */
+export type IsRegistered = (kind: PauseKind, name: string) => boolean
+
 /**
- * Stops claims of a subject from the moment this commits; what is running goes on. Answers whether it was running
- * before: pausing twice changes nothing and keeps the first reason.
+ * Stops claims of a subject from the moment this commits; what is running goes on. Returns whether it was running
+ * before: pausing twice changes nothing and keeps the first reason. What nobody has ever registered is refused.
  */
-export async function pauseWork(db: Database, subject: PauseSubject, by: Actor): Promise<boolean> {
-  const name = subjectName('pause', subject)
+export async function pauseWork(
+  db: Database,
+  subject: PauseSubject,
+  by: Actor,
+  isRegistered: IsRegistered = () => false,
+): Promise<boolean> {
+  const { kind, name: own } = partsOf('pause', subject)
+  const name = `${kind}:${own}`
   const actor = checkActor('pause', by)
+  if (!isRegistered(kind, own)) {
+    const [row] = await db.run<{ known: boolean }>(knownStatement, [kind, own])
+    if (!row?.known) throw new HoldfastError('HF_UNKNOWN_SUBJECT', { kind, name: own })
+  }
   return operatorCall(db, `pause ${name}`, async (tx) => {
     const changed = await tx.run(pauseStatement, [name, actor.actor, actor.reason])
     if (changed.length === 0) return false
@@ -45,16 +58,25 @@ export async function listPauses(db: Database): Promise<Pause[]> {
   return db.run<Pause>(listStatement)
 }
 
+type PauseKind = 'domain' | 'definition' | 'handler'
+
 /** The name under which claims look a subject up. */
 export function subjectName(operation: string, subject: PauseSubject): string {
+  const { kind, name } = partsOf(operation, subject)
+  return `${kind}:${name}`
+}
+
+function partsOf(operation: string, subject: PauseSubject): { readonly kind: PauseKind; readonly name: string } {
   const [[kind, name] = [], ...others] = Object.entries(subject)
   const known = kind === 'domain' || kind === 'definition' || kind === 'handler'
   if (!known || others.length > 0 || typeof name !== 'string' || name.trim() === '') {
     const problem = 'must be one of { domain }, { definition } or { handler }, with a name'
     throw new HoldfastError('HF_INVALID_OPTION', { where: operation, option: 'subject', problem })
   }
-  return `${kind}:${name}`
+  return { kind, name }
 }
+
+const knownStatement = { name: 'pausing.known', text: 'select holdfast.is_known_subject($1, $2) as known' }
 
 const pauseStatement = {
   name: 'pausing.pause',
@@ -75,9 +97,9 @@ const resumeStatement = {
       returning subject, paused_at as "pausedAt", actor, reason
     ),
     woken as (
-      select pg_notify(holdfast.wake_channel(), bucket::text) from holdfast.wake_bucket, resumed
+      select pg_catalog.pg_notify(holdfast.wake_channel(), bucket::text) from holdfast.wake_bucket, resumed
     )
-    select resumed.* from resumed, (select count(*) from woken) as all_woken`,
+    select resumed.* from resumed, (select pg_catalog.count(*) from woken) as all_woken`,
 }
 
 const listStatement = {

@@ -1,3 +1,4 @@
+import { isTransient } from '../database/transient.js'
 import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { createBackoff } from '../retry/backoff.js'
@@ -18,6 +19,8 @@ interface ClaimerOptions<Item extends Claimed> {
   readonly databaseUptimeMs?: () => Promise<number>
   readonly logger: Logger
   readonly metrics: Metrics
+  /** The wall clock of this machine, in milliseconds. It decides nothing: it tells whether the machine stood still. */
+  readonly wallClock?: () => number
 }
 
 interface Claim<Item extends Claimed> {
@@ -31,8 +34,8 @@ interface Claim<Item extends Claimed> {
 }
 
 /**
- * When and how to claim: the watermarks, the rests between claims, and what an outage of the database changes. After
- * one, a worker first extends what it holds, and leaves expired leases alone for one heartbeat, so that every other
+ * When and how to claim: the watermarks, the rests between claims, and what an outage of the database, or a machine that
+ * was suspended, changes. After one, a worker first extends what it holds, and leaves expired leases alone for one heartbeat, so that every other
  * live worker can do the same before its work is taken (K-03).
  */
 export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item>) {
@@ -45,6 +48,7 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
   let restMs = pollMs
   let stopped = false
   let outage = false
+  const stoodStill = watchForStandstill(heartbeatMs / 2, options.wallClock ?? Date.now)
   let graceUntil = Number.NEGATIVE_INFINITY
   let unsubscribe: (() => void) | undefined
 
@@ -60,15 +64,19 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     if (uptime !== undefined && uptime < heartbeatMs) graceUntil = performance.now() + heartbeatMs - uptime
   }
 
-  /** A ceiling asks for a look at everything, and for the next due time up to there. */
-  async function claim(limit: number, ceilingMs?: number): Promise<Claim<Item>> {
+  /**
+   * A ceiling asks for a look at everything, and for the next due time up to there. `spareLost` leaves expired leases to
+   * others and to a later claim.
+   */
+  async function claim(limit: number, ceilingMs?: number, spareLost = false): Promise<Claim<Item>> {
     const types = source.types()
     if (types.length === 0) return { ...nothing(null, 0), complete: true }
     try {
+      if (stoodStill()) outage = true
       if (outage) await recover()
       if (ceilingMs !== undefined) watermarks.forget()
       const sentAt = performance.now()
-      const spareLeased = graceUntil > sentAt
+      const spareLeased = spareLost || graceUntil > sentAt
       const { lanes, full } = watermarks.lanes(types, sentAt)
       const answer = await source.claim({ worker, limit, leaseMs, lanes, spareLeased, ceilingMs: ceilingMs ?? pollMs })
       const endedAt = performance.now()
@@ -86,7 +94,8 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       if (taken.length < limit) return { ...nothing(nextDueMs, dealtWith), taken, complete }
       return { taken, sated: false, complete, nextDueMs, dealtWith }
     } catch (error) {
-      databaseFailed()
+      // An error that is not the database's trouble is no outage.
+      if (isTransient(error)) databaseFailed()
       logger.warn({ err: error, model: source.model }, 'claiming failed; trying again')
       metrics.count('database_retries', labels)
       restMs = backoff.next()
@@ -105,7 +114,7 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     graceUntil = performance.now() + heartbeatMs
     logger.info(
       { model: source.model },
-      'the database is back: leases are extended, expired ones of others wait a heartbeat',
+      'the database, or this machine, is back: leases are extended, expired ones of others wait a heartbeat',
     )
   }
 
@@ -126,5 +135,18 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       unsubscribe?.()
       look.fire()
     },
+  }
+}
+
+/**
+ * Whether the wall clock has got ahead of the monotonic one since it was last asked, which does not advance while a machine
+ * is suspended. The leases of all workers of this machine may have ended meanwhile, and all of them live.
+ */
+function watchForStandstill(toleranceMs: number, wallClock: () => number): () => boolean {
+  let lead = wallClock() - performance.now()
+  return () => {
+    const before = lead
+    lead = wallClock() - performance.now()
+    return lead - before > toleranceMs
   }
 }

@@ -1,7 +1,7 @@
 import { HoldfastError } from '../errors.js'
 import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
-import type { Claimed, WorkSource } from './source.js'
+import type { Claimed, LeaseRef, WorkSource } from './source.js'
 
 /** Leases with more than this share left wait for the next beat, which finds them with more than half. */
 const NEWEST = 0.9
@@ -13,6 +13,8 @@ export interface Lease<Item extends Claimed = Claimed> {
   readonly signal: AbortSignal
   /** Whether it has fired: asking does not make it. */
   readonly aborted: boolean
+  /** The worker is stopped, and has not waited for this any longer. The lease is kept until its code has ended (K-26). */
+  readonly interrupted: boolean
   /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than there are. */
   remaining(): number
   /** Tells that the lease's end was moved to so many milliseconds from now, by the model itself. */
@@ -24,7 +26,10 @@ export interface Leases<Item extends Claimed> {
   drop(lease: Lease<Item>): void
   /** Extends in one statement all leases but the newest (those too when asked); aborts the lost ones. */
   beat(all?: boolean): Promise<{ readonly skipped: number }>
+  /** The worker stops: what it holds is interrupted. */
   abortAll(reason: Error): void
+  /** What is held. */
+  refs(): readonly LeaseRef[]
 }
 
 interface LeasesOptions<Item extends Claimed> {
@@ -78,14 +83,19 @@ export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>)
       return { skipped }
     },
     abortAll(reason) {
-      for (const lease of held) lease.abort(reason)
+      for (const lease of held) {
+        lease.interrupted = true
+        lease.abort(reason)
+      }
     },
+    refs: () => [...held].map(({ item }) => ({ id: item.id, epoch: item.epoch })),
   }
 }
 
 class HeldLease<Item extends Claimed> implements Lease<Item> {
   readonly item: Item
   endsAt: number
+  interrupted = false
   #controller: AbortController | undefined
   #reason: Error | undefined
 

@@ -4,6 +4,22 @@ export interface Claimed {
   /** The definition or handler it belongs to: what claims go by (K-17). */
   readonly type: string
   readonly epoch: number
+  /** There where the claim before this one was not released in order: its worker died, or its lease was lost. */
+  readonly lost?: LostClaim
+}
+
+/** What is known of an item whose last claim was not released in order (K-26). */
+export interface LostClaim {
+  /** How often in a row, without any progress, it was lost while it ran alone: only then is it to blame. */
+  readonly alone: number
+  /** How often in a row it was lost while other work ran beside it. */
+  readonly shared: number
+  /** Whether the last loss is its own: it ran alone. */
+  readonly counted: boolean
+  /** Its worker was stopped in order while its code ran. What the code did is unknown, and nobody is to blame. */
+  readonly interrupted: boolean
+  /** It had begun when its worker died; others that were lost with it had not, or ran for longer. */
+  readonly firstToTry: boolean
 }
 
 /** One type to claim, from its low watermark (milliseconds of the database's clock; null: look at everything). */
@@ -40,6 +56,25 @@ export interface LeaseRef {
 }
 
 /**
+ * The record of claims that were not released in order (K-26). A source whose items call code of the user has one. It is
+ * written only around items whose last claim was lost, and when a worker is stopped while calls run: never on the way of
+ * work that is well.
+ */
+export interface Losses {
+  /** The item's code is about to begin, with nothing beside it or in company; or company is about to begin. */
+  begun(lease: LeaseRef, company: 'alone' | 'begun'): Promise<void>
+  /** It ended in order. */
+  forget(lease: LeaseRef): Promise<void>
+  /**
+   * The worker is stopped in order while the code of these runs. Their leases are kept: the code may still be running, and
+   * a second execution must not begin beside it.
+   */
+  interrupted(leases: readonly LeaseRef[]): Promise<void>
+  /** Ends leases now: their code has ended, or never began, and has left no record. They stay not released. */
+  expire(leases: readonly LeaseRef[]): Promise<void>
+}
+
+/**
  * What a model gives to the loop (K-01): how to claim what is due, keep it, and give it back. Everything in a source is
  * one statement that never waits for a row somebody else holds.
  */
@@ -56,6 +91,8 @@ export interface WorkSource<Item extends Claimed> {
   ): Promise<{ readonly extended: readonly string[]; readonly lost: readonly string[] }>
   /** Gives back what was claimed and never begun: due at once, as if it had not been claimed. */
   release(leases: readonly LeaseRef[]): Promise<void>
+  /** Of a source whose items call code of the user: the record of claims that were not released in order. */
+  readonly losses?: Losses
   /** Seconds since the oldest due item of these types fell due; null when nothing is due. */
   oldestDueSeconds(): Promise<number | null>
 }

@@ -16,9 +16,18 @@ export interface StartAnswer {
   /** Milliseconds of the database's clock. */
   readonly now: number
   readonly deadline: number | null
+  /** Whether its starter executes it; not where it is paused. */
+  readonly lent: boolean
 }
 
-type Row = readonly [id: string, created: boolean, status: StartAnswer['status'], now: number, deadline: number | null]
+type Row = readonly [
+  id: string,
+  created: boolean,
+  status: StartAnswer['status'],
+  now: number,
+  deadline: number | null,
+  lent: boolean,
+]
 
 export async function startProcesses(
   executor: Executor,
@@ -28,7 +37,14 @@ export async function startProcesses(
   const [row] = await executor.run<{ answers: Row[] | null }>(statement, [
     `[${starts.map(({ json }) => json).join(',')}]`,
   ])
-  return (row?.answers ?? []).map(([id, created, status, now, deadline]) => ({ id, created, status, now, deadline }))
+  return (row?.answers ?? []).map(([id, created, status, now, deadline, lent]) => ({
+    id,
+    created,
+    status,
+    now,
+    deadline,
+    lent,
+  }))
 }
 
 const startStatement = {

@@ -5,7 +5,7 @@ import { instanceHasEnded } from '../states.js'
 import { complete, proceed } from './advance.js'
 import type { Call } from './decision.js'
 import { giveUp } from './fail.js'
-import type { KnownOfCall } from './occurrence.js'
+import type { KnownOfCall, LostCall } from './occurrence.js'
 import { interruptedCall, lostCall, outcomeAfter, unknownOutcome } from './outcome.js'
 import { continueRollback } from './rollback.js'
 import { endOfCalls } from './skip.js'
@@ -14,8 +14,8 @@ import { stepEvent, type Transition } from './transition.js'
 
 /** What became of the handlers of steps. The compensations' side is in compensations.ts. */
 
-export function claimStep(t: Transition, step: StepState, { canInquire = false }: { canInquire?: boolean }): void {
-  if (step.inFlight) claimLost(t, step, canInquire)
+export function claimStep(t: Transition, step: StepState, lost: LostCall): void {
+  if (step.inFlight) claimLost(t, step, lost)
   else if (step.status === 'PENDING' && t.status === 'RUNNING') begin(t, step)
   else t.dequeue(step.name, 'step')
 }
@@ -36,14 +36,15 @@ export function inquiryBefore(
   return nonIdempotent && outcome === 'unknown' ? { inquire: 'first' } : undefined
 }
 
-/** The worker that had it has died, or was cut off: nobody knows what its call did. */
-function claimLost(t: Transition, step: StepState, canInquire: boolean): void {
+/** The worker that had it has died, was cut off or stopped: what its call did is unknown. */
+function claimLost(t: Transition, step: StepState, { canInquire = false, uncounted = false }: LostCall): void {
   const settings = t.call(step.name, 'step')
-  const unknown: StepState = { ...step, outcome: 'unknown' }
-  const failure = lostCall(settings, step.attempts)
-  if (canInquire && mayInquire(settings, step.attempts) && !instanceHasEnded(t.status)) inquire(t, unknown)
+  const attempts = step.attempts - (uncounted ? 1 : 0)
+  const unknown: StepState = { ...step, outcome: 'unknown', attempts }
+  const failure = lostCall(settings, attempts)
+  if (canInquire && mayInquire(settings, attempts) && !instanceHasEnded(t.status)) inquire(t, unknown)
   else if (step.status === 'RUNNING' && t.status === 'RUNNING' && failure.kind === 'TRANSIENT') begin(t, unknown)
-  else callFailed(t, unknown, failure)
+  else callFailed(t, { ...unknown, attempts: step.attempts }, failure)
 }
 
 /** One inquiry more than there are calls: a worker that dies of inquiring must not try for ever. */

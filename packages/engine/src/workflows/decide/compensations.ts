@@ -2,7 +2,7 @@ import type { Failure } from '../../kernel/failure/classify.js'
 import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
 import { asUnknown, inquiryBefore, mayInquire } from './calls.js'
 import type { Call } from './decision.js'
-import type { KnownOfCall } from './occurrence.js'
+import type { KnownOfCall, LostCall } from './occurrence.js'
 import { lostCall, outcomeAfter } from './outcome.js'
 import { continueRollback } from './rollback.js'
 import type { StepState } from './state.js'
@@ -10,15 +10,11 @@ import { stepEvent, type Transition } from './transition.js'
 
 /** What became of the handlers of compensations. They are tried again whatever failed (K-08). */
 
-export function claimCompensation(
-  t: Transition,
-  step: StepState,
-  { canInquire = false }: { canInquire?: boolean },
-): void {
+export function claimCompensation(t: Transition, step: StepState, lost: LostCall): void {
   if (step.status !== 'COMPENSATING') {
     t.dequeue(step.name, 'compensation')
     if (step.inFlight) t.change(step, { inFlight: false })
-  } else if (step.inFlight) claimLost(t, step, canInquire)
+  } else if (step.inFlight) claimLost(t, step, lost)
   else begin(t, step, inquiryBefore(t.call(step.name, 'compensation'), step.compensationOutcome))
 }
 
@@ -28,15 +24,15 @@ function begin(t: Transition, step: StepState, inquire: Pick<Call, 'inquire'> | 
   t.callHandler({ step: step.name, kind: 'compensation', attempt: compensationAttempts, ...inquire })
 }
 
-function claimLost(t: Transition, step: StepState, canInquire: boolean): void {
+function claimLost(t: Transition, step: StepState, { canInquire = false, uncounted = false }: LostCall): void {
   const settings = t.call(step.name, 'compensation')
-  const unknown: StepState = { ...step, compensationOutcome: 'unknown' }
-  const attempts = step.compensationAttempts
+  const attempts = step.compensationAttempts - (uncounted ? 1 : 0)
+  const unknown: StepState = { ...step, compensationOutcome: 'unknown', compensationAttempts: attempts }
   const failure = lostCall(settings, attempts)
   if (canInquire && mayInquire(settings, attempts)) {
     begin(t, unknown, { inquire: shouldRetry(attempts, settings.maxAttempts) ? 'first' : 'only' })
   } else if (failure.kind === 'TRANSIENT') begin(t, unknown, undefined)
-  else exhausted(t, unknown, failure)
+  else exhausted(t, { ...unknown, compensationAttempts: step.compensationAttempts }, failure)
 }
 
 export function stepCompensated(t: Transition, step: StepState): void {

@@ -16,17 +16,19 @@ export type KnownOfCall = 'notBegun' | 'notDone'
 /** What a person found out about a call of unknown outcome (K-20). */
 export type Answer = 'notDone' | { readonly done: Payload }
 
+/** What is known of a call that was lost, where a claim finds one. */
+export interface LostCall {
+  /** The worker can ask what became of it (K-20). */
+  readonly canInquire?: boolean
+  /** It uses up no attempt: it was interrupted by an orderly stop, or lost beside other work (K-26). */
+  readonly uncounted?: boolean
+}
+
 /** What can happen to an instance. A worker reports the first nine, people cause the rest. */
 export type Occurrence =
   | { readonly type: 'started' }
-  /** A worker took the queue item. If it was in somebody's hand before, that call is lost. */
-  | {
-      readonly type: 'claimed'
-      readonly step: string
-      readonly kind: CallKind
-      /** The worker can ask what became of a lost call (K-20). */
-      readonly canInquire?: boolean
-    }
+  /** A worker took the queue item. If another worker had it before, that call is lost. */
+  | ({ readonly type: 'claimed'; readonly step: string; readonly kind: CallKind } & LostCall)
   | { readonly type: 'completed'; readonly step: string; readonly output: Payload }
   | { readonly type: 'failed'; readonly step: string; readonly failure: Failure; readonly known?: KnownOfCall }
   | { readonly type: 'compensated'; readonly step: string }

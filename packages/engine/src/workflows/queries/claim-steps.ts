@@ -1,7 +1,7 @@
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { ClaimAnswer, Claimed, ClaimRequest } from '../../kernel/work/source.js'
+import type { ClaimAnswer, Claimed, ClaimRequest, LostClaim } from '../../kernel/work/source.js'
 
 /** A claimed step, or the claimed compensation of one. Its `type` is the handler, its `id` the instance and the number. */
 export interface ClaimedStep extends Claimed {
@@ -38,6 +38,8 @@ type Row = [
   outputNotes: Notes | null,
   outcome: CallOutcome | null,
   compensationOutcome: 'refused' | 'unknown' | null,
+  /** There where a call before was lost. */
+  lost?: LostClaim,
 ]
 
 export async function claimSteps(
@@ -62,10 +64,11 @@ function toItem([
   attempts,
   ...payloads
 ]: Row): ClaimedStep {
-  const [input, inputNotes, output, outputNotes, outcome, compensationOutcome] = payloads
+  const [input, inputNotes, output, outputNotes, outcome, compensationOutcome, lost] = payloads
   const id = stepId(workflowId, number, fresh)
   const call = { workflowId, number, definitionId, compensates, fresh, attempts }
-  return { id, type, epoch, ...call, input, inputNotes, output, outputNotes, outcome, compensationOutcome }
+  const payload = { input, inputNotes, output, outputNotes, outcome, compensationOutcome }
+  return { id, type, epoch, ...call, ...payload, ...(lost ? { lost } : {}) }
 }
 
 /** One text for the loop. It tells whether the claim made it a running call, which giving it back has to undo. */

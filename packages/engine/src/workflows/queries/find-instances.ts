@@ -12,6 +12,8 @@ export interface WorkflowRecord {
   readonly workflow: string
   readonly version: number
   readonly status: InstanceStatus
+  /** Its definition, or a handler that it waits for, is paused: no worker takes it on. */
+  readonly paused: boolean
   readonly input: unknown
   /** What the last step answered; null until the instance is `COMPLETED`. */
   readonly output: unknown
@@ -46,6 +48,7 @@ interface Row {
   name: string
   version: number
   status: InstanceStatus
+  paused: boolean
   input: unknown
   input_notes: Notes | null
   output: unknown
@@ -80,6 +83,7 @@ function toRecord(row: Row, codec: Codec): WorkflowRecord {
     workflow: row.name,
     version: row.version,
     status: row.status,
+    paused: row.paused,
     input: decodeOrRaw(codec, row.input, row.input_notes),
     output: decodeOrRaw(codec, row.output, row.output_notes),
     error:
@@ -98,7 +102,14 @@ const columns = `
   ended_at,
   case when status = 'PENDING' then (
     select scheduled_at from holdfast.workflow_step where workflow_id = workflow.id and number = -1
-  ) end as start_at`
+  ) end as start_at,
+  ended_at is null and exists (select from holdfast.pause) and (
+    holdfast.is_paused(array['definition:' || name])
+    or exists (
+      select from holdfast.workflow_step as step
+      where step.workflow_id = workflow.id and step.handler is not null and holdfast.is_paused(array['handler:' || step.handler])
+    )
+  ) as paused`
 
 /** A statement for each set of conditions: with one for all of them PostgreSQL could use no index. */
 function listStatement(filters: readonly string[]) {

@@ -29,6 +29,8 @@ export interface WorkflowStepRecord {
     /** The priority with what waiting has added (W-12). */
     readonly shownPriority: number
     readonly leasedBy: string | null
+    /** Its handler, or the definition of its instance, is paused: no worker takes it on. */
+    readonly paused: boolean
     /** No worker has had this handler for two minutes (W-04). */
     readonly handlerMissing: boolean
   } | null
@@ -56,6 +58,7 @@ interface Row {
   shown_priority: number | null
   leased_by: string | null
   handler_missing: boolean
+  paused: boolean
   dead_letter: string | null
 }
 
@@ -88,6 +91,7 @@ function toQueued(row: Row): WorkflowStepRecord['queued'] {
     shownPriority: row.shown_priority ?? row.priority ?? 0,
     leasedBy: row.leased_by,
     handlerMissing: row.handler_missing,
+    paused: row.paused,
   }
 }
 
@@ -96,11 +100,16 @@ const statement = {
   text: `
     select
       step.name, step.status, step.input, step.input_notes, step.output, step.output_notes, step.failure, step.attempts,
-      step.compensation_attempts, step.reached_at, step.started_at, step.ended_at, step.handler, step.compensates, step.due_at,
+      step.compensation_attempts, step.reached_at, step.started_at, step.ended_at, step.handler, step.compensates,
+      -- What was set aside because it is paused has waited since it was to begin.
+      case when step.due_at = 'infinity' then step.scheduled_at else step.due_at end as due_at,
       step.priority, step.leased_by, letter.id as dead_letter,
       holdfast.shown_priority(step.priority, step.aging, step.scheduled_at, holdfast.now()) as shown_priority,
       step.handler is not null and (known.seen_at is null or known.seen_at < holdfast.now() - interval '2 minutes')
-        as handler_missing
+        as handler_missing,
+      step.handler is not null and holdfast.is_paused(array[
+        'handler:' || step.handler, 'definition:' || (select name from holdfast.workflow_definition where id = step.definition_id)
+      ]) as paused
     from holdfast.workflow_step as step
     left join holdfast.workflow_handler as known on known.handler = step.handler
     left join holdfast.workflow_dead_letter as letter on letter.workflow_id = step.workflow_id and letter.number = step.number

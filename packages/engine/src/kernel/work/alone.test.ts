@@ -1,0 +1,112 @@
+import { describe, expect, test, vi } from 'vitest'
+import { createGate, turnMs } from './alone.js'
+import type { LostClaim } from './source.js'
+
+const lost = (over: Partial<LostClaim> = {}): LostClaim => ({
+  alone: 0,
+  shared: 1,
+  counted: false,
+  interrupted: false,
+  firstToTry: false,
+  ...over,
+})
+
+describe('K-26 how long an item that was lost runs alone', () => {
+  test.each([
+    ['the first time, few of them', { alone: 0, shared: 1 }, 5, 1_000],
+    ['the first time, many of them share ten seconds', { alone: 0, shared: 1 }, 100, 100],
+    ['the first time, never too short to see it die', { alone: 0, shared: 1 }, 100_000, 50],
+    ['the second time', { alone: 0, shared: 2 }, 1_000, 2_000],
+    ['after three deaths alone', { alone: 3, shared: 1 }, 1, 8_000],
+    ['never longer than a minute', { alone: 0, shared: 50 }, 1, 60_000],
+  ])('%s', (_, losses, waiting, expected) => {
+    expect(turnMs(losses, waiting)).toBe(expected)
+  })
+})
+
+test('K-26 while an item is alone nothing else begins, and afterwards it does', async () => {
+  const gate = createGate()
+  const turn = await gate.queue(lost()).turn
+  expect(turn?.alone).toBe(true)
+  expect(gate.isOpen).toBe(false)
+  const begun = vi.fn()
+  const entered = gate.entered().then(begun)
+  await new Promise(setImmediate)
+  expect(begun).not.toHaveBeenCalled()
+  turn?.open()
+  await entered
+  expect(begun).toHaveBeenCalledOnce()
+  expect(gate.isOpen).toBe(true)
+})
+
+test('K-26 what runs already is awaited before an item is alone', async () => {
+  const gate = createGate()
+  const leave = gate.enter()
+  const { turn } = gate.queue(lost())
+  const granted = vi.fn()
+  void turn.then(granted)
+  await vi.waitUntil(() => !gate.isOpen)
+  expect(granted).not.toHaveBeenCalled()
+  leave()
+  expect((await turn)?.alone).toBe(true)
+})
+
+test('K-26 an item that does not get to be alone in time begins beside the others, and is told so', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    const gate = createGate()
+    gate.enter()
+    const { turn } = gate.queue(lost())
+    await vi.waitUntil(() => !gate.isOpen)
+    vi.advanceTimersByTime(1_000)
+    expect((await turn)?.alone).toBe(false)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('K-26 the gate is open for as long as it was closed before the next item is alone', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    const gate = createGate()
+    const first = gate.queue(lost())
+    const second = gate.queue(lost())
+    const turn = await first.turn
+    vi.advanceTimersByTime(700)
+    turn?.end()
+    expect(gate.isOpen).toBe(true)
+    vi.advanceTimersByTime(690)
+    expect(gate.isOpen).toBe(true)
+    vi.advanceTimersByTime(11)
+    expect(gate.isOpen).toBe(false)
+    expect((await second.turn)?.alone).toBe(true)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('K-26 the item that died alone before comes first, then the one that had begun when its worker died', async () => {
+  const gate = createGate()
+  const order: string[] = []
+  const asked = [
+    { name: 'neither', lost: lost() },
+    { name: 'begun', lost: lost({ firstToTry: true }) },
+    { name: 'alone', lost: lost({ alone: 1, firstToTry: true }) },
+  ]
+  await Promise.all(
+    asked.map(async ({ name, lost: losses }) => {
+      const turn = await gate.queue(losses).turn
+      order.push(name)
+      turn?.end()
+    }),
+  )
+  expect(order).toEqual(['alone', 'begun', 'neither'])
+})
+
+test('K-26 a turn that is called off is never given', async () => {
+  const gate = createGate()
+  const { turn, callOff } = gate.queue(lost())
+  callOff()
+  expect(await turn).toBeUndefined()
+  expect(gate.isOpen).toBe(true)
+})

@@ -1,0 +1,185 @@
+import type { LostClaim } from './source.js'
+
+/**
+ * Lets an item whose last worker died run with nothing beside it in this Node process (K-26), so that it is known whose
+ * fault it is if this worker dies too. All loops of a process go through one gate, whatever models and installations they
+ * are of: what ends the process ends all of them. While an item is alone nothing else begins; what runs already is awaited
+ * for a moment, and an item that does not get to be alone runs beside it and is not to blame for anything.
+ *
+ * Work that is well does not starve: a turn lasts a bounded time, and the gate is then open for at least as long as it was
+ * closed.
+ */
+export interface Gate {
+  /** Whether other work may begin. */
+  readonly isOpen: boolean
+  /** Something begins; call the answer when it has ended. */
+  enter(): () => void
+  /** Waits until other work may begin, then enters. */
+  entered(): Promise<() => void>
+  /** Calls back each time the gate opens; answers how to stop that. */
+  onOpen(listener: () => void): () => void
+  /** Queues for a turn; undefined when it was called off. */
+  queue(lost: LostClaim): { readonly turn: Promise<Turn | undefined>; callOff(): void }
+}
+
+export interface Turn {
+  /** Nothing else runs in this process, and nothing begins until `open`. */
+  readonly alone: boolean
+  /** How long it may be alone. */
+  readonly milliseconds: number
+  /** Lets other work begin; what has the turn has entered and leaves by `end`. */
+  open(): void
+  /** It has ended, or did not begin. */
+  end(): void
+}
+
+/** Items that were lost once share so much time, however many they are: after a crash they all get on within a lease. */
+const FIRST_ROUND = 10_000
+const SHORTEST = 50
+/** An item that was lost again is alone for twice as long each time: what kills its worker late is found too. */
+const FIRST_TURN = 1_000
+const LONGEST_TURN = 60_000
+const LONGEST_PATIENCE = 2_000
+
+export function turnMs({ alone, shared }: Pick<LostClaim, 'alone' | 'shared'>, waiting: number): number {
+  const times = alone + shared
+  if (times <= 1) return Math.max(SHORTEST, Math.min(FIRST_ROUND / Math.max(1, waiting), FIRST_TURN))
+  return Math.min(FIRST_TURN * 2 ** (times - 1), LONGEST_TURN)
+}
+
+interface Queued {
+  readonly lost: LostClaim
+  readonly grant: (turn: Turn | undefined) => void
+}
+
+export function createGate(): Gate {
+  const listeners = new Set<() => void>()
+  let queued: Queued[] = []
+  let running = 0
+  /** When the gate was closed, while it is. */
+  let closedAt: number | undefined
+  let notBefore = 0
+  let timer: NodeJS.Timeout | undefined
+  let idle: (() => void) | undefined
+
+  function enter(): () => void {
+    running += 1
+    let left = false
+    return () => {
+      if (left) return
+      left = true
+      running -= 1
+      if (running === 0) idle?.()
+    }
+  }
+
+  function open(): void {
+    if (closedAt === undefined) return
+    const now = performance.now()
+    notBefore = now + (now - closedAt)
+    closedAt = undefined
+    for (const listener of [...listeners]) listener()
+    next()
+  }
+
+  /** Gives the next turn, if it is time for one. */
+  function next(): void {
+    if (closedAt !== undefined || queued.length === 0) return
+    const wait = notBefore - performance.now()
+    clearTimeout(timer)
+    if (wait > 0) {
+      timer = setTimeout(next, wait)
+      return
+    }
+    const at = firstOf(queued)
+    const [first] = queued.splice(at, 1)
+    if (!first) return
+    closedAt = performance.now()
+    const milliseconds = turnMs(first.lost, queued.length + 1)
+    if (running === 0) give(first, milliseconds)
+    else whenIdle(Math.min(milliseconds, LONGEST_PATIENCE), () => give(first, milliseconds))
+  }
+
+  function whenIdle(patience: number, then: () => void): void {
+    const go = () => {
+      clearTimeout(limit)
+      idle = undefined
+      then()
+    }
+    const limit = setTimeout(go, patience)
+    idle = go
+  }
+
+  function give({ grant }: Queued, milliseconds: number): void {
+    const alone = running === 0
+    const leave = enter()
+    let opened = false
+    const openOnce = () => {
+      if (opened) return
+      opened = true
+      open()
+    }
+    grant({
+      alone,
+      milliseconds,
+      open: openOnce,
+      end() {
+        leave()
+        openOnce()
+      },
+    })
+  }
+
+  return {
+    get isOpen() {
+      return closedAt === undefined
+    },
+    enter,
+    async entered() {
+      while (closedAt !== undefined) {
+        await new Promise<void>((resolve) => {
+          const end = this.onOpen(() => {
+            end()
+            resolve()
+          })
+        })
+      }
+      return enter()
+    },
+    onOpen(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    queue(lost) {
+      let entry: Queued | undefined
+      const turn = new Promise<Turn | undefined>((grant) => {
+        entry = { lost, grant }
+        queued.push(entry)
+      })
+      // Those that were claimed together are all here before the first of them has its turn.
+      setImmediate(next)
+      return {
+        turn,
+        callOff() {
+          if (!entry || !queued.includes(entry)) return
+          queued = queued.filter((one) => one !== entry)
+          entry.grant(undefined)
+        },
+      }
+    },
+  }
+}
+
+/** What was lost alone before, then what had begun when its worker died, then the others in their order. */
+function firstOf(queued: readonly Queued[]): number {
+  const urgency = ({ lost }: Queued) => (lost.alone > 0 ? 2 : lost.firstToTry ? 1 : 0)
+  let first = 0
+  for (const [place, one] of queued.entries()) {
+    const best = queued[first]
+    if (best && urgency(one) > urgency(best)) first = place
+  }
+  return first
+}
+
+/** The gate of this Node process. */
+export const processGate: Gate = createGate()

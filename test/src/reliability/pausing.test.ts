@@ -1,0 +1,106 @@
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { defineCommand, defineProcess, defineWorkflow, type Logger } from 'holdfast'
+import { assemble, openDatabase } from 'holdfast/internal'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { z } from 'zod'
+
+let bus: TestBus
+beforeEach(async () => {
+  bus = await openTestBus()
+})
+afterEach(() => bus.close())
+
+const by = { actor: 'ann', reason: 'maintenance' }
+
+test('K-18 a domain that is paused whole is polled without an error, and goes on when it is resumed', async () => {
+  const warnings: unknown[] = []
+  const note = (...said: unknown[]) => void warnings.push(said)
+  const logger: Logger = { debug: () => undefined, info: note, warn: note, error: note }
+  const hf = assemble(await openDatabase({ connectionString: bus.connectionString }), { logger })
+  const [Do, Probe] = [defineCommand('whole', 'Do'), defineCommand('probe', 'Do')]
+  hf.handle(Do, () => 'done')
+  hf.handle(Probe, () => 'probed')
+  await hf.pause({ domain: 'whole' }, by)
+  await hf.run({ poll: '10ms' })
+  const id = await hf.send(Do, null)
+  for (let polls = 0; polls < 5; polls += 1) await hf.commands.result(Probe, await hf.send(Probe, null))
+  expect(warnings).toEqual([])
+  expect(await hf.commands.get(Do, id)).toMatchObject({ status: 'PENDING', attempts: 0, paused: true })
+  expect((await hf.commands.list({ domain: 'whole' })).map(({ paused }) => paused)).toEqual([true])
+  await hf.resume({ domain: 'whole' }, by)
+  expect(await hf.commands.result(Do, id)).toBe('done')
+  expect(await hf.commands.get(Do, id)).toMatchObject({ paused: false })
+  await hf.close()
+})
+
+test.each([{ domain: 'starts' }, { definition: 'starts/Do' }])(
+  'K-18 an immediate start while %j is paused is left to a worker, which runs it when it is resumed',
+  async (subject) => {
+    let executions = 0
+    const Do = defineProcess('starts', 'Do', {
+      state: z.any(),
+      execute: async () => {
+        executions += 1
+      },
+    })
+    bus.hf.register(Do)
+    await bus.hf.pause(subject, by)
+    const started = await bus.hf.start(Do, {})
+    expect(started).toMatchObject({ status: 'PENDING', created: true })
+    await bus.hf.run({ poll: '20ms' })
+    expect(await bus.hf.processes.get(Do, started.id)).toMatchObject({
+      status: 'PENDING',
+      paused: true,
+      leasedBy: null,
+    })
+    expect(executions).toBe(0)
+    await bus.hf.resume(subject, by)
+    await bus.rests(started.id, 'COMPLETED')
+    expect(executions).toBe(1)
+  },
+)
+
+test('K-18 a paused backlog of a workflow is set aside: claims of other work do not go through it again', async () => {
+  const backlog = 5_000
+  const Paused = defineWorkflow('backlog', 1).step('a', 'shared').build()
+  const Other = defineWorkflow('other', 1).step('a', 'shared').build()
+  bus.hf.register(Paused)
+  const { id } = await bus.hf.workflows.start(Paused, null)
+  await bus.sql(
+    `insert into holdfast.workflow_step (workflow_id, number, definition_id, name, status, handler, due_at, ready,
+       scheduled_at, priority, aging, rank, reached_at, input)
+     select gen_random_uuid(), number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging,
+       rank, reached_at, input
+     from holdfast.workflow_step, generate_series(1, $2::int)
+     where workflow_id = $1`,
+    [id, backlog],
+  )
+  await bus.hf.pause({ definition: 'backlog' }, by)
+  bus.hf.workflows.handle('shared', () => 'done')
+  await bus.hf.run({ poll: '20ms' })
+  expect(await bus.hf.workflows.startAndWait(Other, null)).toBe('done')
+  const ready = async () =>
+    (await bus.sql(`select from holdfast.workflow_step where handler = 'shared' and ready limit 1`)).length
+  await waitFor('the backlog is set aside', async () => (await ready()) === 0)
+  expect(await bus.hf.workflows.status(id)).toMatchObject({ status: 'RUNNING', paused: true })
+  // What is enqueued while it is paused follows.
+  await bus.hf.workflows.start(Paused, null)
+  await waitFor('that is set aside too', async () => (await ready()) === 0)
+  await bus.sql(
+    `delete from holdfast.workflow_step where not exists (select from holdfast.workflow where id = workflow_id)`,
+  )
+  await bus.hf.resume({ definition: 'backlog' }, by)
+  expect(await bus.hf.workflows.result(id)).toBe('done')
+  expect(await bus.sql('select from holdfast.workflow_set_aside')).toEqual([])
+})
+
+test('K-18 what nobody has ever registered cannot be paused; what was only sent or started can', async () => {
+  const Waits = defineCommand('sent', 'Waits')
+  for (const subject of [{ domain: 'sent' }, { definition: 'sent/Waits' }, { handler: 'Waits' }]) {
+    await expect(bus.hf.pause(subject, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_SUBJECT' })
+  }
+  await bus.hf.send(Waits, null)
+  for (const subject of [{ domain: 'sent' }, { definition: 'sent/Waits' }, { handler: 'Waits' }]) {
+    expect(await bus.hf.pause(subject, by)).toBe(true)
+  }
+})

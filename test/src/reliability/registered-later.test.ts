@@ -1,0 +1,82 @@
+import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { defineCommand, defineProcess, defineWorkflow } from 'holdfast'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { z } from 'zod'
+
+let bus: TestBus
+beforeEach(async () => {
+  bus = await openTestBus()
+})
+afterEach(() => bus.close())
+
+const running = () => bus.hf.run({ poll: '20ms', lease: '5s' })
+
+test('K-21 a handler of a command, in a domain that nobody had, is taken up by a worker that runs already', async () => {
+  await running()
+  const Do = defineCommand('later', 'Do')
+  bus.hf.handle(Do, () => 'done')
+  expect(await bus.hf.commands.result(Do, await bus.hf.send(Do, null))).toBe('done')
+})
+
+test('K-21 a second handler of a domain is taken up too, and its presence is noted at once', async () => {
+  const [First, Second] = [defineCommand('grows', 'First'), defineCommand('grows', 'Second')]
+  bus.hf.handle(First, () => 'first')
+  await running()
+  bus.hf.handle(Second, () => 'second')
+  expect(await bus.hf.commands.result(Second, await bus.hf.send(Second, null))).toBe('second')
+  await waitFor('it is noted', async () => {
+    const rows = await bus.sql<{ type: string }>(`select type from holdfast.command_handler where domain = 'grows'`)
+    return rows.length === 2
+  })
+})
+
+test('K-21 processes are taken up by a worker that runs already', async () => {
+  const Sub = defineCommand('later', 'Sub')
+  const process = (type: string) =>
+    defineProcess('later', type, {
+      state: z.any(),
+      responses: { go: { data: z.any() } },
+      execute: async (ctx) => {
+        await ctx.event('go', 'go')
+        return ctx.command('sub', Sub, null)
+      },
+    })
+  const [First, Second] = [process('First'), process('Second')]
+  await running()
+  bus.hf.register(First)
+  bus.hf.handle(Sub, () => 'sub')
+  for (const definition of [First, Second]) {
+    if (definition === Second) bus.hf.register(Second)
+    const { id } = await bus.hf.start(definition, {}, { deferred: true })
+    await bus.rests(id, 'WAITING_FOR_ASYNC')
+    // Through the inbox, as from another language.
+    await bus.sql(`select holdfast.respond($1, $2, $3, 'go', '1'::jsonb)`, ['later', definition.type, id])
+    expect(await bus.hf.processes.result(definition, id)).toBe('sub')
+  }
+  await waitFor('they are noted', async () => {
+    const rows = await bus.sql(`select type from holdfast.process_definition where type like 'later/%'`)
+    return rows.length === 2
+  })
+})
+
+test('K-21 a workflow and its handler are taken up by a worker that runs already', async () => {
+  await running()
+  const Flow = defineWorkflow('later', 1).step('a', 'later-a').build()
+  bus.hf.register(Flow)
+  bus.hf.workflows.handle('later-a', () => 'done')
+  expect(await bus.hf.workflows.startAndWait(Flow, null)).toBe('done')
+  await waitFor('its definition is stored', async () => {
+    return (await bus.sql(`select from holdfast.workflow_definition where name = 'later'`)).length === 1
+  })
+})
+
+test('K-21 a worker of named domains takes up nothing else', async () => {
+  const [Mine, Other] = [defineCommand('mine', 'Do'), defineCommand('other', 'Do')]
+  bus.hf.handle(Mine, () => 'mine')
+  const worker = await bus.hf.run({ domains: ['mine'], poll: '20ms' })
+  bus.hf.handle(Other, () => 'other')
+  const id = await bus.hf.send(Other, null)
+  expect(await bus.hf.commands.result(Mine, await bus.hf.send(Mine, null))).toBe('mine')
+  expect(worker.domains).toEqual(['mine'])
+  expect((await bus.hf.commands.get(Other, id)).status).toBe('PENDING')
+})
