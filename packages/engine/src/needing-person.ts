@@ -49,19 +49,19 @@ const statement = {
   text: `
     select model, domain, type, count, extract(epoch from holdfast.now() - oldest)::float8 as oldest_seconds
     from (
-      select 'commands' as model, domain, type, count(*)::int as count, min(since) as oldest
+      select 'commands' as model, domain, type, pg_catalog.count(*)::int as count, pg_catalog.min(since) as oldest
       from holdfast.command_trouble
       group by domain, type
       union all
-      select 'processes', split_part(type, '/', 1), split_part(type, '/', 2), count(*)::int, min(since)
+      select 'processes', pg_catalog.split_part(type, '/', 1), pg_catalog.split_part(type, '/', 2), pg_catalog.count(*)::int, pg_catalog.min(since)
       from holdfast.process_trouble
       group by type
       union all
-      select 'workflows', null, workflow_name, count(*)::int, min(created_at)
+      select 'workflows', null, workflow_name, pg_catalog.count(*)::int, pg_catalog.min(created_at)
       from holdfast.workflow_dead_letter
       group by workflow_name
       union all
-      select 'dispatch', null, item_type, count(*)::int, min(since)
+      select 'dispatch', null, item_type, pg_catalog.count(*)::int, pg_catalog.min(since)
       from holdfast.dispatch_dead_letter
       group by item_type
     ) as needing`,

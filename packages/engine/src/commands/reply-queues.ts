@@ -42,7 +42,7 @@ const allowStatement = {
       insert into holdfast.reply_queue (domain, queue) values ($1, $2) on conflict do nothing returning queue
     )
     insert into holdfast.audit (at, model, event, subject_name, actor, reason, after)
-    select holdfast.now(), 'commands', 'REPLY_QUEUE_ALLOWED', $1, $3, $4, jsonb_build_object('queue', queue) from allowed`,
+    select holdfast.now(), 'commands', 'REPLY_QUEUE_ALLOWED', $1, $3, $4, pg_catalog.jsonb_build_object('queue', queue) from allowed`,
 }
 
 const disallowStatement = {
@@ -52,7 +52,7 @@ const disallowStatement = {
       delete from holdfast.reply_queue where domain = $1 and queue = $2 returning queue
     )
     insert into holdfast.audit (at, model, event, subject_name, actor, reason, before)
-    select holdfast.now(), 'commands', 'REPLY_QUEUE_DISALLOWED', $1, $3, $4, jsonb_build_object('queue', queue) from gone`,
+    select holdfast.now(), 'commands', 'REPLY_QUEUE_DISALLOWED', $1, $3, $4, pg_catalog.jsonb_build_object('queue', queue) from gone`,
 }
 
 const listStatement = {

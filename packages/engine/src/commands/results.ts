@@ -78,6 +78,6 @@ const findStatement = {
     select
       command.domain, command.command_id as "commandId", command.status, command.result, command.result_notes as notes,
       coalesce(command.error_code, '') as code, coalesce(command.error_message, '') as message
-    from unnest($1::uuid[], $2::text[]) as asked (id, domain)
+    from rows from (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::text[])) as asked (id, domain)
     join holdfast.command on command.command_id = asked.id and command.domain = asked.domain`,
 }

@@ -121,6 +121,6 @@ const seenStatement = {
   name: 'commands.note-handlers',
   text: `
     insert into holdfast.command_handler (domain, type, seen_at)
-    select $1, type, holdfast.now() from unnest($2::text[]) as type order by type
+    select $1, type, holdfast.now() from pg_catalog.unnest($2::text[]) as type order by type
     on conflict (domain, type) do update set seen_at = excluded.seen_at`,
 }

@@ -35,8 +35,8 @@ const claimStatement = {
 const oldestStatement = {
   name: 'dispatch.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(oldest.due_at))::float8 as seconds
-    from unnest($1::text[]) as type,
+    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as type,
     lateral (
       select due_at
       from holdfast.dispatch_item

@@ -159,8 +159,8 @@ const extendStatement = {
   name: 'processes.extend-inbox',
   text: `
     update holdfast.process_inbox
-    set due_at = holdfast.now() + $3 * interval '1 ms'
-    from unnest($1::uuid[], $2::int[]) as asked (id, epoch)
+    set due_at = holdfast.now() + $3::float8 * interval '1 ms'
+    from rows from (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::int[])) as asked (id, epoch)
     where process_inbox.id = asked.id and lease_epoch = asked.epoch and leased_at is not null
     returning process_inbox.id`,
 }
@@ -171,7 +171,7 @@ const doneStatement = {
 const oldestStatement = {
   name: 'processes.oldest-inbox',
   text: `
-    select extract(epoch from holdfast.now() - min(due_at))::float8 as seconds
+    select extract(epoch from holdfast.now() - pg_catalog.min(due_at))::float8 as seconds
     from holdfast.process_inbox
     where type = any ($1::text[]) and due_at <= holdfast.now()`,
 }

@@ -62,8 +62,8 @@ const expireStatement = { name: 'processes.expire', text: 'select holdfast.expir
 const oldestStatement = {
   name: 'processes.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(oldest.due_at))::float8 as seconds
-    from unnest($1::text[]) as name,
+    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as name,
     lateral (
       select due_at
       from holdfast.process

@@ -131,7 +131,7 @@ function indexName(queue: string): string {
 
 function definition(queue: string): string {
   const table = `pgmq.${quoteIdentifier(`q_${queue}`)}`
-  return `${quoteIdentifier(indexName(queue))} on ${table} ((message ->> 'command_type'), vt)`
+  return `${quoteIdentifier(indexName(queue))} on ${table} ((message ->> 'command_type'::text), vt)`
 }
 
 /**

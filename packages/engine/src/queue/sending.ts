@@ -80,8 +80,8 @@ function isMissing(error: unknown): boolean {
 // count from PGMQ's own clock, which is the one its `read` goes by.
 const VISIBLE_AT = `
       coalesce(
-        to_timestamp((body ->> 'at')::float8 / 1000),
-        clock_timestamp() + (body ->> 'after')::float8 * interval '1 millisecond'
+        pg_catalog.to_timestamp((body ->> 'at'::text)::float8 / 1000::float8),
+        pg_catalog.clock_timestamp() + (body ->> 'after'::text)::float8 * interval '1 millisecond'
       )`
 
 const sendStatement: Statement = {
@@ -90,9 +90,9 @@ const sendStatement: Statement = {
     with request as materialized (select $1::text::jsonb as body)
     select sent.id::text as "messageId"
     from request, pgmq.send(
-      body ->> 'queue',
-      body -> 'message',
-      body -> 'headers',${VISIBLE_AT}
+      body ->> 'queue'::text,
+      body -> 'message'::text,
+      body -> 'headers'::text,${VISIBLE_AT}
     ) as sent (id)`,
 }
 
@@ -102,15 +102,15 @@ const sendBatchStatement: Statement = {
     with request as materialized (select $1::text::jsonb as body)
     select sent.id::text as "messageId"
     from request, pgmq.send_batch(
-      body ->> 'queue',
+      body ->> 'queue'::text,
       array(
         select message
-        from jsonb_array_elements(body -> 'messages') with ordinality as given (message, position)
+        from pg_catalog.jsonb_array_elements(body -> 'messages'::text) with ordinality as given (message, position)
         order by position
       ),
-      case when body -> 'headers' is not null then array(
+      case when body -> 'headers'::text is not null then array(
         select nullif(headers, 'null')
-        from jsonb_array_elements(body -> 'headers') with ordinality as given (headers, position)
+        from pg_catalog.jsonb_array_elements(body -> 'headers'::text) with ordinality as given (headers, position)
         order by position
       ) end,${VISIBLE_AT}
     ) as sent (id)`,

@@ -67,7 +67,7 @@ const statement = {
   name: 'workflows.find-aborted',
   text: `
     select asked.place::int
-    from unnest($1::uuid[], $2::smallint[], $3::int[]) with ordinality as asked (id, number, epoch, place)
+    from rows from (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::smallint[]), pg_catalog.unnest($3::int[])) with ordinality as asked (id, number, epoch, place)
     join holdfast.workflow_step as step
       on step.workflow_id = asked.id and step.number = asked.number and step.lease_epoch = asked.epoch
     where step.abort`,

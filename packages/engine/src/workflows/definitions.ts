@@ -133,5 +133,5 @@ const namesStatement = {
 }
 const leaseStatement = {
   name: 'workflows.shortest-lease',
-  text: 'select min(lease_ms) as lease from holdfast.workflow_definition',
+  text: 'select pg_catalog.min(lease_ms) as lease from holdfast.workflow_definition',
 }

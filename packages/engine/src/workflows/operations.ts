@@ -275,5 +275,5 @@ const statusStatement = {
 }
 const cleanUpStatement = {
   name: 'workflows.clean-up',
-  text: `select holdfast.clean_up_workflows($1::text[], holdfast.now() - $2 * interval '1 ms', $3) as removed`,
+  text: `select holdfast.clean_up_workflows($1::text[], holdfast.now() - $2::float8 * interval '1 ms', $3) as removed`,
 }

@@ -66,7 +66,7 @@ const findStatement = {
   name: 'workflows.find-ends',
   text: `
     select workflow.id, status, output, output_notes as "outputNotes", failed_step as step, failure
-    from unnest($1::uuid[]) as asked (id)
+    from pg_catalog.unnest($1::uuid[]) as asked (id)
     join holdfast.workflow on workflow.id = asked.id`,
 }
 const stepsStatement = {

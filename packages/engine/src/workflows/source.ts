@@ -87,8 +87,8 @@ const expireStatement = {
 const oldestStatement = {
   name: 'workflows.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(it.scheduled_at))::float8 as seconds
-    from unnest($1::text[]) as wanted
+    select extract(epoch from holdfast.now() - pg_catalog.min(it.scheduled_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as wanted
     cross join lateral (
       select scheduled_at
       from holdfast.workflow_step

@@ -127,7 +127,7 @@ const seenStatement = {
   name: 'workflows.note-handlers',
   text: `
     insert into holdfast.workflow_handler (handler, seen_at)
-    select handler, holdfast.now() from unnest($1::text[]) as handler order by handler
+    select handler, holdfast.now() from pg_catalog.unnest($1::text[]) as handler order by handler
     on conflict (handler) do update set seen_at = excluded.seen_at`,
 }
 const missingStatement = {

@@ -38,13 +38,13 @@ const statement = {
       coalesce(batch.failed, counted.failed, 0)::int as failed,
       coalesce(batch.cancelled, counted.cancelled, 0)::int as cancelled,
       (
-        select count(*)::int from holdfast.command_trouble as trouble where trouble.batch_id = batch.batch_id
+        select pg_catalog.count(*)::int from holdfast.command_trouble as trouble where trouble.batch_id = batch.batch_id
       ) + (
-        select count(*)::int from holdfast.process_trouble as trouble where trouble.batch_id = batch.batch_id
+        select pg_catalog.count(*)::int from holdfast.process_trouble as trouble where trouble.batch_id = batch.batch_id
       ) as "inTroubleshooting"
     from holdfast.batch
     left join lateral (
-      select sum(added) as total, sum(tally.completed) as completed, sum(tally.failed) as failed, sum(tally.cancelled) as cancelled
+      select pg_catalog.sum(added) as total, pg_catalog.sum(tally.completed) as completed, pg_catalog.sum(tally.failed) as failed, pg_catalog.sum(tally.cancelled) as cancelled
       from holdfast.batch_tally as tally
       where tally.batch_id = batch.batch_id
     ) as counted on batch.total is null

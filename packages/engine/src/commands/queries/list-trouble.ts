@@ -93,18 +93,18 @@ const listStatement = {
 
 const countStatement = {
   name: 'commands.count-trouble',
-  text: `select count(*)::int as count from holdfast.command_trouble as trouble where ${FITS}`,
+  text: `select pg_catalog.count(*)::int as count from holdfast.command_trouble as trouble where ${FITS}`,
 }
 
 const groupStatement = {
   name: 'commands.group-trouble',
   text: `
     select
-      fingerprint, domain, type, error_code as code, min(error_message) as example,
-      count(*)::int as count, min(since) as oldest, max(since) as newest
+      fingerprint, domain, type, error_code as code, pg_catalog.min(error_message) as example,
+      pg_catalog.count(*)::int as count, pg_catalog.min(since) as oldest, pg_catalog.max(since) as newest
     from holdfast.command_trouble as trouble
     where ${FITS}
     group by fingerprint, domain, type, error_code
-    order by count(*) desc, fingerprint
+    order by pg_catalog.count(*) desc, fingerprint
     limit $4`,
 }

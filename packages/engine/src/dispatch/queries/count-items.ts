@@ -14,7 +14,7 @@ export async function countItems(executor: Executor, itemType: string): Promise<
 const countStatement = {
   name: 'dispatch.count-items',
   text: `
-    select status, sum(count)::float8 as count
+    select status, pg_catalog.sum(count)::float8 as count
     from holdfast.dispatch_tally
     where item_type = $1
     group by status`,

@@ -84,18 +84,18 @@ const listStatement = {
 
 const countStatement = {
   name: 'dispatch.count-dead-letters',
-  text: `select count(*)::int as count from holdfast.dispatch_dead_letter as letter where ${FITS}`,
+  text: `select pg_catalog.count(*)::int as count from holdfast.dispatch_dead_letter as letter where ${FITS}`,
 }
 
 const groupStatement = {
   name: 'dispatch.group-dead-letters',
   text: `
-    select item_type as "itemType", fingerprint, error_code as code, min(error_message) as example,
-      count(*)::int as count, min(since) as oldest, max(since) as newest
+    select item_type as "itemType", fingerprint, error_code as code, pg_catalog.min(error_message) as example,
+      pg_catalog.count(*)::int as count, pg_catalog.min(since) as oldest, pg_catalog.max(since) as newest
     from holdfast.dispatch_dead_letter as letter
     where ${FITS}
     group by item_type, fingerprint, error_code
-    order by count(*) desc, fingerprint
+    order by pg_catalog.count(*) desc, fingerprint
     limit $3`,
 }
 

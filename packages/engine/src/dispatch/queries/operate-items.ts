@@ -102,10 +102,10 @@ const executionStatement = {
   text: `
     select id, type
     from holdfast.process_detail
-    where key = $2 and type = any (select unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
+    where key = $2 and type = any (select pg_catalog.unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
     union all
     select id, name
     from holdfast.workflow
-    where key = $2 and name = any (select unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
+    where key = $2 and name = any (select pg_catalog.unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
     limit 1`,
 }

@@ -35,16 +35,16 @@ const planStatement = {
   name: 'dispatch.read-plan',
   text: `
     with by_minute as materialized (
-      select minute as at, sum(count) as count
+      select minute as at, pg_catalog.sum(count) as count
       from holdfast.dispatch_tally
       where item_type = $1 and status = 'READY'
       group by minute
-      having sum(count) > 0
+      having pg_catalog.sum(count) > 0::numeric
     ),
     batches as (
-      select sum(started) as started, min(at) as first, max(at) as last, count(*) as count
+      select pg_catalog.sum(started) as started, pg_catalog.min(at) as first, pg_catalog.max(at) as last, pg_catalog.count(*) as count
       from (
-        select at, (detail ->> 'started')::int as started
+        select at, (detail ->> 'started'::text)::int as started
         from holdfast.audit
         where subject_name = $1
           and model = 'dispatch'
@@ -56,13 +56,13 @@ const planStatement = {
     )
     select
       holdfast.now() as now,
-      coalesce((select sum(count) from by_minute), 0)::float8 as ready,
+      coalesce((select pg_catalog.sum(count) from by_minute), 0)::float8 as ready,
       (
-        coalesce((select sum(count) from by_minute where at < date_trunc('minute', holdfast.now())), 0)
+        coalesce((select pg_catalog.sum(count) from by_minute where at < pg_catalog.date_trunc('minute', holdfast.now())), 0)::float8
         + holdfast.count_due_this_minute(
-          $1, coalesce((select count from by_minute where at = date_trunc('minute', holdfast.now())), 0)::bigint
-        )
-      )::float8 as overdue,
+          $1, coalesce((select count from by_minute where at = pg_catalog.date_trunc('minute', holdfast.now())), 0)::bigint
+        )::float8
+      ) as overdue,
       (
         select due_at
         from holdfast.dispatch_item
@@ -71,16 +71,16 @@ const planStatement = {
         limit 1
       ) as "lastDueAt",
       (
-        select json_agg(json_build_object('at', at, 'count', count) order by at)
+        select pg_catalog.json_agg(pg_catalog.json_build_object('at', at, 'count', count) order by at)
         from (select * from by_minute order by at limit $2) as first_minutes
       ) as due,
       (
         select tickets_per_second from holdfast.rate_limit where resource_key = config.rate_limit_key
       ) as "limitPerSecond",
       (
-        select started / greatest(
+        select started::float8 / greatest(
           1,
-          extract(epoch from last - first) + config.dispatch_interval_secs,
+          extract(epoch from last - first) + config.dispatch_interval_secs::numeric,
           extract(epoch from holdfast.now() - first)
         )::float8
         from batches

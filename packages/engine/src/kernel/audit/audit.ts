@@ -58,16 +58,16 @@ const appendStatement = {
     insert into holdfast.audit (at, model, event, subject_id, subject_name, actor, reason, before, after, detail)
     select
       holdfast.now(),
-      it ->> 'model',
-      it ->> 'event',
-      (it -> 'subject' ->> 'id')::uuid,
-      it -> 'subject' ->> 'name',
-      it -> 'by' ->> 'actor',
-      it -> 'by' ->> 'reason',
-      it -> 'before',
-      it -> 'after',
-      it -> 'detail'
-    from jsonb_array_elements($1::text::jsonb) as it`,
+      it ->> 'model'::text,
+      it ->> 'event'::text,
+      (it -> 'subject'::text ->> 'id'::text)::uuid,
+      it -> 'subject'::text ->> 'name'::text,
+      it -> 'by'::text ->> 'actor'::text,
+      it -> 'by'::text ->> 'reason'::text,
+      it -> 'before'::text,
+      it -> 'after'::text,
+      it -> 'detail'::text
+    from pg_catalog.jsonb_array_elements($1::text::jsonb) as it`,
 }
 
 const columns = `

@@ -81,7 +81,7 @@ const finishStatement = {
 const oldestDueStatement = {
   name: 'chores.oldest-due',
   text: `
-    select extract(epoch from holdfast.now() - min(due_at))::float8 as seconds
+    select extract(epoch from holdfast.now() - pg_catalog.min(due_at))::float8 as seconds
     from holdfast.chore
     where name = any ($1) and due_at <= holdfast.now()`,
 }

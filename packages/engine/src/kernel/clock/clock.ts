@@ -30,5 +30,5 @@ const moveStatement = {
 
 const uptimeStatement = {
   name: 'clock.uptime',
-  text: `select (extract(epoch from statement_timestamp() - pg_postmaster_start_time()) * 1000)::float8 as uptime`,
+  text: `select (extract(epoch from pg_catalog.statement_timestamp() - pg_catalog.pg_postmaster_start_time()) * 1000::numeric)::float8 as uptime`,
 }

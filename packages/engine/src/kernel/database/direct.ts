@@ -68,7 +68,7 @@ async function openDirect(target: Target, config: pg.ClientConfig, session: Sess
     },
     onLost: lost.listen,
     isPooled: async () => {
-      const { rows } = await session.send(connection, 'read backend', 'select pg_backend_pid() pid')
+      const { rows } = await session.send(connection, 'read backend', 'select pg_catalog.pg_backend_pid() pid')
       const [{ pid }] = rows as [{ pid: number }]
       // A pooler makes up the process id that it tells its clients.
       return !('processID' in client) || client.processID !== pid

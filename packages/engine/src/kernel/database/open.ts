@@ -110,7 +110,8 @@ async function whenReady(operation: () => Promise<void>, options: CheckedOptions
 }
 
 async function checkVersion(checkout: Checkout, session: Session): Promise<void> {
-  const text = "select current_setting('server_version') version, current_setting('server_version_num')::int number"
+  const text =
+    "select pg_catalog.current_setting('server_version') version, pg_catalog.current_setting('server_version_num')::int number"
   const { rows } = await checkout.lend((connection) => session.send(connection, 'check version', text))
   const [{ version, number }] = rows as [{ version: string; number: number }]
   if (number < OLDEST_VERSION) throw new HoldfastError('HF_DATABASE_TOO_OLD', { version })

@@ -12,7 +12,7 @@ const statement = {
       select value from holdfast.setting where name = 'payload_bytes'
     ),
     stored as (
-      insert into holdfast.setting (name, value) values ('payload_bytes', to_jsonb($1::int))
+      insert into holdfast.setting (name, value) values ('payload_bytes', pg_catalog.to_jsonb($1::int))
       on conflict (name) do update set value = excluded.value where setting.value <> excluded.value
       returning value
     )

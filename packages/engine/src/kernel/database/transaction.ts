@@ -165,7 +165,7 @@ function openTransaction(connection: LentConnection, session: Session, watched: 
 }
 
 async function isOpen(connection: LentConnection, session: Session): Promise<boolean> {
-  const text = "select coalesce(current_setting('holdfast.transaction', true), '') as state"
+  const text = "select coalesce(pg_catalog.current_setting('holdfast.transaction', true), '') as state"
   const { rows } = await session.send(connection, 'find transaction', text)
   return (rows as [{ state: string }])[0].state === 'open'
 }

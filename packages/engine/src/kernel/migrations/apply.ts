@@ -48,10 +48,10 @@ export function applyNext(db: Database, files: SqlFiles, lockTimeout: number): P
 export async function settle(transaction: Queryable, lockTimeout: number): Promise<void> {
   const text = `
     select
-      set_config('lock_timeout', $1::text, true),
-      set_config('statement_timeout', '0', true),
-      set_config('idle_in_transaction_session_timeout', '0', true),
-      set_config('search_path', 'pg_catalog', true)`
+      pg_catalog.set_config('lock_timeout', $1::text, true),
+      pg_catalog.set_config('statement_timeout', '0', true),
+      pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
+      pg_catalog.set_config('search_path', 'pg_catalog', true)`
   await transaction.query(text, [String(lockTimeout)])
 }
 

@@ -8,7 +8,9 @@ import type { Queryable } from '../database/executor.js'
  * concurrently waits for all older snapshots, and the two would wait for each other.
  */
 export async function tryMigrationLock(transaction: Queryable, schema: string): Promise<boolean> {
-  const { rows } = await transaction.query('select pg_try_advisory_xact_lock($1::text::bigint) locked', [keyOf(schema)])
+  const { rows } = await transaction.query('select pg_catalog.pg_try_advisory_xact_lock($1::text::bigint) locked', [
+    keyOf(schema),
+  ])
   const [row] = rows as [{ locked: boolean }]
   return row.locked
 }

@@ -15,11 +15,11 @@ const readRights = {
   text: `
     select
       current_user::text as role,
-      current_database()::text as database,
+      pg_catalog.current_database()::text as database,
       namespace.oid is not null as exists,
-      has_database_privilege(current_database(), 'create') as may_create_schema,
+      pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create') as may_create_schema,
       coalesce(
-        has_schema_privilege(namespace.oid, 'usage') and has_schema_privilege(namespace.oid, 'create'),
+        pg_catalog.has_schema_privilege(namespace.oid, 'usage') and pg_catalog.has_schema_privilege(namespace.oid, 'create'),
         false
       ) as may_create_tables
     from (values (1)) one

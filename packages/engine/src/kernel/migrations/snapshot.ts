@@ -12,7 +12,9 @@ import { SNAPSHOT_QUERIES } from './snapshot-queries.js'
 export async function describeSchema(db: Database): Promise<string> {
   const parts = await db.transaction(async (tx) => {
     // With an empty path PostgreSQL writes every name in full; otherwise it would depend on the role's settings.
-    await tx.query("select set_config('search_path', 'pg_catalog', true), set_config('timezone', 'UTC', true)")
+    await tx.query(
+      "select pg_catalog.set_config('search_path', 'pg_catalog', true), pg_catalog.set_config('timezone', 'UTC', true)",
+    )
     const sections: string[] = []
     for (const text of SNAPSHOT_QUERIES) {
       const { rows } = await tx.query(text, [db.schema])

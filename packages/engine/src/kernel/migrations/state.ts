@@ -25,7 +25,7 @@ const findBookkeeping = {
   name: 'find bookkeeping',
   // By the catalogue rather than to_regclass(), which is an error for a role that may not look into the schema.
   text: `
-    select count(*)::int tables
+    select pg_catalog.count(*)::int tables
     from pg_catalog.pg_class class
     join pg_catalog.pg_namespace namespace on namespace.oid = class.relnamespace
     where namespace.nspname = $1
@@ -40,13 +40,13 @@ export const CREATE_BOOKKEEPING = `
       name text not null,
       release int not null,
       checksum text not null,
-      applied_at timestamptz not null default clock_timestamp()
+      applied_at timestamptz not null default pg_catalog.clock_timestamp()
     );
     create table holdfast.function_file (
       name text primary key,
       revision int not null,
       checksum text not null,
-      applied_at timestamptz not null default clock_timestamp()
+      applied_at timestamptz not null default pg_catalog.clock_timestamp()
     );`
 
 const readMigrations = {

@@ -138,4 +138,4 @@ async function tooLate(milliseconds: number): Promise<never> {
 
 const channelStatement = { name: 'notify.channel', text: 'select holdfast.wake_channel() as channel' }
 const bucketStatement = { name: 'notify.bucket', text: 'select holdfast.wake_bucket_of($1::text)::text as bucket' }
-const proofStatement = { name: 'notify.proof', text: 'select pg_notify(holdfast.wake_channel(), $1::text)' }
+const proofStatement = { name: 'notify.proof', text: 'select pg_catalog.pg_notify(holdfast.wake_channel(), $1::text)' }

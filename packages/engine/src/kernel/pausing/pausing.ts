@@ -97,9 +97,9 @@ const resumeStatement = {
       returning subject, paused_at as "pausedAt", actor, reason
     ),
     woken as (
-      select pg_notify(holdfast.wake_channel(), bucket::text) from holdfast.wake_bucket, resumed
+      select pg_catalog.pg_notify(holdfast.wake_channel(), bucket::text) from holdfast.wake_bucket, resumed
     )
-    select resumed.* from resumed, (select count(*) from woken) as all_woken`,
+    select resumed.* from resumed, (select pg_catalog.count(*) from woken) as all_woken`,
 }
 
 const listStatement = {

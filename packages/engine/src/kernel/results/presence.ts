@@ -16,7 +16,7 @@ export function presenceIn(db: Executor, table: 'command_handler' | 'process_def
   }
 }
 
-const seen = `seen_at > holdfast.now() - $2 * interval '1 ms'`
+const seen = `seen_at > holdfast.now() - $2::float8 * interval '1 ms'`
 const statements = {
   command_handler: {
     name: 'presence.command-handler',

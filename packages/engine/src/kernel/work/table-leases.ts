@@ -27,20 +27,20 @@ export function leasesOfTable(
     name: `${model}.extend`,
     text: `
       with asked as (
-        select * from unnest($1::text[], $2::int[]) as asked (key, epoch)
+        select * from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::int[])) as asked (key, epoch)
       ),
       free as (${free}),
       moved as (
         update holdfast.${table}
-        set due_at = holdfast.now() + $3 * interval '1 ms'
+        set due_at = holdfast.now() + $3::float8 * interval '1 ms'
         from asked
         where ${mine}
         returning ${table}.${key}
       )
       select
-        (select coalesce(json_agg(${key}), '[]') from moved) as extended,
+        (select coalesce(pg_catalog.json_agg(${key}), '[]') from moved) as extended,
         (
-          select coalesce(json_agg(asked.key), '[]')
+          select coalesce(pg_catalog.json_agg(asked.key), '[]')
           from asked
           left join holdfast.${table} as it on it.${key} = asked.key
           where it.${key} is null or it.lease_epoch <> asked.epoch or it.leased_at is null
@@ -52,7 +52,7 @@ export function leasesOfTable(
       with free as (${free})
       update holdfast.${table}
       set due_at = holdfast.now(), leased_by = null, leased_at = null
-      from unnest($1::text[], $2::int[]) as asked (key, epoch)
+      from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::int[])) as asked (key, epoch)
       where ${mine}`,
   }
   return {

@@ -124,7 +124,8 @@ export class Execution {
     call.underWay = false
     call.attempted('completed')
     if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
-    await this.settle(call, { value }, at)
+    // User code that has caught its failure is not told; only the undoing is.
+    if (call.progress !== 'settled') await this.settle(call, { value }, at)
   }
 
   hear({ cancel, responses }: News): void {

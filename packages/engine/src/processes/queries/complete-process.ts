@@ -69,7 +69,7 @@ const findStatement = {
       case when detail.projection is null then detail.state else detail.projection end as state,
       case when detail.projection is null then detail.state_notes else detail.projection_notes end as notes,
       (
-        select json_agg(json_build_array(number, name, data, response.notes) order by number)
+        select pg_catalog.json_agg(pg_catalog.json_build_array(number, name, data, response.notes) order by number)
         from holdfast.process_response as response
         where process_id = process.id
           and number > case when detail.projection is null then detail.state_responses else detail.projection_responses end

@@ -40,13 +40,13 @@ const standingsStatement = {
       coalesce(detail.error_code, '') as code, coalesce(detail.error_message, '') as message,
       detail.model = 'STEP_BASED' as managed,
       case when process.status = 'WAITING_FOR_TSQ' then coalesce(detail.waiting_for, (
-        select name || case when occurrence > 1 then '#' || occurrence else '' end
+        select name || case when occurrence > 1 then '#'::text || occurrence::text else '' end
         from holdfast.process_history as history
         where history.process_id = process.id and history.generation = process.generation and history.status = 'FAILED'
         order by seq desc
         limit 1
       )) end as step
-    from unnest($1::text[], $2::text[]) as asked (name, reference)
+    from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) as asked (name, reference)
     join holdfast.process on process.id = holdfast.process_id_of(asked.name, asked.reference)
     join holdfast.process_detail as detail on detail.id = process.id`,
 }

@@ -66,15 +66,15 @@ export async function findTroubledIds(
 const conditions = ({ domain, type, fingerprint }: TroubleFilter) => [domain ?? null, type ?? null, fingerprint ?? null]
 
 const FITS = `
-      ($1::text is null or split_part(trouble.type, '/', 1) = $1)
-      and ($2::text is null or split_part(trouble.type, '/', 2) = $2)
+      ($1::text is null or pg_catalog.split_part(trouble.type, '/', 1) = $1)
+      and ($2::text is null or pg_catalog.split_part(trouble.type, '/', 2) = $2)
       and ($3::text is null or trouble.fingerprint = $3)`
 
 const listStatement = {
   name: 'processes.list-trouble',
   text: `
     select
-      trouble.id, detail.key, split_part(trouble.type, '/', 1) as domain, split_part(trouble.type, '/', 2) as type,
+      trouble.id, detail.key, pg_catalog.split_part(trouble.type, '/', 1) as domain, pg_catalog.split_part(trouble.type, '/', 2) as type,
       trouble.since, trouble.error_kind as kind, trouble.error_code as code, trouble.error_message as message,
       trouble.error_stack as stack, trouble.fingerprint, trouble.batch_id as "batchId",
       case when detail.projection is null then detail.state else detail.projection end as state,
@@ -88,19 +88,19 @@ const listStatement = {
 
 const countStatement = {
   name: 'processes.count-trouble',
-  text: `select count(*)::int as count from holdfast.process_trouble as trouble where ${FITS}`,
+  text: `select pg_catalog.count(*)::int as count from holdfast.process_trouble as trouble where ${FITS}`,
 }
 
 const groupStatement = {
   name: 'processes.group-trouble',
   text: `
     select
-      fingerprint, split_part(type, '/', 1) as domain, split_part(type, '/', 2) as type, error_code as code,
-      min(error_message) as example, count(*)::int as count, min(since) as oldest, max(since) as newest
+      fingerprint, pg_catalog.split_part(type, '/', 1) as domain, pg_catalog.split_part(type, '/', 2) as type, error_code as code,
+      pg_catalog.min(error_message) as example, pg_catalog.count(*)::int as count, pg_catalog.min(since) as oldest, pg_catalog.max(since) as newest
     from holdfast.process_trouble as trouble
     where ${FITS}
     group by fingerprint, trouble.type, error_code
-    order by count(*) desc, fingerprint
+    order by pg_catalog.count(*) desc, fingerprint
     limit $4`,
 }
 

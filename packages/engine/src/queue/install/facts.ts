@@ -38,29 +38,29 @@ const readFactsStatement = {
   text: `
     select
       current_user::text as role,
-      current_database()::text as database,
+      pg_catalog.current_database()::text as database,
       (select extversion from pg_catalog.pg_extension where extname = 'pgmq') as extension,
       offered.version as available,
       coalesce(
         (select rolsuper from pg_catalog.pg_roles where rolname = current_user)
           or (offered.trusted and database.may_create)
-          or (not offered.superuser and (database.may_create or has_schema_privilege(namespace.oid, 'create'))),
+          or (not offered.superuser and (database.may_create or pg_catalog.has_schema_privilege(namespace.oid, 'create'))),
         false
       ) as "mayCreateExtension",
       database.may_create as "mayCreateSchema",
       namespace.oid is not null as "schemaExists",
-      coalesce(pg_has_role(namespace.nspowner, 'usage'), false) as "ownsSchema",
+      coalesce(pg_catalog.pg_has_role(namespace.nspowner, 'usage'), false) as "ownsSchema",
       namespace.oid is not null
         and not exists (select from pg_catalog.pg_class where relnamespace = namespace.oid)
         and not exists (select from pg_catalog.pg_proc where pronamespace = namespace.oid)
         and not exists (select from pg_catalog.pg_type where typnamespace = namespace.oid) as "schemaIsEmpty",
-      obj_description(namespace.oid, 'pg_namespace') as comment,
+      pg_catalog.obj_description(namespace.oid, 'pg_namespace') as comment,
       coalesce(
-        has_schema_privilege(namespace.oid, 'usage') and has_table_privilege(meta.oid, 'select'),
+        pg_catalog.has_schema_privilege(namespace.oid, 'usage') and pg_catalog.has_table_privilege(meta.oid, 'select'),
         false
       ) as "mayUse",
       coalesce(functions.list, '[]') as functions
-    from (select has_database_privilege(current_database(), 'create') as may_create) database
+    from (select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create') as may_create) database
     left join pg_catalog.pg_namespace namespace on namespace.nspname = 'pgmq'
     left join pg_catalog.pg_class meta on meta.relnamespace = namespace.oid and meta.relname = 'meta'
     left join (
@@ -71,11 +71,11 @@ const readFactsStatement = {
       where extensions.name = 'pgmq'
     ) offered on true
     left join lateral (
-      select jsonb_agg(jsonb_build_object(
+      select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
         'name', proc.proname,
         'args', array(
-          select format_type(arg.type, null)
-          from unnest(proc.proargtypes::oid[]) with ordinality arg (type, position)
+          select pg_catalog.format_type(arg.type, null)
+          from pg_catalog.unnest(proc.proargtypes::oid[]) with ordinality as arg (type, position)
           order by arg.position
         ),
         'required', proc.pronargs - proc.pronargdefaults

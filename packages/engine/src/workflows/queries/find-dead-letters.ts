@@ -98,15 +98,15 @@ const listStatement = {
 const groupStatement = {
   name: 'workflows.group-dead-letters',
   text: `
-    select fingerprint, min(failure ->> 'code') as code, min(failure ->> 'shape') as shape, count(*)::int,
-      min(created_at) as oldest, max(created_at) as newest
+    select fingerprint, pg_catalog.min(failure ->> 'code'::text) as code, pg_catalog.min(failure ->> 'shape'::text) as shape, pg_catalog.count(*)::int,
+      pg_catalog.min(created_at) as oldest, pg_catalog.max(created_at) as newest
     from holdfast.workflow_dead_letter
     where ${conditions}
     group by fingerprint
-    order by count(*) desc, fingerprint
+    order by pg_catalog.count(*) desc, fingerprint
     limit $5`,
 }
 const countStatement = {
   name: 'workflows.count-dead-letters',
-  text: `select count(*)::int from holdfast.workflow_dead_letter where ${conditions}`,
+  text: `select pg_catalog.count(*)::int from holdfast.workflow_dead_letter where ${conditions}`,
 }
