@@ -194,6 +194,26 @@ describe('K-19 a command whose time is over', () => {
   })
 })
 
+test('K-19 a command that is refused after a call without an answer is undone as unknown', async () => {
+  const name = domain()
+  const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), maxAttempts: 2, retry: ['1ms'] })
+  const undone: unknown[] = []
+  const Pay = defineProcess(name, 'Pay', {
+    state: z.any(),
+    execute: async (ctx: ProcessContext) =>
+      void (await ctx.command('pay', Do, 1, {
+        compensate: (result, { outcome }) => undone.push([result, outcome]),
+      })),
+  })
+  await bus.runProcesses(Pay)
+  await bus.work(Do, (_, { attempt }) => {
+    throw attempt === 1 ? new Error('read ECONNRESET') : new BusinessError('not enough money')
+  })
+  const { id } = await bus.hf.start(Pay, {})
+  await bus.rests(id, 'COMPENSATED')
+  expect(undone).toEqual([[undefined, 'unknown']])
+})
+
 describe('K-19 a command beside a step that fails', () => {
   test.each([
     ['undoes the process', new BusinessError('no')],
