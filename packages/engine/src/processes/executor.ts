@@ -107,7 +107,7 @@ async function attemptRest(execution: Execution, standstill: Standstill): Promis
   if (standstill.kind === 'verdict') return attemptVerdict(execution, standstill.verdict)
   if (standstill.kind === 'waiting' || standstill.kind === 'stopping') {
     checkState(execution)
-    if (execution.verdict) return undefined
+    if (execution.verdict || (standstill.kind === 'waiting' && isBehind(execution))) return undefined
   }
   let wanted: Rest
   try {
@@ -170,12 +170,22 @@ async function undo(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIN
   const open = await following(() => meetRemotes(execution))
   if (open.length > 0) {
     await callOffRemotes(execution, open, true)
-    return write(execution, restBeforeUndoing(execution, open))
+    return isBehind(execution) ? undefined : write(execution, restBeforeUndoing(execution, open))
   }
   const unwound = await unwind(execution)
   if ('dueAt' in unwound) return write(execution, restCompensating(execution, unwound.dueAt))
   if ('failed' in unwound) return write(execution, restInTrouble(execution, unwound.failed))
   return endWith(execution, verdict, true)
+}
+
+/**
+ * Something has been heard since the execution looked at what it waits for. A rest that counts it as heard would never be woken
+ * for it, so it looks once more.
+ */
+const isBehind = ({ state, calls, cancel, verdict }: Execution): boolean => {
+  if (cancel !== null && (!verdict || cancel === 'PLAIN')) return true
+  const looksAtResponses = verdict !== undefined || calls.with('waiting').length > 0
+  return looksAtResponses && state.heard > state.seen
 }
 
 async function endWith(
