@@ -97,7 +97,8 @@ create table holdfast.command (
   error_message text,
   send_token uuid,
   inquiry text,
-  uncounted integer default 0 not null
+  uncounted integer default 0 not null,
+  effect text
 ) with (fillfactor=50);
 
 create table holdfast.command_handler (
@@ -590,6 +591,8 @@ alter table holdfast.chore add constraint chore_pkey PRIMARY KEY (name);
 alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
+
+alter table holdfast.command add constraint command_effect_is_known CHECK ((effect = 'unknown'::text)) NOT VALID;
 
 alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
 
@@ -1458,12 +1461,42 @@ begin
     join holdfast.command using (domain, command_id)
     where trouble.domain = p_domain
       and trouble.command_id = p_command_id
-      and not holdfast.command_was_called(p_command_id, command.attempts)
+      and command.effect is null
   ) then
     perform holdfast.operate_commands('CANCEL', p_domain, array[p_command_id], p_actor, p_reason, null, null, null);
     return 'done';
   end if;
   return v_answer;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.call_off_managed(p_id uuid, p_generation integer, p_actor text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_domain text;
+  v_command_id uuid;
+begin
+  select command.domain, command.command_id
+  into v_domain, v_command_id
+  from (
+    select history.kind, history.detail ->> 'startedId' as started_id
+    from holdfast.process_history as history
+    where history.process_id = p_id
+      and history.generation = p_generation
+      and history.kind not in ('RETRY', 'RESUME', 'UNWIND')
+    order by history.seq desc
+    limit 1
+  ) as last
+  join holdfast.command on command.command_id = last.started_id::uuid and command.correlation_id = p_id
+  where last.kind = 'COMMAND'
+    and exists (select from holdfast.process_detail where id = p_id and model = 'STEP_BASED');
+  if found then
+    perform holdfast.call_off_command(v_domain, v_command_id, p_actor, 'its process was cancelled');
+  end if;
 end
 $function$
 ;
@@ -1506,7 +1539,7 @@ begin
       'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
-        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
+        'effect', v_command.effect
       ))
     )));
   end if;
@@ -1549,6 +1582,7 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
   values (v_now, 'processes', case when v_row.status = 'WAITING_FOR_TSQ' then 'TSQ_CANCEL' else 'CANCEL_REQUESTED' end,
     p_id, p_actor, p_reason, v_before, jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
+  perform holdfast.call_off_managed(p_id, v_row.generation, p_actor);
   perform holdfast.wake('processes:' || v_row.type);
   if v_row.leased_at is not null then
     perform holdfast.wake('processes:live');
@@ -2643,19 +2677,6 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.command_was_called(p_command_id uuid, p_attempts integer)
- RETURNS boolean
- LANGUAGE sql
- STABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-  select p_attempts > 0 or exists (
-    select from holdfast.audit
-    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
-  )
-$function$
-;
-
 CREATE OR REPLACE FUNCTION holdfast.compact_dispatch_tallies()
  RETURNS void
  LANGUAGE plpgsql
@@ -2737,7 +2758,11 @@ CREATE OR REPLACE FUNCTION holdfast.completed_commands(p_id uuid, p_generation i
 AS $function$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
-  where process_id = p_id and generation = p_generation and seq < p_before and kind = 'COMMAND' and status = 'COMPLETED'
+  where process_id = p_id
+    and generation = p_generation
+    and seq < p_before
+    and kind = 'COMMAND'
+    and (status = 'COMPLETED' or status = 'FAILED' and detail ->> 'outcome' = 'unknown')
 $function$
 ;
 
@@ -3771,7 +3796,8 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text,
+        effect text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -3793,14 +3819,20 @@ begin
           error_kind = written.error_kind,
           error_code = written.error_code,
           error_message = written.error_message,
-          inquiry = written.inquiry
+          inquiry = written.inquiry,
+          -- Once unknown, unknown until answered (K-19). A reading that has left no record may have been a call.
+          effect = case
+            when written.outcome = 'COMPLETED' or written.effect = 'none' then null
+            when written.effect = 'unknown' or written.read_ct > command.attempts + 1 then 'unknown'
+            else command.effect
+          end
       from written
       where command.command_id = written.command_id
         and command.domain || '' = p_domain
         and command.status = 'PENDING'
       returning
         written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts,
-        written.read_ct - command.uncounted as attempt
+        command.effect as known_effect, written.read_ct - command.uncounted as attempt
     ),
     audited as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -3829,7 +3861,9 @@ begin
         'final', outcome <> 'TSQ',
         'error_type', case error_kind when 'BUSINESS' then 'BUSINESS_RULE' else error_kind end,
         'error_code', error_code,
-        'error_message', error_message
+        'error_message', error_message,
+        -- An earlier call may have had its effect: whoever waits for it may have to undo it (K-19).
+        'effect', case when outcome = 'FAILED' then known_effect end
       )) || case when outcome = 'COMPLETED' then jsonb_build_object('result', result) else '{}' end,
         'notes', result_notes)) filter (where reply_to is not null and outcome <> 'RETRY')
     into v_applied, v_batches, v_replies
@@ -5514,7 +5548,8 @@ begin
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,
-            error_kind = null, error_code = null, error_message = null, inquiry = case when $7 then null else inquiry end
+            error_kind = null, error_code = null, error_message = null,
+            inquiry = case when $7 then null else inquiry end, effect = case when $7 then null else effect end
         where domain = $1 and command_id = any ($2)
         returning *
       )
@@ -5538,6 +5573,7 @@ begin
           updated_at = v_now,
           last_write = null,
           inquiry = null,
+          effect = case p_action when 'CANCEL' then effect end,
           result = case p_action when 'CANCEL' then null else p_data end,
           result_notes = case p_action when 'CANCEL' then null else nullif(p_notes, 'null') end,
           error_kind = case p_action when 'CANCEL' then error_kind end,
@@ -5551,8 +5587,8 @@ begin
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
-          -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
+          -- It may have had its effect: whoever waits for it may have to undo it (K-19).
+          'effect', effect
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -8475,7 +8511,8 @@ begin
     set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
         error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type,
         -- A worker had it once. Whether its handler must not be called twice is not known here.
-        inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end
+        inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end,
+        effect = case when stale.read_ct > command.attempts then 'unknown' else effect end
     from stale
     where command.command_id = stale.command_id and command.domain = p_domain
       and command.msg_id = stale.msg_id and command.status = 'PENDING'

@@ -31,7 +31,7 @@ interface Sample {
   /** The items as claims name them, in the order in which they were made. */
   readonly ids: readonly string[]
   /** Sets when an item is due, in minutes before now, whether it is leased or not. */
-  due(id: string, minutesAgo: number): Promise<void>
+  readonly due: (id: string, minutesAgo: number) => Promise<void>
 }
 
 const COUNT = 4

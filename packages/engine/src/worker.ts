@@ -96,7 +96,7 @@ interface Parts {
 interface CreatedWorker {
   readonly worker: Worker
   /** Something was registered, which the worker may have to run. */
-  registered(): void
+  readonly registered: () => void
 }
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */

@@ -59,6 +59,7 @@ async function explained(sql: Sql, check: () => Promise<void>): Promise<void> {
     const message = error instanceof Error ? error.message : String(error)
     const ids = [...new Set(message.match(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g))]
     const rows = await sql<{ line: string }>(historyText, [ids.slice(0, 5)])
+    rows.push(...(await sql<{ line: string }>(standingText, [ids.slice(0, 5)])))
     throw new Error([message, ...rows.map(({ line }) => `    ${line}`)].join('\n'), { cause: error })
   }
 }
@@ -68,6 +69,17 @@ const historyText = `
   from holdfast.process_history
   where process_id = any ($1::uuid[])
   order by process_id, generation, seq`
+
+const standingText = `
+  select concat_ws(' ', id, status, 'due', due_at, 'responses', responses, 'cancel', cancel, 'clock', holdfast.now()) as line
+  from holdfast.process
+  where id = any ($1::uuid[])
+  union all
+  select concat_ws(' ', data ->> 'execution', data ->> 'name', 'is command', command_id, status, 'attempts', attempts, error_code)
+  from holdfast.command
+  where data ->> 'execution' = any ($1::text[])
+  union all
+  select concat_ws(' ', process_id, 'response', name, data) from holdfast.process_response where process_id = any ($1::uuid[])`
 
 /** A person lets them go on a few times, and then gives them up; what became of a command is asked of the bank. */
 async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string[], round: number): Promise<void> {

@@ -9,15 +9,15 @@ interface Given {
 
 const given = z.object({ poison: z.boolean() })
 
-export const PoisonCommand = defineCommand('apples', 'Eat', { data: given, maxAttempts: 3 })
-export const PoisonProcess = defineProcess('apples', 'Eat', {
+const PoisonCommand = defineCommand('apples', 'Eat', { data: given, maxAttempts: 3 })
+const PoisonProcess = defineProcess('apples', 'Eat', {
   state: given,
   execute: async (ctx, state) => {
     await ctx.step('prepare', { run: () => 'ready' })
     await ctx.step('eat', { run: () => eat(state as Given) })
   },
 })
-export const PoisonWorkflow = defineWorkflow('Eat', 1).step('eat', 'eat', { maxAttempts: 3 }).build()
+const PoisonWorkflow = defineWorkflow('Eat', 1).step('eat', 'eat', { maxAttempts: 3 }).build()
 
 export const models = ['commands', 'processes', 'workflows'] as const
 export type Model = (typeof models)[number]

@@ -69,7 +69,8 @@ begin
       select *
       from jsonb_to_recordset(v_writes) as w (
         msg_id bigint, read_ct int, command_id uuid, outcome text, token uuid, result jsonb, result_notes jsonb,
-        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text
+        delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text,
+        effect text
       )
       -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
       -- plan that was made while the table was young and had no statistics.
@@ -91,14 +92,20 @@ begin
           error_kind = written.error_kind,
           error_code = written.error_code,
           error_message = written.error_message,
-          inquiry = written.inquiry
+          inquiry = written.inquiry,
+          -- Once unknown, unknown until answered (K-19). A reading that has left no record may have been a call.
+          effect = case
+            when written.outcome = 'COMPLETED' or written.effect = 'none' then null
+            when written.effect = 'unknown' or written.read_ct > command.attempts + 1 then 'unknown'
+            else command.effect
+          end
       from written
       where command.command_id = written.command_id
         and command.domain || '' = p_domain
         and command.status = 'PENDING'
       returning
         written.*, command.type, command.correlation_id, command.reply_to, command.batch_id, command.max_attempts,
-        written.read_ct - command.uncounted as attempt
+        command.effect as known_effect, written.read_ct - command.uncounted as attempt
     ),
     audited as (
       insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -127,7 +134,9 @@ begin
         'final', outcome <> 'TSQ',
         'error_type', case error_kind when 'BUSINESS' then 'BUSINESS_RULE' else error_kind end,
         'error_code', error_code,
-        'error_message', error_message
+        'error_message', error_message,
+        -- An earlier call may have had its effect: whoever waits for it may have to undo it (K-19).
+        'effect', case when outcome = 'FAILED' then known_effect end
       )) || case when outcome = 'COMPLETED' then jsonb_build_object('result', result) else '{}' end,
         'notes', result_notes)) filter (where reply_to is not null and outcome <> 'RETRY')
     into v_applied, v_batches, v_replies

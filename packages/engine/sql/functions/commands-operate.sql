@@ -3,19 +3,6 @@
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
 
--- Whether a command may have had its effect although it has not completed (K-19). An operator's retry begins a new count of
--- attempts; what was called before it is on record.
-create or replace function holdfast.command_was_called(p_command_id uuid, p_attempts int)
-returns boolean
-language sql
-stable
-as $$
-  select p_attempts > 0 or exists (
-    select from holdfast.audit
-    where subject_id = p_command_id and event = 'OPERATOR_RETRY' and (before ->> 'attempts')::int > 0
-  )
-$$;
-
 -- What operators do with commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel,
 -- or complete with a result. Each changes the command, its message, its batch, sends the final reply and is audited with
 -- who and why. Answers one row per id, in their order: 'done', 'not in troubleshooting', 'unknown', or 'outcome unknown'.
@@ -80,7 +67,8 @@ begin
             msg_id = nextval(pg_get_serial_sequence('pgmq.%1$I', 'msg_id')),
             data = coalesce($4, data), notes = case when $4 is null then notes else nullif($5, 'null') end,
             version = case when $4 is null then version else $6 end,
-            error_kind = null, error_code = null, error_message = null, inquiry = case when $7 then null else inquiry end
+            error_kind = null, error_code = null, error_message = null,
+            inquiry = case when $7 then null else inquiry end, effect = case when $7 then null else effect end
         where domain = $1 and command_id = any ($2)
         returning *
       )
@@ -104,6 +92,7 @@ begin
           updated_at = v_now,
           last_write = null,
           inquiry = null,
+          effect = case p_action when 'CANCEL' then effect end,
           result = case p_action when 'CANCEL' then null else p_data end,
           result_notes = case p_action when 'CANCEL' then null else nullif(p_notes, 'null') end,
           error_kind = case p_action when 'CANCEL' then error_kind end,
@@ -117,8 +106,8 @@ begin
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
-          -- It was called and did not say that nothing was done: whoever waits for it may have to undo it (K-19).
-          'effect', case when p_action = 'CANCEL' and holdfast.command_was_called(ended.command_id, attempts) then 'unknown' end
+          -- It may have had its effect: whoever waits for it may have to undo it (K-19).
+          'effect', effect
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
     into v_replies
@@ -216,7 +205,7 @@ begin
       'domain', p_domain, 'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
-        'effect', case when holdfast.command_was_called(p_command_id, v_command.attempts) then 'unknown' end
+        'effect', v_command.effect
       ))
     )));
   end if;
@@ -292,7 +281,8 @@ begin
     set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
         error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type,
         -- A worker had it once. Whether its handler must not be called twice is not known here.
-        inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end
+        inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end,
+        effect = case when stale.read_ct > command.attempts then 'unknown' else effect end
     from stale
     where command.command_id = stale.command_id and command.domain = p_domain
       and command.msg_id = stale.msg_id and command.status = 'PENDING'

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: commands-send, processes-start, processes-write, processes-replies
 --
 -- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on what is read here, outside any
@@ -104,7 +104,8 @@ begin
 end
 $$;
 
--- The completed commands of a process before a record, the last one first: what there is to undo.
+-- The commands of a process before a record that have completed, or have failed and may have had their effect (K-19), the last
+-- one first: what there is to undo.
 create or replace function holdfast.completed_commands(p_id uuid, p_generation int, p_before int)
 returns json
 language sql
@@ -112,7 +113,11 @@ stable
 as $$
   select json_agg(json_build_array(seq, name, occurrence) order by seq desc)
   from holdfast.process_history
-  where process_id = p_id and generation = p_generation and seq < p_before and kind = 'COMMAND' and status = 'COMPLETED'
+  where process_id = p_id
+    and generation = p_generation
+    and seq < p_before
+    and kind = 'COMMAND'
+    and (status = 'COMPLETED' or status = 'FAILED' and detail ->> 'outcome' = 'unknown')
 $$;
 
 -- After somebody else was faster: the processes and messages as they are now. Messages that another reader has taken, or

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -259,8 +259,8 @@ begin
 end
 $$;
 
--- Ends a command of a process that is being undone or has ended, if it was never called (K-19): one that no worker has received
--- yet, and one that waits for an operator because there was nobody to call it. Answers as `cancel_command` does.
+-- Ends a command of a process that is being undone or has ended, if it has had no effect (K-19): one that no worker has received
+-- yet, and one that waits for an operator because it could not be called or was refused. Answers as `cancel_command` does.
 create or replace function holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -273,12 +273,42 @@ begin
     join holdfast.command using (domain, command_id)
     where trouble.domain = p_domain
       and trouble.command_id = p_command_id
-      and not holdfast.command_was_called(p_command_id, command.attempts)
+      and command.effect is null
   ) then
     perform holdfast.operate_commands('CANCEL', p_domain, array[p_command_id], p_actor, p_reason, null, null, null);
     return 'done';
   end if;
   return v_answer;
+end
+$$;
+
+-- Ends the command that a step-based process waits for, if it has had no effect; its reply tells the process. One that has begun
+-- goes on, and so does a compensation. Other processes call off what they have sent themselves.
+create or replace function holdfast.call_off_managed(p_id uuid, p_generation int, p_actor text)
+returns void
+language plpgsql
+as $$
+declare
+  v_domain text;
+  v_command_id uuid;
+begin
+  select command.domain, command.command_id
+  into v_domain, v_command_id
+  from (
+    select history.kind, history.detail ->> 'startedId' as started_id
+    from holdfast.process_history as history
+    where history.process_id = p_id
+      and history.generation = p_generation
+      and history.kind not in ('RETRY', 'RESUME', 'UNWIND')
+    order by history.seq desc
+    limit 1
+  ) as last
+  join holdfast.command on command.command_id = last.started_id::uuid and command.correlation_id = p_id
+  where last.kind = 'COMMAND'
+    and exists (select from holdfast.process_detail where id = p_id and model = 'STEP_BASED');
+  if found then
+    perform holdfast.call_off_command(v_domain, v_command_id, p_actor, 'its process was cancelled');
+  end if;
 end
 $$;
 
@@ -317,6 +347,7 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
   values (v_now, 'processes', case when v_row.status = 'WAITING_FOR_TSQ' then 'TSQ_CANCEL' else 'CANCEL_REQUESTED' end,
     p_id, p_actor, p_reason, v_before, jsonb_build_object('compensate', p_mode = 'COMPENSATE'));
+  perform holdfast.call_off_managed(p_id, v_row.generation, p_actor);
   perform holdfast.wake('processes:' || v_row.type);
   if v_row.leased_at is not null then
     perform holdfast.wake('processes:live');

@@ -14,6 +14,8 @@ export class CommandCall {
   ended = false
   /** The handler's code is running. */
   running = false
+  /** The handler was called by this attempt, and has not said that nothing was done. */
+  mayHaveActed = false
   /**
    * Whether a call that must not be repeated may have had its effect without being on record (K-20). A message that was read
    * before is the record that a call may have begun: a reading that was given back in order does not count.
@@ -36,6 +38,15 @@ export class CommandCall {
     this.handler = handler
     this.maxAttempts = maxAttempts
     this.unknown = this.atMostOnce && (command.epoch > 1 || command.inquiry !== null)
+  }
+
+  /**
+   * What is recorded of its effect with a failed attempt (K-19). Of calls that must not be repeated all is known here, since each
+   * was inquired about before the next. Of others, what is on record stays.
+   */
+  get effect(): 'unknown' | 'none' | undefined {
+    if (this.atMostOnce) return this.unknown ? 'unknown' : 'none'
+    return this.mayHaveActed ? 'unknown' : undefined
   }
 
   get atMostOnce(): boolean {

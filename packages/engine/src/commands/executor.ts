@@ -121,6 +121,7 @@ export function createExecutor(options: ExecutorOptions) {
   ): Promise<AttemptEnd | undefined> {
     let result: unknown
     call.unknown = call.atMostOnce
+    call.mayHaveActed = true
     try {
       result = await run(call, handler, data)
     } catch (error) {
@@ -129,7 +130,8 @@ export function createExecutor(options: ExecutorOptions) {
       if (call.finished) return undefined
       // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
       if (call.lease.interrupted && !failure.refused) return undefined
-      call.unknown = call.atMostOnce && outcomeOfFailure(failure) === 'unknown'
+      call.mayHaveActed = outcomeOfFailure(failure) === 'unknown'
+      call.unknown = call.atMostOnce && call.mayHaveActed
       if (!call.unknown) return failed(call, failure)
       // Its worker stops, or has lost it: whoever receives it next inquires.
       return call.lease.aborted ? undefined : afterUnknown(call, handler, data, failure)
@@ -221,7 +223,12 @@ export function createExecutor(options: ExecutorOptions) {
     const { kind, code, message, fingerprint, stack } = failure
     const policy = call.handler?.definition.retry ?? options.retry
     const decision = decideFailedAttempt(failure, call.attempt, call.maxAttempts, policy)
-    return { ...decision, inquiry: call.inquiry, failure: { kind, code, message, fingerprint, stack } }
+    return {
+      ...decision,
+      inquiry: call.inquiry,
+      effect: call.effect,
+      failure: { kind, code, message, fingerprint, stack },
+    }
   }
 
   function record(call: CommandCall, end: AttemptEnd): Promise<void> {

@@ -76,9 +76,8 @@ test('C-10 a business failure is replied finally as BUSINESS_RULE', async () => 
 
 test.each([
   ['completes', 'complete', { outcome: 'SUCCESS', final: true, result: { by: 'hand' } }],
-  // Too careful: the only call was refused, so K-19 would allow no effect at all. Today every command that was called counts
-  // as unknown when an operator cancels it.
-  ['cancels', 'cancel', { outcome: 'CANCELLED', final: true, effect: 'unknown' }],
+  // Without `effect`: the only call was refused.
+  ['cancels', 'cancel', { outcome: 'CANCELLED', final: true }],
 ] as const)(
   'C-09 C-10 a provisional FAILED reply is followed by the final one when an operator %s',
   async (what, action, final) => {

@@ -1,9 +1,11 @@
 import { callLimited } from '../kernel/calls/limited.js'
+import { HoldfastError } from '../kernel/errors.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
+import type { Call } from './execution/calls.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
 import { drive, type Standstill } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
@@ -23,7 +25,7 @@ import {
   restStopping,
   restWaiting,
 } from './execution/rest.js'
-import { beginUnwinding, unwind } from './execution/unwinding.js'
+import { beginUnwinding, callsToUndo, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
 import { callOffRemotes, meetRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
@@ -105,7 +107,7 @@ async function attemptRest(execution: Execution, standstill: Standstill): Promis
   if (standstill.kind === 'verdict') return attemptVerdict(execution, standstill.verdict)
   if (standstill.kind === 'waiting' || standstill.kind === 'stopping') {
     checkState(execution)
-    if (execution.verdict) return undefined
+    if (execution.verdict || (standstill.kind === 'waiting' && isBehind(execution))) return undefined
   }
   let wanted: Rest
   try {
@@ -124,12 +126,24 @@ async function restFor(execution: Execution, standstill: Exclude<Standstill, { k
     case 'ended':
       return restEnded(execution, 'COMPLETED', { value: standstill.value })
     case 'continue':
+      checkContinuable(execution, standstill.keepEffects)
       return restContinuing(execution, standstill.state)
     case 'stopping':
       return restStopping(execution)
     case 'waiting':
       return restWaiting(execution)
   }
+}
+
+/** A fresh history knows nothing of the calls in the one before: none of them may still matter (K-19, P-24). */
+function checkContinuable(execution: Execution, keepEffects: boolean): void {
+  const { item, calls } = execution
+  const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
+  const open = [...calls.open()].filter(({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed')
+  if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { id: item.id, calls: named(open) })
+  const toUndo = keepEffects ? [] : callsToUndo(execution)
+  if (toUndo.length > 0)
+    throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { id: item.id, calls: named(toUndo) })
 }
 
 async function attemptVerdict(execution: Execution, verdict: Verdict): Promise<Rest | undefined> {
@@ -156,12 +170,22 @@ async function undo(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIN
   const open = await following(() => meetRemotes(execution))
   if (open.length > 0) {
     await callOffRemotes(execution, open, true)
-    return write(execution, restBeforeUndoing(execution, open))
+    return isBehind(execution) ? undefined : write(execution, restBeforeUndoing(execution, open))
   }
   const unwound = await unwind(execution)
   if ('dueAt' in unwound) return write(execution, restCompensating(execution, unwound.dueAt))
   if ('failed' in unwound) return write(execution, restInTrouble(execution, unwound.failed))
   return endWith(execution, verdict, true)
+}
+
+/**
+ * Something has been heard since the execution looked at what it waits for. A rest that counts it as heard would never be woken
+ * for it, so it looks once more.
+ */
+const isBehind = ({ state, calls, cancel, verdict }: Execution): boolean => {
+  if (cancel !== null && (!verdict || cancel === 'PLAIN')) return true
+  const looksAtResponses = verdict !== undefined || calls.with('waiting').length > 0
+  return looksAtResponses && state.heard > state.seen
 }
 
 async function endWith(
@@ -179,7 +203,9 @@ const underWay = (execution: Execution) => remotesOf(execution).filter((call) =>
 /** Reads of the outside world are not effects. */
 const EFFECTS: ReadonlySet<string> = new Set(['STEP', 'TRANSACTION', 'COMMAND', 'CHILD'])
 
-const hasDoneNothing = ({ calls }: Execution): boolean =>
+/** What earlier generations did is not known here. */
+const hasDoneNothing = ({ calls, item }: Execution): boolean =>
+  item.generation === 1 &&
   [...calls.all()].every(
     ({ spec, outcome }) => !EFFECTS.has(spec.kind) || outcome === undefined || outcome === 'refused',
   )

@@ -1,4 +1,4 @@
-import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { countStatements, gate, holdAt, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../commands/index.js'
@@ -61,6 +61,64 @@ async function paying(onTimeout: 'compensate' | 'fail' | 'tsq', { handled }: { h
   }
   return { id, order, bank, work, Pay, statusOfCommand }
 }
+
+test.each(['its reply', 'a cancel without compensation'])(
+  'K-19 a process that calls its command off and hears of %s meanwhile does not rest as if nothing had come',
+  async (news) => {
+    const held = holdAt('before processes.cancel-command')
+    const counter = countStatements()
+    const faults = async (point: string) => {
+      await counter.faults(point)
+      await held.faults(point)
+    }
+    const other = await openTestBus({ connectionString: bus.connectionString, faults })
+    const name = domain()
+    const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), result: z.string() })
+    const bank = gate()
+    const called = gate()
+    const refunded: unknown[] = []
+    const Pay = defineProcess(name, 'Pay', {
+      state: z.any(),
+      execute: async (ctx: ProcessContext) => {
+        await Promise.all([
+          ctx.command('pay', Do, 1, { compensate: (result) => refunded.push(result) }),
+          ctx.step('check', {
+            run: async () => {
+              await called.passed
+              throw new BusinessError('no', { code: 'NO' })
+            },
+          }),
+        ])
+      },
+    })
+    await bus.work(Do, async () => {
+      called.open()
+      await bank.passed
+      return 'receipt'
+    })
+    await other.runProcesses(Pay)
+    const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+    await held.reached
+    if (news === 'its reply') {
+      bank.open()
+      await waitFor('the reply is recorded', async () => {
+        const rows = await bus.sql('select from holdfast.process_response where process_id = $1', [id])
+        return rows.length === 1
+      })
+    } else {
+      await bus.cancel(id, 'PLAIN')
+    }
+    const looks = () => counter.counts.get('processes.find-news') ?? 0
+    const before = looks()
+    // The first of them may have begun before it was recorded.
+    await waitFor('the execution hears of it', () => looks() >= before + 2)
+    held.release()
+    await bus.rests(id, news === 'its reply' ? 'COMPENSATED' : 'CANCELLED')
+    expect(refunded).toEqual(news === 'its reply' ? ['receipt'] : [])
+    bank.open()
+    await other.close()
+  },
+)
 
 describe('K-19 a command whose time is over', () => {
   test('and that has not begun is cancelled, never paid, and not refunded', async () => {
@@ -134,6 +192,26 @@ describe('K-19 a command whose time is over', () => {
     await bus.rests(id, 'COMPENSATED')
     expect(undone).toEqual([[undefined, 'unknown']])
   })
+})
+
+test('K-19 a command that is refused after a call without an answer is undone as unknown', async () => {
+  const name = domain()
+  const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), maxAttempts: 2, retry: ['1ms'] })
+  const undone: unknown[] = []
+  const Pay = defineProcess(name, 'Pay', {
+    state: z.any(),
+    execute: async (ctx: ProcessContext) =>
+      void (await ctx.command('pay', Do, 1, {
+        compensate: (result, { outcome }) => undone.push([result, outcome]),
+      })),
+  })
+  await bus.runProcesses(Pay)
+  await bus.work(Do, (_, { attempt }) => {
+    throw attempt === 1 ? new Error('read ECONNRESET') : new BusinessError('not enough money')
+  })
+  const { id } = await bus.hf.start(Pay, {})
+  await bus.rests(id, 'COMPENSATED')
+  expect(undone).toEqual([[undefined, 'unknown']])
 })
 
 describe('K-19 a command beside a step that fails', () => {

@@ -121,6 +121,59 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
     expect(process.paid).toHaveLength(1)
   })
 
+  test.each<[string, Inquiry<string>, number]>([
+    ['done', { done: 'receipt' }, 2],
+    ['not done', 'notDone', 0],
+  ])(
+    'atMostOnce whose failure user code has caught: the answer %s is on record for the next worker',
+    async (_, answer, calls) => {
+      let undos = 0
+      let restores = 0
+      const Pay = defineProcess(domain(), 'Pay', {
+        state: z.any(),
+        execute: async (ctx: ProcessContext) => {
+          const failsOnce = () => {
+            restores += 1
+            if (restores === 1) throw new TransientError('not now')
+          }
+          // Undone last, so that another worker reads the answer from the record.
+          await ctx.step('first', { run: () => 1, compensate: failsOnce, compensateRetryDelay: '1ms' })
+          const begun = gate()
+          await Promise.all([
+            ctx
+              .step('pay', {
+                run: ({ signal }) => {
+                  begun.open()
+                  return new Promise<string>((_, reject) =>
+                    signal.addEventListener('abort', () => reject(signal.reason)),
+                  )
+                },
+                atMostOnce: true,
+                onFailure: 'throw',
+                inquire: () => answer,
+                compensate: () => {
+                  undos += 1
+                  if (undos === 1) throw new TransientError('not now')
+                },
+                compensateRetryDelay: '1ms',
+              })
+              .catch(() => undefined),
+            ctx.step('check', {
+              run: async () => {
+                await begun.passed
+                throw new BusinessError('no', { code: 'NO' })
+              },
+            }),
+          ])
+        },
+      })
+      await bus.runProcesses(Pay)
+      const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+      expect((await bus.rests(id, 'COMPENSATED')).error_code).toBe('NO')
+      expect([undos, restores]).toEqual([calls, 2])
+    },
+  )
+
   test('a second crash, a worker whose code does not fit, and an orderly stop do not make anybody forget it', async () => {
     const process = parallel()
     const id = await killed(process, { checked: false })

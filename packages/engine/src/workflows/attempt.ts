@@ -40,7 +40,7 @@ export interface Called extends Pick<Call, 'attempt' | 'inquire'> {
 
 /** Default limits of user code (K-23): a step says its own with `timeout`. */
 const HANDLER_LIMIT = 3_600_000
-const TRANSACTION_LIMIT = 300_000
+const TRANSACTION_LIMIT = 30_000
 const INQUIRE_LIMIT = 30_000
 
 /** The handler returned: its effect has taken place, though the engine cannot record what it answered. */

@@ -8,7 +8,7 @@ import {
   waitFor,
 } from '@holdfast/testing/internal'
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { StepContext } from './context.js'
 import { defineWorkflow, type WorkflowBuilder } from './define.js'
 
@@ -248,4 +248,23 @@ test('W-05 a transaction whose step was decided on while it ran is rolled back',
   await waitFor('it is told', () => errors.length === 1)
   expect(errors[0]).toMatchObject({ code: 'HF_LEASE_LOST' })
   expect(await bookings(id)).toEqual([])
+})
+
+test.each([
+  ['30 s unless the step says otherwise', {}, 30_000],
+  ['the timeout of the step', { timeout: '77s' }, 77_000],
+] as const)('K-23 the time limit of a transaction is %s', async (_, options, expected) => {
+  const name = named()
+  const limits = vi.spyOn(globalThis, 'setTimeout')
+  const begun: number[] = []
+  bus.hf.workflows.handle(name, async (_input, ctx) => {
+    limits.mockClear()
+    await ctx.transaction(async () => {
+      begun.push(...limits.mock.calls.map(([, milliseconds]) => milliseconds ?? 0))
+    })
+  })
+  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name, options).build())
+  await see.until(id, 'COMPLETED')
+  limits.mockRestore()
+  expect(Math.max(...begun)).toBe(expected)
 })

@@ -18,6 +18,8 @@ interface FailedEnd {
   readonly failure: FailureRow
   /** Who can find out what became of a call that must not be repeated; null where nothing is unknown (K-20). */
   readonly inquiry: 'possible' | 'impossible' | null
+  /** What this attempt says of the command's effect; undefined: nothing new (K-19). */
+  readonly effect: 'unknown' | 'none' | undefined
 }
 
 interface FailureRow {
@@ -57,7 +59,8 @@ function toJson({ messageId, attempt, commandId, token, end }: FinishWrite): str
   const error = { error_kind: kind, error_code: code, error_message: message, error_stack: stack, fingerprint }
   const delay = end.outcome === 'RETRY' ? { delay_ms: end.delayMs } : {}
   const inquiry = end.inquiry === null ? {} : { inquiry: end.inquiry }
-  return `${head},${JSON.stringify({ outcome: end.outcome, ...error, ...delay, ...inquiry }).slice(1)}`
+  const { outcome, effect } = end
+  return `${head},${JSON.stringify({ outcome, effect, ...error, ...delay, ...inquiry }).slice(1)}`
 }
 
 const statement = {

@@ -19,7 +19,7 @@ export interface Gate {
   /** Calls back each time the gate opens; answers how to stop that. */
   onOpen(listener: () => void): () => void
   /** Queues for a turn; undefined when it was called off. */
-  queue(lost: LostClaim): { readonly turn: Promise<Turn | undefined>; callOff(): void }
+  queue(lost: LostClaim): { readonly turn: Promise<Turn | undefined>; readonly callOff: () => void }
 }
 
 export interface Turn {
@@ -78,7 +78,7 @@ export function createGate(): Gate {
     const now = performance.now()
     notBefore = now + (now - closedAt)
     closedAt = undefined
-    for (const listener of [...listeners]) listener()
+    for (const listener of listeners) listener()
     next()
   }
 

@@ -50,7 +50,7 @@ export class Execution {
   verdict: Verdict | undefined
   /** The turn to undoing is on record. */
   unwinding: Extract<Verdict, { to: 'UNWIND' }> | undefined
-  continuation: { readonly state: unknown } | undefined
+  continuation: { readonly state: unknown; readonly keepEffects: boolean } | undefined
   cancel: 'PLAIN' | 'COMPENSATE' | null
   /** From here on the context belongs to nobody: its calls never settle. */
   released = false
@@ -124,7 +124,8 @@ export class Execution {
     call.underWay = false
     call.attempted('completed')
     if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
-    await this.settle(call, { value }, at)
+    // User code that has caught its failure is not told; only the undoing is.
+    if (call.progress !== 'settled') await this.settle(call, { value }, at)
   }
 
   hear({ cancel, responses }: News): void {

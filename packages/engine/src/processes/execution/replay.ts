@@ -43,7 +43,7 @@ async function absorb(execution: Execution, record: HistoryRecord): Promise<void
 }
 
 async function absorbCall(execution: Execution, call: Call, record: HistoryRecord): Promise<void> {
-  if (call.progress === 'settled') throw new Mismatch(`a second end of \`${call.id}\``, 'that it has ended')
+  if (call.progress === 'settled') return absorbFound(execution, call, record)
   call.lastSeq = record.seq
   call.nextAt = record.nextAt ?? undefined
   const { spec } = call
@@ -71,6 +71,13 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
         : execution.complete(call, value, record.at)
     }
   }
+}
+
+/** What `inquire` found out about a call, for its undoing; user code had caught its failure before. */
+async function absorbFound(execution: Execution, call: Call, record: HistoryRecord): Promise<void> {
+  if (!execution.unwinding) throw new Mismatch(`a second end of \`${call.id}\``, 'that it has ended')
+  if (record.status === 'COMPLETED') return execution.complete(call, recordedValue(execution, call, record), record.at)
+  call.attempted(record.detail?.outcome)
 }
 
 async function absorbFailure(execution: Execution, call: Call, { at, attempt, detail }: HistoryRecord): Promise<void> {

@@ -80,7 +80,9 @@ export function answered(
   about: { [Name in keyof ManagedDetail]?: ManagedDetail[Name] | undefined },
 ) {
   const detail: ManagedDetail = Object.fromEntries(
-    Object.entries({ ...about, error: refusal }).filter(([, value]) => value !== undefined),
+    Object.entries({ ...about, error: refusal, outcome: refusal && reply?.effect }).filter(
+      ([, value]) => value !== undefined,
+    ),
   )
   if (refusal) return { status: 'FAILED', detail } as const
   if (!reply) return { status: 'COMPLETED', detail } as const

@@ -1,6 +1,7 @@
 import type { StoredReply } from '../replies/message.js'
 import type { Draft } from './draft.js'
 import { answered, answerStep } from './forward.js'
+import { refusalOf } from './step-reply.js'
 import { beginUndoing, undoAgain, undone } from './undoing.js'
 
 export function answer(draft: Draft, reply: StoredReply): void {
@@ -13,7 +14,8 @@ export function obeyOperator(draft: Draft): void {
   const { position, status } = draft.changes
   const { reply, startedId } = position.detail
   const undoing = position.kind === 'COMPENSATION'
-  // A command under way may yet have an effect that has to be undone: its reply is waited for.
+  // A command under way may yet have an effect that has to be undone: its reply is waited for. One that has not begun was
+  // called off with the operator's call (`call_off_managed`), and its reply is on its way.
   if (draft.managed.cancel === 'COMPENSATE' && !undoing && !draft.awaits(startedId)) {
     draft.attempt(() => cancel(draft, reply))
   } else if (status !== 'WAITING_FOR_TSQ') {
@@ -22,11 +24,12 @@ export function obeyOperator(draft: Draft): void {
   }
 }
 
-/** A step whose reply could not be handled has had its effect, and is undone like the others. */
+/** A step whose reply could not be handled has had its effect, or may have had it, and is undone like the others. */
 function cancel(draft: Draft, reply: StoredReply | undefined): void {
   const { name, occurrence, detail } = draft.changes.position
-  if (reply?.outcome === 'SUCCESS') {
-    draft.record({ kind: 'COMMAND', name, occurrence, ...answered(reply, undefined, { startedId: detail.startedId }) })
+  if (reply) {
+    const refusal = reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, reply)
+    draft.record({ kind: 'COMMAND', name, occurrence, ...answered(reply, refusal, { startedId: detail.startedId }) })
   }
   beginUndoing(draft, { end: 'CANCELLED', reason: 'CANCEL' })
 }

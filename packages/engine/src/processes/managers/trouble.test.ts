@@ -1,4 +1,4 @@
-import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { gate, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../../commands/index.js'
@@ -8,11 +8,15 @@ import { stepCommand } from './step-command.js'
 
 const by = { actor: 'ann', reason: 'a test' }
 const Do = defineCommand('repairs', 'Do', { data: z.object({ of: z.string(), what: z.string(), mode: z.string() }) })
+/** Nobody has a handler for it. */
 const Late = defineCommand('repairs_elsewhere', 'Late')
+const Slow = defineCommand('repairs_slowly', 'Slow')
 
 /** What the handlers of the manager do for now; tests repair them as a deploy would. */
 const faults = new Set<string>()
 const done: string[] = []
+/** What the slow commands wait for, by their ids. */
+const answers = new Map<string, ReturnType<typeof gate>>()
 
 const Repaired = defineManager('repairs', 'Repaired', {
   state: z.object({
@@ -24,10 +28,12 @@ const Repaired = defineManager('repairs', 'Repaired', {
   firstStep: () => 'first',
   command(step, { of, mode }) {
     if (step === 'late') return stepCommand(Late, null)
+    if (step === 'slow') return stepCommand(Slow, null)
     if (faults.has(`${of} command ${step}`)) throw new Error('no idea what to send')
     if (faults.has(`${of} bad data ${step}`)) return stepCommand(Do, { of, what: step, mode: 5 as never })
     if (step !== 'first' && step !== 'second') return undefined as never
-    return stepCommand(Do, { of, what: step, mode: mode.startsWith(step) ? mode : '' })
+    const once = mode.endsWith('lost') ? { maxAttempts: 1 } : {}
+    return stepCommand(Do, { of, what: step, mode: mode.startsWith(step) ? mode : '' }, once)
   },
   onReply(state, step) {
     if (faults.has(`${state.of} onReply ${step}`)) throw new Error('onReply does not know what to do')
@@ -40,6 +46,7 @@ const Repaired = defineManager('repairs', 'Repaired', {
     if (faults.has(`${of} nextStep ${step}`)) throw new Error('nextStep does not know where to go')
     if (faults.has(`${of} unknown ${step}`)) return 'nowhere'
     if (of.startsWith('late')) return step === 'first' ? 'late' : null
+    if (of.startsWith('slow')) return step === 'first' ? 'slow' : null
     return step === 'first' ? 'second' : null
   },
   compensation(step, { of, undo }) {
@@ -58,10 +65,16 @@ beforeAll(async () => {
       done.push(`${of}: ${what}`)
       const [fault] = mode.split(' ').slice(-1)
       if (faults.has(`${of} ${what}`) || fault === 'refused') throw new BusinessError('no', { code: 'REFUSED' })
+      if (fault === 'lost') throw new Error('read ECONNRESET')
       if (fault === 'broken') throw new PermanentError('no route', { code: 'NO_ROUTE' })
     },
     { concurrency: 10 },
   )
+  await bus.work(Slow, async (_, { commandId }) => {
+    const answer = gate()
+    answers.set(commandId, answer)
+    await answer.passed
+  })
 })
 afterAll(() => bus.close())
 
@@ -165,29 +178,58 @@ test('M-03 retried while its command is in troubleshooting, it waits on for the 
   await bus.rests(id, 'COMPLETED')
 })
 
+/** A process whose second command is under way until the answer is given. */
+async function underWay(of: string) {
+  const { id } = await bus.hf.start(Repaired, { of })
+  const answer = await waitFor('its slow command is under way', async () => {
+    const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Slow' })
+    return answers.get(command?.commandId ?? '')
+  })
+  return { id, answer: () => answer.open() }
+}
+
 test('P-16 cancelled plainly it ends at once, and the late reply is in its state', async () => {
-  const { id } = await bus.hf.start(Repaired, { of: 'late plain' })
-  await waitFor('it waits for the slow one', async () => (await bus.process(id)).waiting_for === 'late')
+  const { id, answer } = await underWay('slow plain')
   await bus.cancel(id, 'PLAIN')
   expect(await bus.rests(id, 'CANCELLED')).toMatchObject({ state: { replies: 1 } })
-  const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
-  await bus.hf.commands.cancel(Late, command?.commandId ?? '', by)
+  answer()
   await waitFor('the late reply is audited', async () => (await bus.events(id)).includes('LATE_ASYNC_RESPONSE'))
   expect(await bus.process(id)).toMatchObject({ status: 'CANCELLED', state: { replies: 2 } })
-  expect(doneFor('late plain')).toEqual(['first'])
+  expect(doneFor('slow plain')).toEqual(['first'])
 })
 
 test('P-16 cancelled with compensation it waits for the command under way, then undoes everything', async () => {
-  const { id } = await bus.hf.start(Repaired, { of: 'late undone' })
-  await waitFor('it waits for the slow one', async () => (await bus.process(id)).waiting_for === 'late')
+  const { id, answer } = await underWay('slow undone')
   await bus.cancel(id, 'COMPENSATE')
   await waitFor('the worker has looked', async () => (await bus.process(id)).due_at === null)
   expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_REPLY' })
-  const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
-  const reply = { command_id: command?.commandId, correlation_id: id, outcome: 'SUCCESS', final: true }
-  await bus.hf.queues.send('repairs__process_replies', reply)
+  answer()
   await bus.rests(id, 'CANCELLED')
-  expect(doneFor('late undone')).toEqual(['first', 'undo late', 'undo first'])
+  expect(doneFor('slow undone')).toEqual(['first', 'undo slow', 'undo first'])
+})
+
+test.each(['COMPENSATE', 'PLAIN'] as const)(
+  'K-19 P-16 cancelled (%s), it calls off the command that no worker has received, and does not wait for it',
+  async (mode) => {
+    const of = `late ${mode}`
+    const { id } = await bus.hf.start(Repaired, { of })
+    await waitFor('it waits for the late one', async () => (await bus.process(id)).waiting_for === 'late')
+    await bus.cancel(id, mode)
+    await bus.rests(id, 'CANCELLED')
+    const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
+    expect(command).toMatchObject({ status: 'CANCELLED' })
+    expect(await bus.events(command?.commandId ?? '')).toEqual(['SENT', 'OPERATOR_CANCEL'])
+    expect(doneFor(of)).toEqual(mode === 'COMPENSATE' ? ['first', 'undo first'] : ['first'])
+  },
+)
+
+test('K-19 cancelled while its command waits for an operator because it was refused, it calls that off and undoes the rest', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'refused for good', mode: 'second broken' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  await bus.cancel(id, 'COMPENSATE')
+  await bus.rests(id, 'CANCELLED')
+  expect(doneFor('refused for good')).toEqual(['first', 'second', 'undo first'])
+  expect(await bus.hf.troubleshooting.count({ domain: 'repairs' })).toBe(0)
 })
 
 test('P-16 cancelled with compensation while its handlers fail: the step whose reply is kept is undone too', async () => {
@@ -198,6 +240,37 @@ test('P-16 cancelled with compensation while its handlers fail: the step whose r
   await bus.rests(id, 'CANCELLED')
   expect(doneFor('kept')).toEqual(['first', 'second', 'undo second', 'undo first'])
   expect(await troubles(id)).toEqual([])
+})
+
+test('K-19 M-04 a command that an operator cancelled after it was called is undone too: nobody knows what it did', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'unheard', mode: 'second lost' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  await bus.hf.troubleshooting.cancel(Do, command?.commandId ?? '', by)
+  await bus.rests(id, 'COMPENSATED')
+  expect(doneFor('unheard')).toEqual(['first', 'second', 'undo second', 'undo first'])
+})
+
+test('K-19 M-04 a command that was refused after a call without an answer is undone too', async () => {
+  const { id } = await bus.hf.start(Repaired, { of: 'too late', mode: 'second lost' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  faults.add('too late second')
+  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  await bus.hf.troubleshooting.retry(Do, command?.commandId ?? '', by)
+  expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
+  expect(doneFor('too late')).toEqual(['first', 'second', 'second', 'undo second', 'undo first'])
+})
+
+test('K-19 P-16 cancelled while its handlers fail: a step whose reply says that nobody knows is undone too', async () => {
+  faults.add('kept unknown onReply second')
+  const { id } = await bus.hf.start(Repaired, { of: 'kept unknown', mode: 'second lost' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  await bus.hf.troubleshooting.cancel(Do, command?.commandId ?? '', by)
+  await waitFor('its handler has failed', async () => (await bus.process(id)).error_code === 'HANDLER_FAILED')
+  await bus.cancel(id, 'COMPENSATE')
+  await bus.rests(id, 'CANCELLED')
+  expect(doneFor('kept unknown')).toEqual(['first', 'second', 'undo second', 'undo first'])
 })
 
 test('M-03 C-12 processes of a batch are counted when they end', async () => {

@@ -70,10 +70,12 @@ function sendCompensation(draft: Draft, of: CompletedCommand, command: StepComma
   draft.change({ status: 'COMPENSATING', error: draft.changes.unwind?.error, send: { commandId, step, command } })
 }
 
-/** Those on record, and those that this decision has just completed; the last one first. */
+/** Those on record, and those of this decision, that have completed or may have had their effect (K-19); the last one first. */
 function undoable({ changes, completed }: Draft): readonly CompletedCommand[] {
   const now = changes.events
-    .filter(({ kind, status }) => kind === 'COMMAND' && status === 'COMPLETED')
+    .filter(
+      ({ kind, status, detail }) => kind === 'COMMAND' && (status === 'COMPLETED' || detail.outcome === 'unknown'),
+    )
     .map(({ seq, name, occurrence }) => ({ seq, step: name, occurrence }))
   return [...now.reverse(), ...completed]
 }
