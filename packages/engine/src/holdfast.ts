@@ -25,6 +25,7 @@ import {
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
+import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
@@ -208,7 +209,8 @@ export function assemble(
   db: Database,
   options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace'> & { readonly logger?: Logger },
 ): Holdfast {
-  const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
+  const { logger = silentLogger, metrics = noMetrics } = options
+  const codec = guardedCodec(options.codec ?? createCodec())
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
   const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
