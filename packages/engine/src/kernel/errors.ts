@@ -274,6 +274,18 @@ export const errorRegistry = {
     (d) => `the name \`${d.name}\` is used for a ${d.first} and for a ${d.second}`,
     'Give the two calls different names: the record tells calls apart by them.',
   ),
+  HF_CONTINUE_WITH_OPEN_CALLS: entry<{ id: string; calls: string }>(
+    409,
+    (d) =>
+      `process ${d.id} called continueAsNew while ${d.calls} had not ended: its new history would not know of them`,
+    'Await these calls before continueAsNew, and deploy; then retry the process.',
+  ),
+  HF_CONTINUE_WITH_COMPENSATIONS: entry<{ id: string; calls: string }>(
+    409,
+    (d) =>
+      `process ${d.id} called continueAsNew while ${d.calls} could still have to be undone: compensations are not carried over into the new history`,
+    'Where what was done stays done, call continueAsNew(state, { keepEffects: true }), and deploy; then retry the process. To undo it, cancel it with compensation.',
+  ),
   HF_CALL_OUT_OF_PLACE: entry<{ name: string }>(
     500,
     (d) =>

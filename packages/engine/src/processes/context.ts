@@ -172,6 +172,11 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
   /**
    * Ends this history and goes on with a fresh one that begins with this state: the state as `execute` has it, which is not
    * parsed again. Responses that nobody has met yet are carried over.
+   *
+   * Compensations are not carried over: the calls that they belong to are left behind with the history. While a failure, a cancel or a deadline
+   * could still want them, the process goes to troubleshooting with HF_CONTINUE_WITH_COMPENSATIONS instead; `keepEffects: true`
+   * says that what was done stays done. Commands, children and steps that have not ended are refused with
+   * HF_CONTINUE_WITH_OPEN_CALLS: await them first.
    */
-  continueAsNew(state: State): Promise<never>
+  continueAsNew(state: State, options?: { readonly keepEffects?: boolean }): Promise<never>
 }

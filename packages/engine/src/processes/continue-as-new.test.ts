@@ -1,7 +1,10 @@
-import { numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { defineCommand } from '../commands/index.js'
+import { BusinessError } from '../kernel/failure/failure-errors.js'
+import type { ProcessContext } from './context.js'
 import { defineProcess } from './define.js'
 
 let bus: TestBus
@@ -212,4 +215,100 @@ test('P-24 what runs beside it is recorded before the history ends', async () =>
   const { id } = await bus.hf.start(Loop, { turn: 1 })
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('end')
   expect([calls, await bus.history(id)]).toEqual([1, ['STEP beside COMPLETED']])
+})
+
+describe('K-19 P-24 continueAsNew forgets nothing that may have to be undone', () => {
+  const by = { actor: 'ann', reason: 'a test' }
+
+  test('with a command under way it waits for a person, and a cancel undoes the command after its end', async () => {
+    const name = domain()
+    const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), result: z.string() })
+    const bank = gate()
+    const undone: unknown[] = []
+    const Loop = defineProcess(name, 'Loop', {
+      state: z.object({ turn: z.number() }),
+      async execute(ctx, { turn }) {
+        void ctx.command('pay', Do, 1, { compensate: (result) => undone.push(result) })
+        await ctx.sleep('a while', '1ms')
+        return ctx.continueAsNew({ turn: turn + 1 }, { keepEffects: true })
+      },
+    })
+    await bus.runProcesses(Loop)
+    await bus.work(Do, async () => {
+      await bank.passed
+      return 'receipt'
+    })
+    const { id } = await bus.hf.start(Loop, { turn: 1 })
+    const stuck = await bus.rests(id, 'WAITING_FOR_TSQ')
+    expect(stuck.error_message).toContain('HF_CONTINUE_WITH_OPEN_CALLS')
+    expect(stuck.error_message).toContain('`pay`')
+    await bus.hf.processes.cancel(Loop, id, by, { compensate: true })
+    await bus.rests(id, 'COMPENSATING')
+    bank.open()
+    await bus.rests(id, 'CANCELLED')
+    expect(undone).toEqual(['receipt'])
+  })
+
+  /** A loop of two turns, each with a payment; the second one is refused. */
+  const paying = (keepEffects: boolean) => {
+    const undone: string[] = []
+    const pay = (ctx: ProcessContext, turn: number) =>
+      ctx.step('pay', {
+        run: () => `payment ${turn}`,
+        compensate: (payment) => undone.push(payment ?? 'unknown'),
+      })
+    const Loop = defineProcess(domain(), 'Loop', {
+      state: z.object({ turn: z.number() }),
+      async execute(ctx, { turn }) {
+        await pay(ctx, turn)
+        if (turn === 2) throw new BusinessError('enough')
+        return ctx.continueAsNew({ turn: 2 }, keepEffects ? { keepEffects } : undefined)
+      },
+    })
+    return { Loop, undone }
+  }
+
+  test('with a compensation that may be wanted it waits for a person, and a cancel runs it', async () => {
+    const { Loop, undone } = paying(false)
+    await bus.runProcesses(Loop)
+    const { id } = await bus.hf.start(Loop, { turn: 1 })
+    const stuck = await bus.rests(id, 'WAITING_FOR_TSQ')
+    expect(stuck.error_message).toContain('HF_CONTINUE_WITH_COMPENSATIONS')
+    expect(stuck.error_message).toContain('`pay`')
+    await bus.hf.processes.cancel(Loop, id, by, { compensate: true })
+    await bus.rests(id, 'CANCELLED')
+    expect(undone).toEqual(['payment 1'])
+  })
+
+  test('with keepEffects what was done stays done, and the next turn undoes only its own', async () => {
+    const { Loop, undone } = paying(true)
+    await bus.runProcesses(Loop)
+    const { id } = await bus.hf.start(Loop, { turn: 1 })
+    await bus.rests(id, 'COMPENSATED')
+    expect(undone).toEqual(['payment 2'])
+  })
+
+  test('a child that fails in a later generation may have done something in an earlier one', async () => {
+    const undone: unknown[] = []
+    const name = domain()
+    const Child = defineProcess(name, 'Child', {
+      state: z.object({ turn: z.number() }),
+      async execute(ctx, { turn }) {
+        if (turn === 2) await ctx.wait('never', () => false, { timeout: '1ms', onTimeout: 'fail' })
+        await ctx.step('pay', { run: () => 'paid' })
+        return ctx.continueAsNew({ turn: 2 })
+      },
+    })
+    const Parent = defineProcess(name, 'Parent', {
+      state: z.any(),
+      execute: async (ctx: ProcessContext) => {
+        await ctx.child('child', Child, { turn: 1 }, { compensate: (_, { outcome }) => undone.push(outcome) })
+      },
+    })
+    bus.hf.register(Child)
+    await bus.runProcesses(Parent)
+    const { id } = await bus.hf.start(Parent, {})
+    await bus.rests(id, 'COMPENSATED')
+    expect(undone).toEqual(['unknown'])
+  })
 })

@@ -1,9 +1,11 @@
 import { callLimited } from '../kernel/calls/limited.js'
+import { HoldfastError } from '../kernel/errors.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
+import type { Call } from './execution/calls.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
 import { drive, type Standstill } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
@@ -23,7 +25,7 @@ import {
   restStopping,
   restWaiting,
 } from './execution/rest.js'
-import { beginUnwinding, unwind } from './execution/unwinding.js'
+import { beginUnwinding, callsToUndo, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
 import { callOffRemotes, meetRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
@@ -124,12 +126,24 @@ async function restFor(execution: Execution, standstill: Exclude<Standstill, { k
     case 'ended':
       return restEnded(execution, 'COMPLETED', { value: standstill.value })
     case 'continue':
+      checkContinuable(execution, standstill.keepEffects)
       return restContinuing(execution, standstill.state)
     case 'stopping':
       return restStopping(execution)
     case 'waiting':
       return restWaiting(execution)
   }
+}
+
+/** A fresh history knows nothing of the calls in the one before: none of them may still matter (K-19, P-24). */
+function checkContinuable(execution: Execution, keepEffects: boolean): void {
+  const { item, calls } = execution
+  const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
+  const open = [...calls.open()].filter(({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed')
+  if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { id: item.id, calls: named(open) })
+  const toUndo = keepEffects ? [] : callsToUndo(execution)
+  if (toUndo.length > 0)
+    throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { id: item.id, calls: named(toUndo) })
 }
 
 async function attemptVerdict(execution: Execution, verdict: Verdict): Promise<Rest | undefined> {
@@ -189,7 +203,9 @@ const underWay = (execution: Execution) => remotesOf(execution).filter((call) =>
 /** Reads of the outside world are not effects. */
 const EFFECTS: ReadonlySet<string> = new Set(['STEP', 'TRANSACTION', 'COMMAND', 'CHILD'])
 
-const hasDoneNothing = ({ calls }: Execution): boolean =>
+/** What earlier generations did is not known here. */
+const hasDoneNothing = ({ calls, item }: Execution): boolean =>
+  item.generation === 1 &&
   [...calls.all()].every(
     ({ spec, outcome }) => !EFFECTS.has(spec.kind) || outcome === undefined || outcome === 'refused',
   )

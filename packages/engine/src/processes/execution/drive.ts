@@ -18,7 +18,7 @@ const LONGEST_TIMER = 2 ** 31 - 1
 export type Standstill =
   | { readonly kind: 'ended'; readonly value: unknown }
   | { readonly kind: 'verdict'; readonly verdict: Verdict }
-  | { readonly kind: 'continue'; readonly state: unknown }
+  | { readonly kind: 'continue'; readonly state: unknown; readonly keepEffects: boolean }
   | { readonly kind: 'stopping' }
   | { readonly kind: 'waiting' }
 
@@ -87,7 +87,7 @@ function untilNext(execution: Execution): number | undefined {
 function standstill(execution: Execution, stopping: boolean): Standstill {
   const { verdict, ending, continuation } = execution
   if (verdict) return { kind: 'verdict', verdict }
-  if (continuation) return { kind: 'continue', state: continuation.state }
+  if (continuation) return { kind: 'continue', ...continuation }
   if (ending && 'value' in ending) return { kind: 'ended', value: ending.value }
   return stopping ? { kind: 'stopping' } : { kind: 'waiting' }
 }

@@ -50,7 +50,7 @@ export class Execution {
   verdict: Verdict | undefined
   /** The turn to undoing is on record. */
   unwinding: Extract<Verdict, { to: 'UNWIND' }> | undefined
-  continuation: { readonly state: unknown } | undefined
+  continuation: { readonly state: unknown; readonly keepEffects: boolean } | undefined
   cancel: 'PLAIN' | 'COMPENSATE' | null
   /** From here on the context belongs to nobody: its calls never settle. */
   released = false

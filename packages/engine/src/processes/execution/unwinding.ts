@@ -65,6 +65,9 @@ const gaveUp = ({ call, undoing }: Undoable): Failure => {
   return classifyFailure(new Error(problem), { unknown: 'permanent' })
 }
 
+/** The calls that would be undone if the process were. */
+export const callsToUndo = (execution: Execution): Call[] => undoables(execution).map(({ call }) => call)
+
 function undoables({ calls }: Execution): Undoable[] {
   const found: Undoable[] = []
   for (const call of calls.all()) {

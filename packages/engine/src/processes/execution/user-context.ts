@@ -92,8 +92,10 @@ export function contextFor(execution: Execution): ProcessContext {
     now: () => new Date(execution.time),
     uuid: () => determinism().uuid(),
     random: () => determinism().random(),
-    continueAsNew(state) {
-      if (!execution.released) execution.continuation ??= { state }
+    continueAsNew(state, options = {}) {
+      const given = checkOptions('continueAsNew', options, ['keepEffects'])
+      const keepEffects = booleanOption('continueAsNew', 'keepEffects', given.keepEffects, { default: false })
+      if (!execution.released) execution.continuation ??= { state, keepEffects }
       execution.stirred.fire()
       return NEVER
     },
