@@ -146,8 +146,10 @@ export interface Holdfast
   pause(subject: PauseSubject, by: Actor): Promise<boolean>
   resume(subject: PauseSubject, by: Actor): Promise<boolean>
   pauses(): Promise<Pause[]>
-  /** What is on record about a thing, oldest first. */
-  auditTrail(subject: { readonly id: string } | { readonly name: string }): Promise<RecordedAuditEntry[]>
+  /** What is on record about a thing, oldest first. Commands of two domains may share an id; `domain` tells them apart. */
+  auditTrail(
+    subject: { readonly id: string; readonly domain?: string } | { readonly name: string },
+  ): Promise<RecordedAuditEntry[]>
   /** Drains the workers started here and closes the connections. A pool of yours stays open. */
   close(): Promise<void>
 }
