@@ -592,9 +592,9 @@ alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
 
-alter table holdfast.command add constraint command_effect_is_known CHECK ((effect = 'unknown'::text)) NOT VALID;
+alter table holdfast.command add constraint command_effect_is_known CHECK ((effect = 'unknown'::text));
 
-alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
+alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text])));
 
 alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
 
@@ -692,7 +692,7 @@ alter table holdfast.process_detail add constraint process_detail_model_check CH
 
 alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
 
-alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text]))) NOT VALID;
+alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text])));
 
 alter table holdfast.process_history add constraint process_history_pkey PRIMARY KEY (process_id, generation, seq);
 
