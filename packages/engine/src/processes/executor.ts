@@ -33,6 +33,7 @@ import { callOffRemotes, meetRemotes, remotesOf, withholdRemotes } from './execu
 import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
+import { withAllResponses } from './queries/read-record.js'
 import type { Rest } from './queries/write-processes.js'
 
 /** A process whose worker died so often while it ran alone and recorded nothing kills its workers (P-13, K-26). */
@@ -52,7 +53,9 @@ export async function runProcess(
   try {
     if (isFirstClaim(item)) parts.reports.started({ model: 'processes', ...splitName(item.type) })
     const entry = await checkEntry(item, parts)
-    return 'rest' in entry ? entry.rest : await execute(entry.item, lease, parts, live)
+    return 'rest' in entry
+      ? entry.rest
+      : await execute(await withAllResponses(parts.db, entry.item), lease, parts, live)
   } catch (error) {
     if (!isLostLease(error)) throw error
     parts.logger.warn({ id: item.id, type: item.type, epoch: item.epoch }, 'lease lost: the execution changes nothing')
@@ -104,7 +107,7 @@ async function toRest(execution: Execution): Promise<Rest> {
   if (crashed) return giveUp(execution, crashed)
   try {
     await execution.begin(contextFor(execution))
-    await following(() => replay(execution))
+    await replay(execution)
     if (wasInterrupted(execution)) noteInterrupted(execution)
     for (;;) {
       const rested = await attemptRest(execution, await drive(execution))

@@ -132,6 +132,8 @@ function firstClaim(
     stateEvents: null,
     stateChecked: true,
     history: [],
+    historyLength: null,
+    responseCount: 0,
     responses: [],
   }
 }

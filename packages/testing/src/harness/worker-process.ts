@@ -33,9 +33,14 @@ process.once('exit', () => {
  * const worker = startWorkerProcess(new URL('../dist/worker.js', import.meta.url), { connectionString })
  * await worker.kill()
  */
-export function startWorkerProcess(script: URL, options: object): WorkerProcess {
+export function startWorkerProcess(
+  script: URL,
+  options: object,
+  /** Options of Node itself: a small heap, say. */
+  execArgv: readonly string[] = [],
+): WorkerProcess {
   const child = fork(script, [JSON.stringify(options)], {
-    execArgv: [],
+    execArgv: [...execArgv],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   const messages: unknown[] = []

@@ -17,7 +17,11 @@ export class Call {
   readonly name: string
   readonly occurrence: number
   readonly id: string
-  readonly promise: Promise<unknown>
+  /**
+   * What user code awaits; gone once it is settled. A settled call is kept to the end, and its promise would keep the value with it,
+   * which may be large and which user code may have let go of (K-23).
+   */
+  promise: Promise<unknown> | undefined
   progress: Progress = 'new'
   /** Calls of its code that have failed since it began, or since an operator's retry. */
   attempts = 0
@@ -38,8 +42,7 @@ export class Call {
   /** What its failure makes of the process, where no user code gets it. */
   failedAs: Verdict | undefined
   #ended: CallOutcome | undefined
-  resolve!: (value: unknown) => void
-  reject!: (error: Error) => void
+  #settle: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void } | undefined
 
   constructor(spec: CallSpec, name: string, occurrence: number) {
     this.spec = spec
@@ -47,11 +50,25 @@ export class Call {
     this.occurrence = occurrence
     this.id = callId(name, occurrence)
     this.promise = new Promise((resolve, reject) => {
-      this.resolve = resolve
-      this.reject = reject
+      this.#settle = { resolve, reject }
     })
     // User code that lets go of the promise must not end the program.
     this.promise.catch(() => undefined)
+  }
+
+  resolve(value: unknown): void {
+    this.#settle?.resolve(value)
+    this.#forget()
+  }
+
+  reject(error: Error): void {
+    this.#settle?.reject(error)
+    this.#forget()
+  }
+
+  #forget(): void {
+    this.#settle = undefined
+    this.promise = undefined
   }
 
   /** What is known of its effect (K-19); undefined: it has not begun. */

@@ -1,9 +1,10 @@
 import { callId, type HistoryRecord } from '../history.js'
+import { readHistory } from '../queries/read-record.js'
 import type { CallSpec, WaitingSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import { trouble, type Verdict, verdictOn } from './decisions.js'
 import type { Execution } from './execution.js'
-import { Mismatch } from './mismatch.js'
+import { following, Mismatch } from './mismatch.js'
 import { timeoutVerdict, valueAfterTimeout } from './waiting.js'
 
 /**
@@ -11,8 +12,15 @@ import { timeoutVerdict, valueAfterTimeout } from './waiting.js'
  * Code that depends on who finished first takes the same path as it did then.
  */
 export async function replay(execution: Execution): Promise<void> {
+  const { item, parts } = execution
+  await following(() => replayPage(execution, item.history))
+  // Reading follows nothing: a database that is away is no fault of the record.
+  for await (const page of readHistory(parts.db, item)) await following(() => replayPage(execution, page))
+}
+
+async function replayPage(execution: Execution, records: readonly HistoryRecord[]): Promise<void> {
   const { journal, state } = execution
-  for (const record of execution.item.history) {
+  for (const record of records) {
     if (record.seen !== null) {
       state.applyUpTo(record.seen)
       journal.seenOnRecord = record.seen

@@ -41,7 +41,12 @@ export interface ClaimedProcess extends Claimed {
   readonly stateEvents: readonly string[] | null
   /** False until the first execution, where the process was started through SQL. */
   readonly stateChecked: boolean
+  /** The beginning of the record: a claim loads a bounded amount (K-23), and a replay reads on. */
   readonly history: readonly HistoryRecord[]
+  /** The number of the last record; more than the last of `history` where the rest is to be read. */
+  readonly historyLength: number | null
+  /** How many responses there ever were; more than the number of the last of `responses` where the rest is to be read. */
+  readonly responseCount: number
   readonly responses: readonly RecordedResponse[]
 }
 
