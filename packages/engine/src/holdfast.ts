@@ -98,6 +98,11 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
    * follows. Raise it if your calls need longer to stop. Default: 30 s.
    */
   readonly abortGrace?: Duration
+  /**
+   * How long the engine asks again, in growing intervals, while an `inquire` of yours fails or answers `'unknown'`, before a
+   * person has to find out. Raise it if the other side may be down, or show what was done late. Default: 30 s.
+   */
+  readonly inquireFor?: Duration
 }
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
@@ -167,6 +172,7 @@ const KNOWN_OPTIONS = [
   'codec',
   'metrics',
   'abortGrace',
+  'inquireFor',
 ] as const satisfies readonly (keyof HoldfastOptions)[]
 
 /**
@@ -182,6 +188,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
   checkAbortGrace(options.abortGrace)
+  checkInquireFor(options.inquireFor)
   const logger = checkLogger(options.logger)
   const began = performance.now()
   const db = await openDatabase({ ...options, logger })
@@ -204,11 +211,12 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace'> & { readonly logger?: Logger },
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace' | 'inquireFor'> & { readonly logger?: Logger },
 ): Holdfast {
   const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
+  const inquireForMs = checkInquireFor(options.inquireFor)
   const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
   const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
@@ -224,6 +232,7 @@ export function assemble(
     outgoing,
     limiter,
     abortGraceMs,
+    inquireForMs,
     logger,
     metrics,
     reports,
@@ -234,7 +243,7 @@ export function assemble(
     name,
     settings: engine.settings,
     live: engine.live,
-    partsFor: (definition) => engine.partsFor(definition),
+    partsFor: (definition, stop) => engine.partsFor(definition, { inStarter: true, stop }),
     logger,
     metrics,
   })
@@ -242,6 +251,7 @@ export function assemble(
   const workflowEngine = createWorkflowEngine(db, {
     codec,
     abortGraceMs,
+    inquireForMs,
     logger,
     metrics,
     reports,
@@ -275,7 +285,9 @@ export function assemble(
         )
     }
   }
+  let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
+    if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
     const created = createWorker(db, workerOptions, {
       registry,
       queues,
@@ -290,6 +302,7 @@ export function assemble(
       metrics,
       reports,
       abortGraceMs,
+      inquireForMs,
     })
     workers.add(created.worker)
     told.add(created.registered)
@@ -352,7 +365,14 @@ export function assemble(
     },
     async run(workerOptions) {
       const worker = newWorker(workerOptions)
-      await worker.start()
+      try {
+        await worker.start()
+      } catch (error) {
+        // Nobody has it, so nobody could stop what it has begun.
+        worker.stopNow()
+        workers.delete(worker)
+        throw error
+      }
       return worker
     },
     pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
@@ -360,7 +380,8 @@ export function assemble(
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
-      await Promise.all([...workers].map((worker) => worker.stop()))
+      closed = true
+      await Promise.all([...[...workers].map((worker) => worker.stop()), immediate.drain()])
       missing.close()
       await results.close()
       await immediate.close()
@@ -387,4 +408,8 @@ function checkLogger(given: HoldfastOptions['logger']): Logger {
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {
   return durationOption('holdfast', 'abortGrace', abortGrace, { max: '1d', default: '30s' })
+}
+
+function checkInquireFor(inquireFor: HoldfastOptions['inquireFor']): number {
+  return durationOption('holdfast', 'inquireFor', inquireFor, { min: 0, max: '1d', default: '30s' })
 }

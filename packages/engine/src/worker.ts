@@ -90,6 +90,7 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly abortGraceMs: number
+  readonly inquireForMs: number
 }
 
 /** A worker, and what its installation tells it. */
@@ -166,6 +167,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
           metrics,
           reports,
           abortGraceMs: parts.abortGraceMs,
+          inquireForMs: parts.inquireForMs,
         })
         commands.set(domain, loop)
         make([loop])
@@ -258,7 +260,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
       stopped = true
       presence.stop()
-      await starting
+      await starting?.catch(() => undefined)
       needing?.stop()
       await growing
       for (const work of processes.values()) work.stopping()

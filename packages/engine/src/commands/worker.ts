@@ -35,13 +35,14 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly abortGraceMs: number
+  readonly inquireForMs: number
 }
 
 /** The loop of one domain's commands (C-05). */
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, inquireForMs }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
@@ -74,6 +75,7 @@ export function createCommandWorker(
     timeoutMs: settings.timeoutMs,
     leaseMs: settings.leaseMs,
     abortGraceMs,
+    inquireForMs,
     logger,
     reports,
     extend: async (lease, milliseconds) => {

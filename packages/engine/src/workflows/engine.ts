@@ -24,6 +24,7 @@ export interface WorkflowEngine {
   readonly aborts: Aborts
   /** How long a handler that was told to stop is waited for. */
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   /** Definitions that workers store before they begin. */
   readonly registered: Set<WorkflowDefinition>
   close(): Promise<void>
@@ -32,6 +33,7 @@ export interface WorkflowEngine {
 interface Options {
   readonly codec: Codec
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
@@ -41,7 +43,7 @@ interface Options {
 const LOOK_EVERY = 500
 
 export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {
-  const { codec, abortGraceMs, logger, metrics, reports } = options
+  const { codec, abortGraceMs, inquireForMs, logger, metrics, reports } = options
   const definitions = createDefinitions(db)
   const payloads = payloadsOf(codec)
   const hooks = reportingHooks(createHooks(logger), reports)
@@ -62,6 +64,7 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
     hooks,
     aborts,
     abortGraceMs,
+    inquireForMs,
     registered: new Set(),
     async close() {
       aborts.close()
