@@ -12,6 +12,7 @@ import { simulatedGateway } from './services/simulated/gateway.js'
 import { simulatedRisk } from './services/simulated/risk.js'
 import { type CreatedBatch, createBatch } from './submission/batch.js'
 import { cancelPayment } from './submission/cancel.js'
+import { endLeftBehind } from './submission/left-behind.js'
 import { openAccounts } from './submission/payments.js'
 import { type Standing, standingOf } from './submission/standing.js'
 import { type Submitted, submitPayment } from './submission/submit.js'
@@ -41,6 +42,8 @@ export interface Payments {
   createBatch(body: unknown): Promise<CreatedBatch>
   standing(paymentId: string): Promise<Standing | undefined>
   cancel(paymentId: string, by: { readonly actor: string; readonly reason: string }): Promise<void>
+  /** Ends payments that the worker of their process could not end any more; workers call it now and then. */
+  endLeftBehind(): Promise<number>
   books(): Promise<Books>
   close(): Promise<void>
 }
@@ -91,6 +94,7 @@ export function installPayments({ hf, pool, pace }: InstallOptions): Omit<Paymen
     createBatch: (body) => createBatch(submitting, body),
     standing: (paymentId) => standingOf(submitting, paymentId),
     cancel: (paymentId, by) => cancelPayment({ hf, pool }, paymentId, by),
+    endLeftBehind: () => endLeftBehind(submitting),
     books: () => readBooks(pool),
   }
 }

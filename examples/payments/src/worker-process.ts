@@ -14,10 +14,19 @@ const { connectionString, pace, concurrency = 50, lease = '30s' } = options
 const payments = await openPayments({ connectionString, pace: paces[pace], poolSize: 6, migrate: false })
 const worker = await payments.hf.run({ concurrency, lease, poll: '500ms' })
 
+const EVERY = 5_000
+let looking: Promise<unknown> = Promise.resolve()
+const looks = setInterval(() => {
+  // What it cannot do now, the next look does.
+  looking = looking.then(() => payments.endLeftBehind()).catch(() => undefined)
+}, EVERY)
+
 let stopping = false
 async function stop(): Promise<void> {
   if (stopping) return
   stopping = true
+  clearInterval(looks)
+  await looking
   await worker.stop('10s')
   await payments.close()
   process.exit(0)

@@ -592,9 +592,9 @@ alter table holdfast.clock add constraint clock_only_row_check CHECK (only_row);
 
 alter table holdfast.clock add constraint clock_pkey PRIMARY KEY (only_row);
 
-alter table holdfast.command add constraint command_effect_is_known CHECK ((effect = 'unknown'::text)) NOT VALID;
+alter table holdfast.command add constraint command_effect_is_known CHECK ((effect = 'unknown'::text));
 
-alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text]))) NOT VALID;
+alter table holdfast.command add constraint command_inquiry_is_known CHECK ((inquiry = ANY (ARRAY['possible'::text, 'impossible'::text])));
 
 alter table holdfast.command add constraint command_max_attempts_check CHECK ((max_attempts >= 1));
 
@@ -692,7 +692,7 @@ alter table holdfast.process_detail add constraint process_detail_model_check CH
 
 alter table holdfast.process_detail add constraint process_detail_pkey PRIMARY KEY (id);
 
-alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text]))) NOT VALID;
+alter table holdfast.process_history add constraint process_history_kind_check CHECK ((kind = ANY (ARRAY['STEP'::text, 'TRANSACTION'::text, 'SIDE_EFFECT'::text, 'WAIT'::text, 'EVENT'::text, 'SLEEP'::text, 'COMMAND'::text, 'CHILD'::text, 'COMPENSATION'::text, 'UNWIND'::text, 'RETRY'::text, 'RESUME'::text, 'RESOLVE'::text])));
 
 alter table holdfast.process_history add constraint process_history_pkey PRIMARY KEY (process_id, generation, seq);
 
@@ -1157,12 +1157,13 @@ begin
     from adopted
     union all
     select p_now, 'commands', 'REPLY_FAILED', command_id,
-      jsonb_build_object('queue', left(judged.reply_to, 200), 'problem', 'not a reply queue of the domain ' || p_domain)
+      jsonb_build_object('domain', p_domain, 'queue', left(judged.reply_to, 200),
+        'problem', 'not a reply queue of the domain ' || p_domain)
     from adopted join judged using (command_id)
     where judged.reply_to is not null and not coalesce(judged.may_reply, false)
     union all
     select p_now, 'commands', 'MOVED_TO_TSQ', command_id,
-      jsonb_build_object('error_code', error_code, 'error_message', error_message)
+      jsonb_build_object('domain', p_domain, 'error_code', error_code, 'error_message', error_message)
     from adopted
     where error_code is not null
   ),
@@ -1174,7 +1175,7 @@ begin
     from adopted
     where error_code is not null
   )
-  select jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+  select jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
     'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
     'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
   ))))
@@ -1509,6 +1510,7 @@ AS $function$
 declare
   v_now timestamptz := holdfast.now();
   v_command holdfast.command;
+  v_queue text;
   v_removed bigint;
 begin
   select * into v_command from holdfast.command where command_id = p_command_id and domain = p_domain;
@@ -1517,26 +1519,31 @@ begin
   elsif v_command.status <> 'PENDING' then
     return 'ended';
   end if;
-  -- Whoever has the message has the command: a worker that is just receiving it holds its lock.
-  execute format(
-    $query$
-    delete from pgmq.%1$I where msg_id = (
-      select msg_id from pgmq.%1$I where msg_id = $1 and read_ct = 0 for update skip locked
-    ) returning msg_id
-    $query$, 'q_' || (select queue from holdfast.command_queue where domain = p_domain)
-  ) into v_removed using v_command.msg_id;
-  if v_removed is null then
-    return 'started';
+  -- Whoever has the message has the command: a worker that is just receiving it holds its lock. Where the queue was dropped
+  -- nobody can receive it any more.
+  v_queue := (select queue from holdfast.command_queue where domain = p_domain);
+  if holdfast.queue_exists(v_queue) then
+    execute format(
+      $query$
+      delete from pgmq.%1$I where msg_id = (
+        select msg_id from pgmq.%1$I where msg_id = $1 and read_ct = 0 for update skip locked
+      ) returning msg_id
+      $query$, 'q_' || v_queue
+    ) into v_removed using v_command.msg_id;
+    if v_removed is null then
+      return 'started';
+    end if;
   end if;
   update holdfast.command
   set status = 'CANCELLED', updated_at = v_now, msg_id = null
   where command_id = p_command_id and domain = p_domain;
-  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
-  values (v_now, 'commands', 'OPERATOR_CANCEL', p_command_id, p_actor, p_reason, '{"status": "PENDING"}', '{"status": "CANCELLED"}');
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail, before, after)
+  values (v_now, 'commands', 'OPERATOR_CANCEL', p_command_id, p_actor, p_reason, jsonb_build_object('domain', p_domain),
+    '{"status": "PENDING"}', '{"status": "CANCELLED"}');
   perform holdfast.leave_batches(p_domain, array[p_command_id], v_now);
   if v_command.reply_to is not null then
     perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
-      'queue', v_command.reply_to, 'command_id', p_command_id,
+      'domain', p_domain, 'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
         'effect', v_command.effect
@@ -1693,6 +1700,23 @@ begin
     new.updated_at := holdfast.now();
   end if;
   return new;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.check_payload(p_what text, p_value jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_bytes int := octet_length(p_value::text);
+begin
+  if v_bytes > holdfast.payload_bytes() then
+    raise exception 'HF_TOO_LARGE: % takes % bytes; the limit is %', p_what, v_bytes, holdfast.payload_bytes()
+      using errcode = 'program_limit_exceeded', hint = 'Store it elsewhere and send a reference to it.';
+  end if;
 end
 $function$
 ;
@@ -2591,11 +2615,19 @@ begin
   insert into holdfast.audit (at, model, event, subject_id)
   select v_now, 'commands', 'BATCH_STARTED', batch_id from begun;
 
+  perform holdfast.fold_batch_tallies(v_batches, v_tallies, 5000);
+  -- What is left are tallies that another transaction has taken, or that came in since.
   with counted as (
-    select batch_id, sum(added) as total, sum(completed) as completed, sum(failed) as failed, sum(cancelled) as cancelled
-    from holdfast.batch_tally
-    where batch_id = any (v_batches)
-    group by batch_id
+    select
+      batch.batch_id,
+      batch.tallied_total + coalesce(sum(tally.added), 0) as total,
+      batch.tallied_completed + coalesce(sum(tally.completed), 0) as completed,
+      batch.tallied_failed + coalesce(sum(tally.failed), 0) as failed,
+      batch.tallied_cancelled + coalesce(sum(tally.cancelled), 0) as cancelled
+    from holdfast.batch
+    left join holdfast.batch_tally as tally on tally.batch_id = batch.batch_id
+    where batch.batch_id = any (v_batches)
+    group by batch.batch_id
   ),
   done as (
     update holdfast.batch
@@ -2648,7 +2680,6 @@ begin
     where tally.batch_id = any (v_batches) and batch.completed_at is not null
     for update of tally skip locked
   ));
-  update holdfast.batch_tally set due_at = null where tally_id = any (v_tallies);
   return query select
     cardinality(v_tallies),
     coalesce(v_closed, '[]'::json),
@@ -3598,7 +3629,7 @@ begin
             else command.status
           end as shown_status
         from %2$s.command
-        left join pgmq.%3$I as message on message.msg_id = command.msg_id
+        left join %3$s as message on message.msg_id = command.msg_id
         where command.domain = %1$L
       ) as live
       where ($1 ->> 'command_id' is null or command_id = ($1 ->> 'command_id')::uuid)
@@ -3612,12 +3643,16 @@ begin
       order by created_at desc, command_id desc
       limit ($1 ->> 'limit')::int
     )
-    $query$, domain, holdfast.own_schema(), 'q_' || queue
+    $query$, domain, holdfast.own_schema(),
+    -- Commands whose queue was dropped are still there, without messages.
+    case
+      when holdfast.queue_exists(queue) then format('pgmq.%I', 'q_' || queue)
+      else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt)'
+    end
   ), ' union all ')
   into v_branches
   from holdfast.command_queue
-  where (filter ->> 'domain' is null or domain = filter ->> 'domain')
-    and to_regclass(format('pgmq.%I', 'q_' || queue)) is not null;
+  where (filter ->> 'domain' is null or domain = filter ->> 'domain');
   if v_branches is null then
     return;
   end if;
@@ -3747,7 +3782,8 @@ CREATE OR REPLACE FUNCTION holdfast.finish_commands(p_queue text, p_domain text,
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
-  v_first_attempt constant jsonb := '{"attempt": 1}';
+  -- The same id may be in use in two domains, so each audit row names its own.
+  v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'domain', p_domain);
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
   v_ids bigint[];
@@ -3843,9 +3879,9 @@ begin
         command_id,
         case
           when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
-          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt)
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt, 'domain', p_domain)
           else jsonb_strip_nulls(jsonb_build_object(
-            'attempt', attempt, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'attempt', attempt, 'domain', p_domain, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
@@ -3854,7 +3890,7 @@ begin
     select
       count(*),
       bool_or(batch_id is not null and outcome <> 'RETRY'),
-      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+      jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', command_id,
         'correlation_id', correlation_id,
         'outcome', case when outcome = 'COMPLETED' then 'SUCCESS' else 'FAILED' end,
@@ -3871,7 +3907,7 @@ begin
 
     if v_applied < jsonb_array_length(v_writes) then
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'commands', 'ORPHANED', (it ->> 'command_id')::uuid, jsonb_build_object('outcome', it ->> 'outcome')
+      select v_now, 'commands', 'ORPHANED', (it ->> 'command_id')::uuid, jsonb_build_object('domain', p_domain, 'outcome', it ->> 'outcome')
       from jsonb_array_elements(v_writes) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
       where command.last_write is distinct from (it ->> 'token')::uuid;
@@ -4020,6 +4056,66 @@ CREATE OR REPLACE FUNCTION holdfast.flush_starts(starts jsonb)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select holdfast.start_processes(starts)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.fold_batch_tallies(p_batches uuid[], p_taken bigint[], p_most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_ids bigint[] := p_taken || array(
+    select tally_id
+    from holdfast.batch_tally
+    where batch_id = any (p_batches) and tally_id <> all (p_taken)
+    limit p_most
+    for update skip locked
+  );
+begin
+  with folded as (
+    delete from holdfast.batch_tally
+    where tally_id = any (v_ids)
+    returning batch_id, added, completed, failed, cancelled
+  ),
+  summed as (
+    select batch_id, sum(added) as added, sum(completed) as completed, sum(failed) as failed, sum(cancelled) as cancelled
+    from folded
+    group by batch_id
+  )
+  update holdfast.batch
+  set tallied_total = tallied_total + summed.added,
+      tallied_completed = tallied_completed + summed.completed,
+      tallied_failed = tallied_failed + summed.failed,
+      tallied_cancelled = tallied_cancelled + summed.cancelled
+  from summed
+  where batch.batch_id = summed.batch_id;
+  return cardinality(v_ids);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.fold_idle_batches()
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_batch uuid;
+  v_folded int;
+  v_all int := 0;
+begin
+  for v_batch in
+    select batch_id from holdfast.batch_tally where due_at is null group by batch_id having count(*) > 100 limit 100
+  loop
+    perform from holdfast.batch where batch_id = v_batch for no key update skip locked;
+    if found then
+      v_folded := holdfast.fold_batch_tallies(array[v_batch], '{}', 200000);
+      v_all := v_all + v_folded;
+    end if;
+  end loop;
+  return v_all;
+end
 $function$
 ;
 
@@ -5383,7 +5479,7 @@ CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, 
 AS $function$
 declare
   v_commands uuid[] := holdfast.command_ids_in(p_domain, messages);
-  v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'worker', p_worker);
+  v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'domain', p_domain, 'worker', p_worker);
   v_unknown int;
   v_received uuid[];
   v_attempts int[];
@@ -5430,7 +5526,7 @@ begin
   end loop;
   insert into holdfast.audit (at, model, event, subject_id, detail)
   select p_now, 'commands', 'RECEIVED', command_id,
-    case attempt when 1 then v_first_attempt else jsonb_build_object('attempt', attempt, 'worker', p_worker) end
+    case attempt when 1 then v_first_attempt else jsonb_build_object('attempt', attempt, 'domain', p_domain, 'worker', p_worker) end
   from unnest(v_received, v_attempts) as received (command_id, attempt);
 end
 $function$
@@ -5509,6 +5605,10 @@ declare
   v_taken uuid[];
   v_replies jsonb;
 begin
+  if v_action = 'RETRY' and v_queue is not null and not holdfast.queue_exists(v_queue) then
+    return query select asked.id, 'queue gone' from unnest(ids) as asked (id);
+    return;
+  end if;
   v_taken := array(
     select trouble.command_id from holdfast.command_trouble as trouble
     where trouble.domain = p_domain
@@ -5520,9 +5620,9 @@ begin
     order by trouble.command_id
     for update
   );
-  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail, before, after)
   select
-    v_now, 'commands', 'OPERATOR_' || v_action, command.command_id, p_actor, p_reason,
+    v_now, 'commands', 'OPERATOR_' || v_action, command.command_id, p_actor, p_reason, jsonb_build_object('domain', p_domain),
     jsonb_build_object('status', status, 'attempts', attempts, 'error_code', error_code)
       || case when p_data is not null and v_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
     case v_action
@@ -5583,7 +5683,7 @@ begin
       returning command.*
     )
     select
-      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
+      jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
@@ -6803,7 +6903,8 @@ begin
     from holdfast.report_dispatch_ends(item_type, jsonb_build_array(jsonb_build_object(
       'execution', execution_id,
       'found', case status when 'FAILED' then 'RETRY' when 'CANCELLED' then 'FAILED' else status end,
-      'code', coalesce(error_code, status), 'message', coalesce(error_message, 'the execution ended ' || status)
+      'code', coalesce(left(error_code, 200), status),
+      'message', coalesce(left(error_message, 10000), 'the execution ended ' || status)
     )))
   );
 end
@@ -7033,6 +7134,10 @@ begin
     raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
       using errcode = 'invalid_parameter_value';
   end if;
+  if length(response) > 200 or length(response_id) > 200 then
+    raise exception 'response and response_id have at most 200 characters' using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.check_payload('the data of the response', data);
   v_id := holdfast.process_id_of(v_type, process);
   select it.type into v_actual from holdfast.process as it where it.id = v_id;
   if v_actual <> v_type then
@@ -7508,6 +7613,10 @@ begin
   if context is null or exec_time is null or not isfinite(exec_time) then
     raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
   end if;
+  if coalesce(trim(item_id), '') = '' or length(item_id) > 200 then
+    raise exception 'item_id must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.check_payload('the context of the item', context);
   v_answer := holdfast.schedule_items(jsonb_build_object(
     'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
     'items', jsonb_build_array(jsonb_build_array(
@@ -7610,10 +7719,7 @@ begin
     raise exception 'the type of the command has % characters; the limit is 200', length(type)
       using errcode = 'invalid_parameter_value';
   end if;
-  if octet_length(data::text) > holdfast.payload_bytes() then
-    raise exception 'HF_TOO_LARGE: the data of the command takes % bytes; the limit is %',
-      octet_length(data::text), holdfast.payload_bytes() using errcode = 'program_limit_exceeded';
-  end if;
+  perform holdfast.check_payload('the data of the command', data);
   select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
   if v_queue is null then
     raise exception 'unknown domain %: no service has defined a command of it yet', domain
@@ -7835,7 +7941,7 @@ begin
       end if;
       insert into holdfast.audit (at, model, event, subject_id, detail)
       select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid,
-        jsonb_build_object('queue', v_queue, 'problem', sqlerrm)
+        jsonb_strip_nulls(jsonb_build_object('domain', it ->> 'domain', 'queue', v_queue, 'problem', sqlerrm))
       from jsonb_array_elements(v_messages) as it;
     end;
   end loop;
@@ -8204,6 +8310,8 @@ begin
   if state is null then
     raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
   end if;
+  perform holdfast.check_payload('the state of the process', state);
+  perform holdfast.check_payload('the attributes of the process', attributes);
   if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
   end if;
@@ -8520,7 +8628,8 @@ begin
   ),
   audited as (
     insert into holdfast.audit (at, model, event, subject_id, detail)
-    select v_now, 'commands', 'MOVED_TO_TSQ', command_id, jsonb_build_object('error_code', error_code, 'error_message', error_message)
+    select v_now, 'commands', 'MOVED_TO_TSQ', command_id,
+      jsonb_build_object('domain', p_domain, 'error_code', error_code, 'error_message', error_message)
     from changed
   ),
   troubled as (
@@ -8531,7 +8640,7 @@ begin
   )
   select
     count(*),
-    jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+    jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
       'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
       'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
     )))) filter (where reply_to is not null)

@@ -25,6 +25,7 @@ import {
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
+import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
@@ -52,6 +53,7 @@ import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption } from './kernel/validation/options.js'
+import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
@@ -151,8 +153,10 @@ export interface Holdfast
   pause(subject: PauseSubject, by: Actor): Promise<boolean>
   resume(subject: PauseSubject, by: Actor): Promise<boolean>
   pauses(): Promise<Pause[]>
-  /** What is on record about a thing, oldest first. */
-  auditTrail(subject: { readonly id: string } | { readonly name: string }): Promise<RecordedAuditEntry[]>
+  /** What is on record about a thing, oldest first. Commands of two domains may share an id; `domain` tells them apart. */
+  auditTrail(
+    subject: { readonly id: string; readonly domain?: string } | { readonly name: string },
+  ): Promise<RecordedAuditEntry[]>
   /** Drains the workers started here and closes the connections. A pool of yours stays open. */
   close(): Promise<void>
 }
@@ -211,9 +215,14 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace' | 'inquireFor'> & { readonly logger?: Logger },
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace' | 'inquireFor'> & {
+    readonly logger?: Logger
+    /** For tests that let a worker die within their own process: one that is dead never leaves its gate. */
+    readonly gate?: Gate
+  },
 ): Holdfast {
-  const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
+  const { logger = silentLogger, metrics = noMetrics, gate = processGate } = options
+  const codec = guardedCodec(options.codec ?? createCodec())
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
   const inquireForMs = checkInquireFor(options.inquireFor)
@@ -243,6 +252,7 @@ export function assemble(
     name,
     settings: engine.settings,
     live: engine.live,
+    gate,
     partsFor: (definition, stop) => engine.partsFor(definition, { inStarter: true, stop }),
     logger,
     metrics,
@@ -303,6 +313,7 @@ export function assemble(
       reports,
       abortGraceMs,
       inquireForMs,
+      gate,
     })
     workers.add(created.worker)
     told.add(created.registered)

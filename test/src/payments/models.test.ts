@@ -6,10 +6,8 @@ import { openTestPayments, type TestPayments } from './test-payments.js'
 let app: TestPayments
 beforeAll(async () => {
   app = await openTestPayments({
-    pace: {
-      approvalTimeout: '20m',
-      confirmationTimeouts: { L1: '20m', L2: '20m', L3: '20m', L4: '20m' },
-    },
+    // A service that does not answer is waited for as long as this.
+    pace: { serviceTimeout: '5s' },
   })
 })
 afterEach(async () => {

@@ -1,9 +1,9 @@
 import {
   demoAccounts,
-  hurried,
   openPayments,
   type Pace,
   type Payments,
+  patient,
   type Simulator,
   startSimulator,
 } from '@holdfast/example-payments'
@@ -33,7 +33,7 @@ export async function openTestPayments({
   simulateEvery = 20,
 }: Options = {}): Promise<TestPayments> {
   const { connectionString } = await testDatabase({ empty: true })
-  const payments = await openPayments({ connectionString, pace: { ...hurried, ...pace } })
+  const payments = await openPayments({ connectionString, pace: { ...patient, ...pace } })
   await payments.openAccounts(demoAccounts)
   const clock = await openDatabase({ connectionString, poolSize: 1 })
   const simulator = startSimulator({ ...payments, everyMs: simulateEvery })

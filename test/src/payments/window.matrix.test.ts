@@ -30,7 +30,7 @@ test(`A-03 D-02 D-04 ${WINDOW} payments due at one instant are released at a rat
   expect(await depth()).toMatchObject({ READY: WINDOW })
   const rate = { batchSize: BATCH, dispatchIntervalSecs: INTERVAL, jitterWindowMs: 0 }
   await app.hf.dispatch.configure(PaymentWindow, rate, by)
-  const options = { connectionString: app.connectionString, pace: 'hurried', concurrency: CONCURRENCY }
+  const options = { connectionString: app.connectionString, pace: 'patient', concurrency: CONCURRENCY }
   const workers = Array.from({ length: WORKERS }, () => startWorkerProcess(script, options))
   onTestFinished(async () => {
     await Promise.all(workers.map((worker) => worker.kill()))

@@ -6,7 +6,7 @@ interface Moved {
   readonly from: PaymentStatus
 }
 
-type EndedUnpaid = Extract<PaymentStatus, 'FAILED' | 'CANCELLED'>
+export type EndedUnpaid = Extract<PaymentStatus, 'FAILED' | 'CANCELLED'>
 
 /**
  * Changes a payment's status where its present one allows it, notes the change, and tells what it was before; undefined

@@ -107,7 +107,10 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
       const { cancelling } = await hf.processes.get(process, processId, { timeline: 1 })
       await inTransaction(pool, (tx) => unwindPayment(tx, paymentId, cancelling ? 'CANCELLED' : 'FAILED'))
     },
-    /** A payment that had not begun has nothing to undo, and has ended all the same. */
+    /**
+     * A payment that had not begun has nothing to undo, and has ended all the same. Hooks are called at most once: what a worker that died
+     * here leaves open is ended by `endLeftBehind`.
+     */
     async endUnbooked({ paymentId }: PaymentState, status: 'FAILED' | 'CANCELLED'): Promise<void> {
       await inTransaction(pool, (tx) => endUnbooked(tx, paymentId, status))
     },

@@ -32,6 +32,21 @@ export async function findPayment(executor: Queryable, id: string): Promise<Paym
   return (rows as PaymentRow[]).map(toPayment)[0]
 }
 
+/** Payments whose money has not been touched, in the order of their ids, from after one of them on. */
+export async function findUnbooked(
+  executor: Queryable,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<Payment[]> {
+  const { rows } = await executor.query(
+    `select ${columns} from payments.payment
+     where status in ('SCHEDULED', 'ACCEPTED') and ($1::uuid is null or id > $1)
+     order by id
+     limit $2`,
+    [after ?? null, limit],
+  )
+  return (rows as PaymentRow[]).map(toPayment)
+}
+
 export async function findByIdempotencyKey(
   executor: Queryable,
   key: string,

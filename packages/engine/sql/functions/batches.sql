@@ -1,7 +1,68 @@
--- revision: 1
+-- revision: 2
 -- after: commands-send
 --
--- Closing batches.
+-- Counting and closing batches. What happens to a batch's items is one tally per flush, so that workers never wait for each other.
+-- Tallies are folded into the batch's row (`tallied_…`) and removed, by whoever takes due ones; the count of a batch is the sum of both, in
+-- one snapshot. So a look at a batch reads only the tallies of the last moments, however many items it has.
+
+-- Folds tallies of these batches, whose rows the caller has locked: all that the caller has taken, and up to `p_most` others. Those that
+-- another transaction has taken are left to it. Returns how many were folded.
+create or replace function holdfast.fold_batch_tallies(p_batches uuid[], p_taken bigint[], p_most int)
+returns int
+language plpgsql
+as $$
+declare
+  v_ids bigint[] := p_taken || array(
+    select tally_id
+    from holdfast.batch_tally
+    where batch_id = any (p_batches) and tally_id <> all (p_taken)
+    limit p_most
+    for update skip locked
+  );
+begin
+  with folded as (
+    delete from holdfast.batch_tally
+    where tally_id = any (v_ids)
+    returning batch_id, added, completed, failed, cancelled
+  ),
+  summed as (
+    select batch_id, sum(added) as added, sum(completed) as completed, sum(failed) as failed, sum(cancelled) as cancelled
+    from folded
+    group by batch_id
+  )
+  update holdfast.batch
+  set tallied_total = tallied_total + summed.added,
+      tallied_completed = tallied_completed + summed.completed,
+      tallied_failed = tallied_failed + summed.failed,
+      tallied_cancelled = tallied_cancelled + summed.cancelled
+  from summed
+  where batch.batch_id = summed.batch_id;
+  return cardinality(v_ids);
+end
+$$;
+
+-- A chore: folds the tallies of batches that items only join, which are never due (nothing has ended yet).
+create or replace function holdfast.fold_idle_batches()
+returns int
+language plpgsql
+as $$
+declare
+  v_batch uuid;
+  v_folded int;
+  v_all int := 0;
+begin
+  for v_batch in
+    select batch_id from holdfast.batch_tally where due_at is null group by batch_id having count(*) > 100 limit 100
+  loop
+    perform from holdfast.batch where batch_id = v_batch for no key update skip locked;
+    if found then
+      v_folded := holdfast.fold_batch_tallies(array[v_batch], '{}', 200000);
+      v_all := v_all + v_folded;
+    end if;
+  end loop;
+  return v_all;
+end
+$$;
 
 -- Closes batches whose items have all ended (C-12). Due tallies are taken first; the look for open items is a statement
 -- of its own, with a snapshot that sees every tally taken. Two last finishers each leave a tally, and whichever is taken
@@ -38,11 +99,19 @@ begin
   insert into holdfast.audit (at, model, event, subject_id)
   select v_now, 'commands', 'BATCH_STARTED', batch_id from begun;
 
+  perform holdfast.fold_batch_tallies(v_batches, v_tallies, 5000);
+  -- What is left are tallies that another transaction has taken, or that came in since.
   with counted as (
-    select batch_id, sum(added) as total, sum(completed) as completed, sum(failed) as failed, sum(cancelled) as cancelled
-    from holdfast.batch_tally
-    where batch_id = any (v_batches)
-    group by batch_id
+    select
+      batch.batch_id,
+      batch.tallied_total + coalesce(sum(tally.added), 0) as total,
+      batch.tallied_completed + coalesce(sum(tally.completed), 0) as completed,
+      batch.tallied_failed + coalesce(sum(tally.failed), 0) as failed,
+      batch.tallied_cancelled + coalesce(sum(tally.cancelled), 0) as cancelled
+    from holdfast.batch
+    left join holdfast.batch_tally as tally on tally.batch_id = batch.batch_id
+    where batch.batch_id = any (v_batches)
+    group by batch.batch_id
   ),
   done as (
     update holdfast.batch
@@ -95,7 +164,6 @@ begin
     where tally.batch_id = any (v_batches) and batch.completed_at is not null
     for update of tally skip locked
   ));
-  update holdfast.batch_tally set due_at = null where tally_id = any (v_tallies);
   return query select
     cardinality(v_tallies),
     coalesce(v_closed, '[]'::json),

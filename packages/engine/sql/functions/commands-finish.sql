@@ -19,7 +19,8 @@ set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
-  v_first_attempt constant jsonb := '{"attempt": 1}';
+  -- The same id may be in use in two domains, so each audit row names its own.
+  v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'domain', p_domain);
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
   v_ids bigint[];
@@ -115,9 +116,9 @@ begin
         command_id,
         case
           when outcome = 'COMPLETED' and read_ct = 1 then v_first_attempt
-          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt)
+          when outcome = 'COMPLETED' then jsonb_build_object('attempt', attempt, 'domain', p_domain)
           else jsonb_strip_nulls(jsonb_build_object(
-            'attempt', attempt, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
+            'attempt', attempt, 'domain', p_domain, 'error_kind', error_kind, 'error_code', error_code, 'error_message', error_message,
             'error_stack', error_stack, 'delay_ms', delay_ms
           ))
         end
@@ -126,7 +127,7 @@ begin
     select
       count(*),
       bool_or(batch_id is not null and outcome <> 'RETRY'),
-      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+      jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', command_id,
         'correlation_id', correlation_id,
         'outcome', case when outcome = 'COMPLETED' then 'SUCCESS' else 'FAILED' end,
@@ -143,7 +144,7 @@ begin
 
     if v_applied < jsonb_array_length(v_writes) then
       insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'commands', 'ORPHANED', (it ->> 'command_id')::uuid, jsonb_build_object('outcome', it ->> 'outcome')
+      select v_now, 'commands', 'ORPHANED', (it ->> 'command_id')::uuid, jsonb_build_object('domain', p_domain, 'outcome', it ->> 'outcome')
       from jsonb_array_elements(v_writes) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
       where command.last_write is distinct from (it ->> 'token')::uuid;
@@ -277,7 +278,7 @@ begin
       end if;
       insert into holdfast.audit (at, model, event, subject_id, detail)
       select holdfast.now(), 'commands', 'REPLY_FAILED', (it ->> 'command_id')::uuid,
-        jsonb_build_object('queue', v_queue, 'problem', sqlerrm)
+        jsonb_strip_nulls(jsonb_build_object('domain', it ->> 'domain', 'queue', v_queue, 'problem', sqlerrm))
       from jsonb_array_elements(v_messages) as it;
     end;
   end loop;

@@ -24,6 +24,10 @@ declare
   v_taken uuid[];
   v_replies jsonb;
 begin
+  if v_action = 'RETRY' and v_queue is not null and not holdfast.queue_exists(v_queue) then
+    return query select asked.id, 'queue gone' from unnest(ids) as asked (id);
+    return;
+  end if;
   v_taken := array(
     select trouble.command_id from holdfast.command_trouble as trouble
     where trouble.domain = p_domain
@@ -35,9 +39,9 @@ begin
     order by trouble.command_id
     for update
   );
-  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail, before, after)
   select
-    v_now, 'commands', 'OPERATOR_' || v_action, command.command_id, p_actor, p_reason,
+    v_now, 'commands', 'OPERATOR_' || v_action, command.command_id, p_actor, p_reason, jsonb_build_object('domain', p_domain),
     jsonb_build_object('status', status, 'attempts', attempts, 'error_code', error_code)
       || case when p_data is not null and v_action = 'RETRY' then jsonb_build_object('data', data) else '{}' end,
     case v_action
@@ -98,7 +102,7 @@ begin
       returning command.*
     )
     select
-      jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
+      jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', ended.command_id, 'notes', result_notes,
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
@@ -165,6 +169,7 @@ as $$
 declare
   v_now timestamptz := holdfast.now();
   v_command holdfast.command;
+  v_queue text;
   v_removed bigint;
 begin
   select * into v_command from holdfast.command where command_id = p_command_id and domain = p_domain;
@@ -173,26 +178,31 @@ begin
   elsif v_command.status <> 'PENDING' then
     return 'ended';
   end if;
-  -- Whoever has the message has the command: a worker that is just receiving it holds its lock.
-  execute format(
-    $query$
-    delete from pgmq.%1$I where msg_id = (
-      select msg_id from pgmq.%1$I where msg_id = $1 and read_ct = 0 for update skip locked
-    ) returning msg_id
-    $query$, 'q_' || (select queue from holdfast.command_queue where domain = p_domain)
-  ) into v_removed using v_command.msg_id;
-  if v_removed is null then
-    return 'started';
+  -- Whoever has the message has the command: a worker that is just receiving it holds its lock. Where the queue was dropped
+  -- nobody can receive it any more.
+  v_queue := (select queue from holdfast.command_queue where domain = p_domain);
+  if holdfast.queue_exists(v_queue) then
+    execute format(
+      $query$
+      delete from pgmq.%1$I where msg_id = (
+        select msg_id from pgmq.%1$I where msg_id = $1 and read_ct = 0 for update skip locked
+      ) returning msg_id
+      $query$, 'q_' || v_queue
+    ) into v_removed using v_command.msg_id;
+    if v_removed is null then
+      return 'started';
+    end if;
   end if;
   update holdfast.command
   set status = 'CANCELLED', updated_at = v_now, msg_id = null
   where command_id = p_command_id and domain = p_domain;
-  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after)
-  values (v_now, 'commands', 'OPERATOR_CANCEL', p_command_id, p_actor, p_reason, '{"status": "PENDING"}', '{"status": "CANCELLED"}');
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail, before, after)
+  values (v_now, 'commands', 'OPERATOR_CANCEL', p_command_id, p_actor, p_reason, jsonb_build_object('domain', p_domain),
+    '{"status": "PENDING"}', '{"status": "CANCELLED"}');
   perform holdfast.leave_batches(p_domain, array[p_command_id], v_now);
   if v_command.reply_to is not null then
     perform holdfast.send_replies(jsonb_build_array(jsonb_build_object(
-      'queue', v_command.reply_to, 'command_id', p_command_id,
+      'domain', p_domain, 'queue', v_command.reply_to, 'command_id', p_command_id,
       'message', jsonb_strip_nulls(jsonb_build_object(
         'command_id', p_command_id, 'correlation_id', v_command.correlation_id, 'outcome', 'CANCELLED', 'final', true,
         'effect', v_command.effect
@@ -280,7 +290,8 @@ begin
   ),
   audited as (
     insert into holdfast.audit (at, model, event, subject_id, detail)
-    select v_now, 'commands', 'MOVED_TO_TSQ', command_id, jsonb_build_object('error_code', error_code, 'error_message', error_message)
+    select v_now, 'commands', 'MOVED_TO_TSQ', command_id,
+      jsonb_build_object('domain', p_domain, 'error_code', error_code, 'error_message', error_message)
     from changed
   ),
   troubled as (
@@ -291,7 +302,7 @@ begin
   )
   select
     count(*),
-    jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+    jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
       'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
       'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
     )))) filter (where reply_to is not null)
@@ -328,7 +339,7 @@ begin
             else command.status
           end as shown_status
         from %2$s.command
-        left join pgmq.%3$I as message on message.msg_id = command.msg_id
+        left join %3$s as message on message.msg_id = command.msg_id
         where command.domain = %1$L
       ) as live
       where ($1 ->> 'command_id' is null or command_id = ($1 ->> 'command_id')::uuid)
@@ -342,12 +353,16 @@ begin
       order by created_at desc, command_id desc
       limit ($1 ->> 'limit')::int
     )
-    $query$, domain, holdfast.own_schema(), 'q_' || queue
+    $query$, domain, holdfast.own_schema(),
+    -- Commands whose queue was dropped are still there, without messages.
+    case
+      when holdfast.queue_exists(queue) then format('pgmq.%I', 'q_' || queue)
+      else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt)'
+    end
   ), ' union all ')
   into v_branches
   from holdfast.command_queue
-  where (filter ->> 'domain' is null or domain = filter ->> 'domain')
-    and to_regclass(format('pgmq.%I', 'q_' || queue)) is not null;
+  where (filter ->> 'domain' is null or domain = filter ->> 'domain');
   if v_branches is null then
     return;
   end if;

@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: commands-send, command-queues, lost-claims
 --
 -- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
@@ -234,7 +234,7 @@ set enable_material = off
 as $$
 declare
   v_commands uuid[] := holdfast.command_ids_in(p_domain, messages);
-  v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'worker', p_worker);
+  v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'domain', p_domain, 'worker', p_worker);
   v_unknown int;
   v_received uuid[];
   v_attempts int[];
@@ -281,7 +281,7 @@ begin
   end loop;
   insert into holdfast.audit (at, model, event, subject_id, detail)
   select p_now, 'commands', 'RECEIVED', command_id,
-    case attempt when 1 then v_first_attempt else jsonb_build_object('attempt', attempt, 'worker', p_worker) end
+    case attempt when 1 then v_first_attempt else jsonb_build_object('attempt', attempt, 'domain', p_domain, 'worker', p_worker) end
   from unnest(v_received, v_attempts) as received (command_id, attempt);
 end
 $$;
@@ -438,12 +438,13 @@ begin
     from adopted
     union all
     select p_now, 'commands', 'REPLY_FAILED', command_id,
-      jsonb_build_object('queue', left(judged.reply_to, 200), 'problem', 'not a reply queue of the domain ' || p_domain)
+      jsonb_build_object('domain', p_domain, 'queue', left(judged.reply_to, 200),
+        'problem', 'not a reply queue of the domain ' || p_domain)
     from adopted join judged using (command_id)
     where judged.reply_to is not null and not coalesce(judged.may_reply, false)
     union all
     select p_now, 'commands', 'MOVED_TO_TSQ', command_id,
-      jsonb_build_object('error_code', error_code, 'error_message', error_message)
+      jsonb_build_object('domain', p_domain, 'error_code', error_code, 'error_message', error_message)
     from adopted
     where error_code is not null
   ),
@@ -455,7 +456,7 @@ begin
     from adopted
     where error_code is not null
   )
-  select jsonb_agg(jsonb_build_object('queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
+  select jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
     'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
     'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
   ))))

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: command-queues
 --
 -- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
@@ -35,6 +35,22 @@ language sql
 stable
 as $$
   select coalesce((select value::int from holdfast.setting where name = 'payload_bytes'), 1048576)
+$$;
+
+-- Refuses a value that SQL hands in and that is over that limit. `p_what` is the beginning of the sentence.
+create or replace function holdfast.check_payload(p_what text, p_value jsonb)
+returns void
+language plpgsql
+stable
+as $$
+declare
+  v_bytes int := octet_length(p_value::text);
+begin
+  if v_bytes > holdfast.payload_bytes() then
+    raise exception 'HF_TOO_LARGE: % takes % bytes; the limit is %', p_what, v_bytes, holdfast.payload_bytes()
+      using errcode = 'program_limit_exceeded', hint = 'Store it elsewhere and send a reference to it.';
+  end if;
+end
 $$;
 
 -- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one call (C-01).
@@ -228,10 +244,7 @@ begin
     raise exception 'the type of the command has % characters; the limit is 200', length(type)
       using errcode = 'invalid_parameter_value';
   end if;
-  if octet_length(data::text) > holdfast.payload_bytes() then
-    raise exception 'HF_TOO_LARGE: the data of the command takes % bytes; the limit is %',
-      octet_length(data::text), holdfast.payload_bytes() using errcode = 'program_limit_exceeded';
-  end if;
+  perform holdfast.check_payload('the data of the command', data);
   select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
   if v_queue is null then
     raise exception 'unknown domain %: no service has defined a command of it yet', domain

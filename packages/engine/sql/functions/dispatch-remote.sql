@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
 -- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
@@ -338,7 +338,8 @@ begin
     from holdfast.report_dispatch_ends(item_type, jsonb_build_array(jsonb_build_object(
       'execution', execution_id,
       'found', case status when 'FAILED' then 'RETRY' when 'CANCELLED' then 'FAILED' else status end,
-      'code', coalesce(error_code, status), 'message', coalesce(error_message, 'the execution ended ' || status)
+      'code', coalesce(left(error_code, 200), status),
+      'message', coalesce(left(error_message, 10000), 'the execution ended ' || status)
     )))
   );
 end

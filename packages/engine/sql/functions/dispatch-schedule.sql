@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
 -- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
@@ -187,6 +187,10 @@ begin
   if context is null or exec_time is null or not isfinite(exec_time) then
     raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
   end if;
+  if coalesce(trim(item_id), '') = '' or length(item_id) > 200 then
+    raise exception 'item_id must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.check_payload('the context of the item', context);
   v_answer := holdfast.schedule_items(jsonb_build_object(
     'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
     'items', jsonb_build_array(jsonb_build_array(

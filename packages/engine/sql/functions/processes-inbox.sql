@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, processes-operate
 --
 -- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
@@ -281,6 +281,10 @@ begin
     raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
       using errcode = 'invalid_parameter_value';
   end if;
+  if length(response) > 200 or length(response_id) > 200 then
+    raise exception 'response and response_id have at most 200 characters' using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.check_payload('the data of the response', data);
   v_id := holdfast.process_id_of(v_type, process);
   select it.type into v_actual from holdfast.process as it where it.id = v_id;
   if v_actual <> v_type then

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- Starting processes.
@@ -167,6 +167,8 @@ begin
   if state is null then
     raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
   end if;
+  perform holdfast.check_payload('the state of the process', state);
+  perform holdfast.check_payload('the attributes of the process', attributes);
   if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
   end if;

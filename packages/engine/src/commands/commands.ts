@@ -42,7 +42,7 @@ export function createCommands(db: Database, codec: Codec, domains: Domains, res
       const id = parseId('get: commandId', commandId)
       const [command] = await findCommands(db, codec, { domain, commandId: id, limit: 1 })
       if (!command) throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
-      return { ...command, audit: await readAudit(db, { id }) }
+      return { ...command, audit: await readAudit(db, { id, domain }) }
     },
     async list(filter = {}) {
       return findCommands(db, codec, { ...filter, ...checkFilter(filter) })

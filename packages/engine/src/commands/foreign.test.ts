@@ -83,6 +83,7 @@ describe('K-27 reply queues', () => {
     const record = await bus.hf.commands.get(Do, refused?.command_id ?? '')
     expect(record).toMatchObject({ status: 'COMPLETED', replyTo: null })
     expect(record.audit.find(({ event }) => event === 'REPLY_FAILED')?.detail).toEqual({
+      domain: 'mine',
       queue: 'theirs__replies',
       problem: 'not a reply queue of the domain mine',
     })

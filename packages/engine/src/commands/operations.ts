@@ -6,6 +6,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { booleanOption, checkOptions, integerOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
+import { commandQueueFor } from '../queue/index.js'
 import type { CommandDefinition } from './define.js'
 import {
   countTrouble,
@@ -21,10 +22,10 @@ import type { HandlerRegistry } from './registry.js'
 export interface BulkAnswer {
   readonly commandId: string
   /**
-   * `busy`: another transaction has locked it, and nothing was changed. `outcome unknown`: it can be retried only by somebody
-   * who says that its last call was not done (K-20).
+   * `busy`: another transaction has locked it, and nothing was changed. `outcome unknown`: it can be retried only by a person
+   * who says that its last call was not done (K-20). `queue gone`: it cannot be retried, because the queue of its domain was dropped.
    */
-  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'busy' | 'outcome unknown'
+  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'busy' | 'outcome unknown' | 'queue gone'
 }
 
 /**
@@ -117,6 +118,9 @@ export function createTroubleshooting(db: Database, codec: Codec, registry: Hand
     if (answer?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId, domain })
     if (answer?.outcome === 'outcome unknown') {
       throw new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { what: 'command', id: commandId })
+    }
+    if (answer?.outcome === 'queue gone') {
+      throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: commandQueueFor(db.schema, domain) })
     }
     throw new HoldfastError('HF_WRONG_STATUS', {
       what: 'command',

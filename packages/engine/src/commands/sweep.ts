@@ -18,6 +18,9 @@ export const commandChores = (reports: Reports): Chores => ({
       }
     }
   },
+  async batch_tallies(db) {
+    await db.run({ name: 'batches.fold', text: 'select holdfast.fold_idle_batches()' })
+  },
 })
 
 interface Swept {

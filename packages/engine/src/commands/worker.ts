@@ -9,6 +9,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
 import type { Reports } from '../kernel/reports/reports.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
+import type { Gate } from '../kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import { createExecutor } from './executor.js'
 import { type FinishWrite, finishCommands } from './queries/finish-commands.js'
@@ -36,13 +37,14 @@ interface Parts {
   readonly reports: Reports
   readonly abortGraceMs: number
   readonly inquireForMs: number
+  readonly gate: Gate
 }
 
 /** The loop of one domain's commands (C-05). */
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, inquireForMs }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, inquireForMs, gate }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
@@ -94,6 +96,7 @@ export function createCommandWorker(
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     databaseUptimeMs: () => databaseUptimeMs(db),
+    gate,
     ...(listener ? { onWake: (wake: () => void) => listener.subscribe(`commands:${domain}`, wake) } : {}),
     logger,
     metrics,

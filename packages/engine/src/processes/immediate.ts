@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
-import { processGate } from '../kernel/work/alone.js'
+import type { Gate } from '../kernel/work/alone.js'
 import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
 import { createSignal } from '../kernel/work/signal.js'
@@ -40,13 +40,14 @@ interface Options {
   readonly name: string
   readonly settings: SettingsCache
   readonly live: LiveExecutions
+  readonly gate: Gate
   readonly partsFor: (definition: ProcessDefinition, stop: AbortSignal) => Promise<ExecutionParts>
   readonly logger: Logger
   readonly metrics: Metrics
 }
 
 export function createStarterExecutions(db: Database, options: Options): StarterExecutions {
-  const { name, settings, live, partsFor, logger, metrics } = options
+  const { name, settings, live, gate, partsFor, logger, metrics } = options
   const source = processSource(db.reserved, () => [])
   const leases = createLeases<ClaimedProcess>({ source, leaseMs: LEASE, logger, metrics })
   const stop = new AbortController()
@@ -73,7 +74,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
       const item = firstClaim(definition, { id, key: key ?? null, now, deadline, state })
       const lease = leases.take(item, sentAt)
       // Not beside an item of this process that is to run alone (K-26).
-      const leave = processGate.isOpen ? processGate.enter() : await processGate.entered()
+      const leave = gate.isOpen ? gate.enter() : await gate.entered()
       try {
         const rest = await runProcess(item, lease, await partsFor(definition, stop.signal), live)
         return rest?.status ?? 'EXECUTING'

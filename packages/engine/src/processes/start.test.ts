@@ -31,7 +31,9 @@ const background = new Set([
 
 /** Statements since the last time, without those that go out once in a while whatever happens. */
 function statements(): Record<string, number> {
-  const rest = Object.fromEntries([...counter.counts].filter(([name]) => !background.has(name)))
+  const rest = Object.fromEntries(
+    [...counter.counts].filter(([name]) => !background.has(name) && !name.startsWith('presence.')),
+  )
   const before = { ...last }
   last = { ...rest }
   return Object.fromEntries(

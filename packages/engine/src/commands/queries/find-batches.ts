@@ -33,10 +33,10 @@ const statement = {
       batch.created_at as "createdAt",
       batch.started_at as "startedAt",
       batch.completed_at as "completedAt",
-      coalesce(batch.total, counted.total, 0)::int as total,
-      coalesce(batch.completed, counted.completed, 0)::int as completed,
-      coalesce(batch.failed, counted.failed, 0)::int as failed,
-      coalesce(batch.cancelled, counted.cancelled, 0)::int as cancelled,
+      coalesce(batch.total, batch.tallied_total + counted.total)::int as total,
+      coalesce(batch.completed, batch.tallied_completed + counted.completed)::int as completed,
+      coalesce(batch.failed, batch.tallied_failed + counted.failed)::int as failed,
+      coalesce(batch.cancelled, batch.tallied_cancelled + counted.cancelled)::int as cancelled,
       (
         select pg_catalog.count(*)::int from holdfast.command_trouble as trouble where trouble.batch_id = batch.batch_id
       ) + (
@@ -44,7 +44,11 @@ const statement = {
       ) as "inTroubleshooting"
     from holdfast.batch
     left join lateral (
-      select pg_catalog.sum(added) as total, pg_catalog.sum(tally.completed) as completed, pg_catalog.sum(tally.failed) as failed, pg_catalog.sum(tally.cancelled) as cancelled
+      select
+        coalesce(pg_catalog.sum(tally.added), 0)::int as total,
+        coalesce(pg_catalog.sum(tally.completed), 0)::int as completed,
+        coalesce(pg_catalog.sum(tally.failed), 0)::int as failed,
+        coalesce(pg_catalog.sum(tally.cancelled), 0)::int as cancelled
       from holdfast.batch_tally as tally
       where tally.batch_id = batch.batch_id
     ) as counted on batch.total is null

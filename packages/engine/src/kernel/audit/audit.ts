@@ -42,13 +42,16 @@ export function checkActor(operation: string, by: Actor | undefined): Actor {
   return { actor: by.actor.trim(), reason: by.reason.trim() }
 }
 
-/** What is on record about one thing, oldest first. */
+/**
+ * What is on record about one thing, oldest first. Commands of two domains may have the same id; their entries name the domain in
+ * `detail`, and with a domain only those of that domain are returned.
+ */
 export async function readAudit(
   executor: Executor,
-  subject: { readonly id: string } | { readonly name: string },
+  subject: { readonly id: string; readonly domain?: string } | { readonly name: string },
 ): Promise<RecordedAuditEntry[]> {
   return 'id' in subject
-    ? executor.run<RecordedAuditEntry & object>(readByIdStatement, [subject.id])
+    ? executor.run<RecordedAuditEntry & object>(readByIdStatement, [subject.id, subject.domain ?? null])
     : executor.run<RecordedAuditEntry & object>(readByNameStatement, [subject.name])
 }
 
@@ -75,7 +78,11 @@ const columns = `
 
 const readByIdStatement = {
   name: 'audit.read-by-id',
-  text: `select ${columns} from holdfast.audit where subject_id = $1 order by at, seq`,
+  text: `
+    select ${columns}
+    from holdfast.audit
+    where subject_id = $1 and ($2::text is null or coalesce(detail ->> 'domain'::text, $2) = $2)
+    order by at, seq`,
 }
 
 const readByNameStatement = {

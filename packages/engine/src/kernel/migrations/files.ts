@@ -96,8 +96,7 @@ function checkNumbers(migrations: readonly MigrationFile[]): void {
   migrations.forEach(({ name, version, release, online }, index) => {
     const before = migrations[index - 1]
     if (before?.version === version) throw malformed(name, `it has the same number as ${before.name}`)
-    // A gap is no mistake: changes made side by side take their numbers beforehand, and one of them may never land. A file
-    // that lands late is applied to an existing schema after files with higher numbers, so files must not depend on that.
+    if (version !== index + 1) throw malformed(name, `its number should be ${index + 1}: numbers have no gaps`)
     if (before && release < before.release) throw malformed(name, `its release is lower than that of ${before.name}`)
     // Online files run beside the transaction that holds the lock, so the tables of the runner must be there already.
     if (online && index === 0) throw malformed(name, 'the first file cannot be online')

@@ -31,3 +31,15 @@ test('K-09 the snapshot does not depend on the name of the schema', async () => 
   expect(await describeMigrated(connectionString, 'Pay"ments – ünï 1')).toBe(usual)
   expect(usual).toContain('create table holdfast.migration (\n  version integer not null,')
 })
+
+test('K-09 no constraint is left unvalidated', async () => {
+  const { connectionString } = await testDatabase({ empty: true })
+  const db = await openDatabase({ connectionString })
+  await migrate(db)
+  const left = await db.run({
+    name: 'test.unvalidated',
+    text: "select conname from pg_constraint where not convalidated and connamespace = 'holdfast'::regnamespace",
+  })
+  await db.close()
+  expect(left).toEqual([])
+})
