@@ -81,7 +81,7 @@ test.each([
     await hf.close()
     await zombie.kill()
   },
-  120_000,
+  300_000,
 )
 
 test('K-02 a zombie about to rest: another has rested and gone on, and it changes nothing', async () => {
