@@ -25,6 +25,7 @@ import {
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
+import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
@@ -52,6 +53,7 @@ import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption } from './kernel/validation/options.js'
+import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
@@ -206,9 +208,14 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace'> & { readonly logger?: Logger },
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace'> & {
+    readonly logger?: Logger
+    /** For tests that let a worker die within their own process: one that is dead never leaves its gate. */
+    readonly gate?: Gate
+  },
 ): Holdfast {
-  const { codec = createCodec(), logger = silentLogger, metrics = noMetrics } = options
+  const { logger = silentLogger, metrics = noMetrics, gate = processGate } = options
+  const codec = guardedCodec(options.codec ?? createCodec())
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
   const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
@@ -236,6 +243,7 @@ export function assemble(
     name,
     settings: engine.settings,
     live: engine.live,
+    gate,
     partsFor: (definition) => engine.partsFor(definition),
     logger,
     metrics,
@@ -292,6 +300,7 @@ export function assemble(
       metrics,
       reports,
       abortGraceMs,
+      gate,
     })
     workers.add(created.worker)
     told.add(created.registered)

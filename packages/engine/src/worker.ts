@@ -26,6 +26,7 @@ import { createBackoff } from './kernel/retry/backoff.js'
 import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicyInput } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
+import type { Gate } from './kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { type Limiter, limiterChores } from './limiter/index.js'
@@ -90,6 +91,7 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly abortGraceMs: number
+  readonly gate: Gate
 }
 
 /** A worker, and what its installation tells it. */
@@ -102,7 +104,7 @@ interface CreatedWorker {
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): CreatedWorker {
   const { registry, queues, engine, managers, workflows, dispatches, limiter, outgoing, codec } = parts
-  const { logger, metrics, reports } = parts
+  const { logger, metrics, reports, gate } = parts
   const known = () => [
     ...new Set([...registry.domains(), ...engine.registry.domains(), ...managers.domains(), ...dispatches.domains()]),
   ]
@@ -166,12 +168,13 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
           metrics,
           reports,
           abortGraceMs: parts.abortGraceMs,
+          gate,
         })
         commands.set(domain, loop)
         make([loop])
       }
       if (engine.registry.domains().includes(domain) || managers.domains().includes(domain)) {
-        const shared = { db, engine, managers, outgoing, listener, logger, metrics, reports }
+        const shared = { db, engine, managers, outgoing, listener, gate, logger, metrics, reports }
         const work = processes.get(domain) ?? (await createProcessWork(domain, settings, shared))
         processes.set(domain, work)
         make(await work.grow())
@@ -180,7 +183,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
     if (settings.workflows) {
       if (workflowWork) await workflowWork.grow()
       else {
-        workflowWork = await createWorkflowWork(settings, { db, engine: workflows, listener, logger, metrics })
+        workflowWork = await createWorkflowWork(settings, { db, engine: workflows, listener, gate, logger, metrics })
         make([workflowWork.loop])
       }
     }

@@ -9,6 +9,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
 import type { Reports } from '../kernel/reports/reports.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
+import type { Gate } from '../kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import { createExecutor } from './executor.js'
 import { type FinishWrite, finishCommands } from './queries/finish-commands.js'
@@ -35,13 +36,14 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly abortGraceMs: number
+  readonly gate: Gate
 }
 
 /** The loop of one domain's commands (C-05). */
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, gate }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
@@ -92,6 +94,7 @@ export function createCommandWorker(
     leaseMs: settings.leaseMs,
     pollMs: settings.pollMs,
     databaseUptimeMs: () => databaseUptimeMs(db),
+    gate,
     ...(listener ? { onWake: (wake: () => void) => listener.subscribe(`commands:${domain}`, wake) } : {}),
     logger,
     metrics,

@@ -1,7 +1,7 @@
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
-import { processGate } from '../kernel/work/alone.js'
+import type { Gate } from '../kernel/work/alone.js'
 import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
 import type { ProcessDefinition } from './define.js'
@@ -34,13 +34,14 @@ interface Options {
   readonly name: string
   readonly settings: SettingsCache
   readonly live: LiveExecutions
+  readonly gate: Gate
   readonly partsFor: (definition: ProcessDefinition) => Promise<ExecutionParts>
   readonly logger: Logger
   readonly metrics: Metrics
 }
 
 export function createStarterExecutions(db: Database, options: Options): StarterExecutions {
-  const { name, settings, live, partsFor, logger, metrics } = options
+  const { name, settings, live, gate, partsFor, logger, metrics } = options
   const source = processSource(db.reserved, () => [])
   const leases = createLeases<ClaimedProcess>({ source, leaseMs: LEASE, logger, metrics })
   let heartbeat: { stop(): void } | undefined
@@ -61,7 +62,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
       const item = firstClaim(definition, { id, key: key ?? null, now, deadline, state })
       const lease = leases.take(item, sentAt)
       // Not beside an item of this process that is to run alone (K-26).
-      const leave = processGate.isOpen ? processGate.enter() : await processGate.entered()
+      const leave = gate.isOpen ? gate.enter() : await gate.entered()
       try {
         const rest = await runProcess(item, lease, await partsFor(definition), live)
         return rest?.status ?? 'EXECUTING'

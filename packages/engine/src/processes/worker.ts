@@ -7,6 +7,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
 import { createTopics, type Topics } from '../kernel/notify/topics.js'
 import type { Reports } from '../kernel/reports/reports.js'
+import type { Gate } from '../kernel/work/alone.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
@@ -32,6 +33,7 @@ interface Parts {
   readonly managers: ManagerRegistry
   readonly outgoing: Outgoing
   readonly listener: Listener | undefined
+  readonly gate: Gate
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
@@ -58,7 +60,7 @@ interface Pace {
 export async function createProcessWork(
   domain: string,
   settings: WorkerSettings,
-  { db, engine, managers, outgoing, listener, logger, metrics, reports }: Parts,
+  { db, engine, managers, outgoing, listener, gate, logger, metrics, reports }: Parts,
 ): Promise<ProcessWork> {
   const stop = new AbortController()
   // As many listen as steps wait for a slot.
@@ -167,6 +169,7 @@ export async function createProcessWork(
       pollMs,
       databaseUptimeMs: () => databaseUptimeMs(db),
       onWake: (wake) => topics.onWake(wake),
+      gate,
       logger,
       metrics,
       ...rest,

@@ -4,6 +4,7 @@ import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Listener } from '../kernel/notify/listener.js'
+import type { Gate } from '../kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
@@ -22,6 +23,7 @@ interface Parts {
   readonly db: Database
   readonly engine: WorkflowEngine
   readonly listener: Listener | undefined
+  readonly gate: Gate
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -37,7 +39,7 @@ export interface WorkflowWork {
 
 /** The loop that runs the steps whose handlers this program has (W-04). Definitions registered here are stored first. */
 export async function createWorkflowWork(settings: WorkerSettings, parts: Parts): Promise<WorkflowWork> {
-  const { db, engine, listener, logger, metrics } = parts
+  const { db, engine, listener, gate, logger, metrics } = parts
   const stored = new Set<WorkflowDefinition>()
   async function grow(): Promise<void> {
     for (const definition of engine.registered) {
@@ -63,6 +65,7 @@ export async function createWorkflowWork(settings: WorkerSettings, parts: Parts)
     pollMs: settings.pollMs,
     databaseUptimeMs: () => databaseUptimeMs(db),
     onWake: (wake) => subscribe(engine, listener, wake),
+    gate,
     logger,
     metrics,
   })

@@ -12,7 +12,7 @@ import type {
   WorkerOptions,
   WorkflowDefinition,
 } from 'holdfast'
-import { assemble, databaseNow, loopsOf, moveClock, openDatabase, parseDuration } from 'holdfast/internal'
+import { assemble, createGate, databaseNow, loopsOf, moveClock, openDatabase, parseDuration } from 'holdfast/internal'
 import pg from 'pg'
 import type { Faults } from '../harness/faults.js'
 import { dropTestDatabase, testDatabase } from '../server/test-server.js'
@@ -131,6 +131,8 @@ export async function openKit(parts: KitParts): Promise<TestKit> {
       ...(logger ? { logger } : {}),
       ...(metrics ? { metrics } : {}),
       ...(parts.abortGrace === undefined ? {} : { abortGrace: parts.abortGrace }),
+      // What is killed within this process never ends, and holds up nothing but itself.
+      gate: createGate(),
     }),
     workers,
   )
