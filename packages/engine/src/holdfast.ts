@@ -25,6 +25,7 @@ import {
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
+import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
@@ -213,7 +214,8 @@ export function assemble(
     readonly gate?: Gate
   },
 ): Holdfast {
-  const { codec = createCodec(), logger = silentLogger, metrics = noMetrics, gate = processGate } = options
+  const { logger = silentLogger, metrics = noMetrics, gate = processGate } = options
+  const codec = guardedCodec(options.codec ?? createCodec())
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
   const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
@@ -236,7 +238,7 @@ export function assemble(
     reports,
   })
   const managers = createManagerRegistry()
-  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics })
+  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
     settings: engine.settings,
@@ -257,7 +259,7 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
-  const processes = createProcesses(db, engine, { logger, results })
+  const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
@@ -339,11 +341,11 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec, queues, results),
+    commands: createCommands(db, codec, { domains: queues, results, reports }),
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, registry),
+    troubleshooting: createTroubleshooting(db, codec, registry, reports),
     dispatch: createDispatch(db, codec, scheduling, {
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')

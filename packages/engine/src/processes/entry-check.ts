@@ -31,30 +31,38 @@ export async function checkEntry(
     deadline = deadlineOf(where, definition.deadline?.(state))
   } catch (error) {
     const failure = toRecorded(classifyFailure(error, { unknown: 'permanent' }))
-    return { rest: await restUnchecked(item, parts, { ...failure, kind: 'PERMANENT' }) }
+    return { rest: await restApart(item, parts, { ...failure, kind: 'PERMANENT' }) }
   }
   const kept = await storeCheckedState(db, item, sealed, deadline)
   const state = JSON.parse(sealed.json) as unknown
   return { item: { ...item, state, stateNotes: sealed.notes, stateChecked: true, deadline: kept } }
 }
 
-/** Written as an execution would; responses and cancellations that come meanwhile are heard, and it is tried again. */
-async function restUnchecked(
+/**
+ * Into troubleshooting without an execution: what is stored cannot be read, or the database refuses what was to be written (K-26). Written
+ * as an execution would; responses and cancellations that come meanwhile are heard, and it is tried again. One that was cancelled
+ * ends, unless something has to be undone first, which needs a person then. `restedEpoch`: what the next claim takes for the
+ * last rest in order.
+ */
+export async function restApart(
   item: ClaimedProcess,
-  { writes }: ExecutionParts,
+  { writes }: Pick<ExecutionParts, 'writes'>,
   error: NonNullable<Rest['error']>,
+  restedEpoch?: number,
 ): Promise<Rest> {
   const { id, epoch, generation } = item
   let heard = item.responses.at(-1)?.number ?? item.stateResponses
   let { cancel } = item
   for (;;) {
+    const ends = cancel === 'PLAIN' || (cancel !== null && restedEpoch === undefined)
     const rest: Rest = {
-      ...(cancel ? { status: 'CANCELLED', ended: true } : { status: 'WAITING_FOR_TSQ', ended: false, error }),
+      ...(ends ? { status: 'CANCELLED', ended: true } : { status: 'WAITING_FOR_TSQ', ended: false, error }),
       dueAt: null,
       heard,
       heardCancel: cancel !== null,
       seen: item.stateResponses,
       state: undefined,
+      ...(restedEpoch === undefined ? {} : { restedEpoch }),
       ...(item.limited ? { limited: true } : {}),
     }
     const news = await writes.write({

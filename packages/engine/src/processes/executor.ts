@@ -1,9 +1,11 @@
 import { callLimited } from '../kernel/calls/limited.js'
+import { codeOf } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { classifyFailure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
-import { checkEntry } from './entry-check.js'
+import { checkEntry, restApart } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
 import type { Call } from './execution/calls.js'
 import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
@@ -67,7 +69,8 @@ async function execute(
   parts: ExecutionParts,
   live: LiveExecutions,
 ): Promise<Rest> {
-  const execution = new Execution(item, lease, parts)
+  const execution = open(item, lease, parts)
+  if ('error' in execution) return restApart(item, parts, execution.error, item.restedEpoch + 2)
   const leave = live.join(execution)
   try {
     return await toRest(execution)
@@ -77,6 +80,23 @@ async function execute(
     while (lease.interrupted && execution.running > 0) await execution.stirred.wait()
     leave()
   }
+}
+
+/** The execution, or why what is stored of the process cannot be read: that is no different for the next worker. */
+function open(
+  item: ClaimedProcess,
+  lease: Lease<ClaimedProcess>,
+  parts: ExecutionParts,
+): Execution | { readonly error: RecordedFailure } {
+  try {
+    return new Execution(item, lease, parts)
+  } catch (error) {
+    return { error: undecodable(error) }
+  }
+}
+
+function undecodable(error: unknown): RecordedFailure {
+  return trouble('NOT_DECODABLE', toRecorded(classifyFailure(error, { unknown: 'permanent' }))).error
 }
 
 async function toRest(execution: Execution): Promise<Rest> {
@@ -91,6 +111,7 @@ async function toRest(execution: Execution): Promise<Rest> {
       if (rested) return rested
     }
   } catch (error) {
+    if (isRefused(error)) return restRefused(execution, error)
     if (!(error instanceof Mismatch || error instanceof Unfollowable)) throw error
     // What still runs is not recorded any more; nobody may begin it again beside it.
     while (execution.running > 0) {
@@ -100,6 +121,25 @@ async function toRest(execution: Execution): Promise<Rest> {
     if (error instanceof Mismatch) return mismatched(execution, error)
     return giveUp(execution, permanent(execution, error.cause))
   }
+}
+
+/** The database refuses what was to be written, whoever writes it: a value that it cannot hold, a limit that is exceeded. */
+const isRefused = (error: unknown): error is Error =>
+  error instanceof Error && 'severity' in error && /^(22|23|54)/.test(codeOf(error))
+
+/**
+ * Into troubleshooting with the database's own words, after what runs has ended. What was called and could not be recorded counts as
+ * interrupted: an operator's retry finds its outcome unknown (K-19).
+ */
+async function restRefused(execution: Execution, error: Error): Promise<Rest> {
+  const { item, parts, lease } = execution
+  while (execution.running > 0 && !lease.aborted) await execution.stirred.wait()
+  const refusal = new PermanentError(`PostgreSQL refused the record: ${error.message}`, {
+    code: 'NOT_STORABLE',
+    cause: error,
+  })
+  const failure = toRecorded(classifyFailure(refusal, { unknown: 'permanent' }))
+  return restApart(item, parts, failure, item.restedEpoch + 1)
 }
 
 /** Rests if nothing has come meanwhile; otherwise the execution has heard of it and goes on. */
@@ -291,6 +331,7 @@ async function insist(execution: Execution, make: () => Promise<Rest>): Promise<
 }
 
 function permanent(execution: Execution, error: unknown): RecordedFailure {
+  if (error instanceof HoldfastError && error.code === 'HF_NOT_DECODABLE') return undecodable(error)
   const recorded = toRecorded(execution.classify(error))
   return trouble(error instanceof PermanentError ? error.code : 'PERMANENT_FAILURE', recorded).error
 }

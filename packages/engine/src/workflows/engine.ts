@@ -24,6 +24,7 @@ export interface WorkflowEngine {
   readonly aborts: Aborts
   /** How long a handler that was told to stop is waited for. */
   readonly abortGraceMs: number
+  readonly reports: Reports
   /** Definitions that workers store before they begin. */
   readonly registered: Set<WorkflowDefinition>
   close(): Promise<void>
@@ -62,6 +63,7 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
     hooks,
     aborts,
     abortGraceMs,
+    reports,
     registered: new Set(),
     async close() {
       aborts.close()

@@ -22,7 +22,7 @@ export function patchWithUnmet(draft: Draft): void {
 
 function patch(draft: Draft, step: string, reply: StoredReply): void {
   try {
-    draft.setState(draft.handlers.onReply(draft.changes.state, step, toStepReply(draft.codec, reply)))
+    draft.setState(draft.handlers.onReply(draft.state, step, toStepReply(draft.codec, reply)))
   } catch {
     // Nobody can be asked any more: the reply is on record, and the state stays as it is.
   }

@@ -38,7 +38,8 @@ export interface CommandSent {
 /** What changes with a decision, as far as it has come. */
 interface Changes {
   readonly events: readonly ManagedEvent[]
-  readonly state: unknown
+  /** Undefined until a handler has changed it. */
+  readonly state: { readonly value: unknown } | undefined
   readonly sealed: Encoded | undefined
   /** The last reply from outside that is in the state. */
   readonly seen: number
@@ -72,6 +73,7 @@ export class Draft {
   readonly keep: KeptReply[] = []
   changes: Changes
   #refused: DraftOptions['refused']
+  #stored: { readonly value: unknown } | undefined
 
   constructor({ managed, completed, handlers, codec, refused }: DraftOptions) {
     this.managed = managed
@@ -81,7 +83,7 @@ export class Draft {
     this.#refused = refused
     this.changes = {
       events: [],
-      state: codec.decode({ json: managed.state, notes: managed.stateNotes }),
+      state: undefined,
       sealed: undefined,
       seen: managed.seen,
       position: managed.last,
@@ -93,13 +95,20 @@ export class Draft {
     }
   }
 
+  /** Decoded when a handler needs it: a state that cannot be decoded is then a failure like that of a handler (K-26). */
+  get state(): unknown {
+    const { state, stateNotes } = this.managed
+    this.#stored ??= { value: this.codec.decode({ json: state, notes: stateNotes }) }
+    return (this.changes.state ?? this.#stored).value
+  }
+
   change(changes: Partial<Changes>): void {
     this.changes = { ...this.changes, ...changes }
   }
 
   /** What a handler made of the state; encoded at once, so that what cannot be stored is that handler's failure. */
   setState(state: unknown): void {
-    this.change({ state, sealed: this.codec.encode(state, { at: 'state' }) })
+    this.change({ state: { value: state }, sealed: this.codec.encode(state, { at: 'state' }) })
   }
 
   /** Appends a record. Those about a step are where the process stands from now on. */

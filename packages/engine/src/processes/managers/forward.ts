@@ -12,9 +12,9 @@ type Entered = Readonly<Record<string, number>>
 export function enter(draft: Draft, step: string, before: Entered): void {
   const occurrence = (Object.hasOwn(before, step) ? (before[step] ?? 0) : 0) + 1
   const entered = { ...before, [step]: occurrence }
-  const command = draft.handlers.begin(step, draft.changes.state)
+  const command = draft.handlers.begin(step, draft.state)
   if (!command) {
-    const timeoutMs = draft.handlers.timeoutMs(step, draft.changes.state)
+    const timeoutMs = draft.handlers.timeoutMs(step, draft.state)
     const detail = { entered, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     draft.record({ kind: 'WAIT', name: step, occurrence, status: 'STARTED', detail })
     draft.change({ status: 'WAITING_FOR_REPLY', error: undefined })
@@ -30,11 +30,11 @@ export function enter(draft: Draft, step: string, before: Entered): void {
 export function answerStep(draft: Draft, reply: StoredReply): void {
   const { name, occurrence, detail } = draft.changes.position
   const given = toStepReply(draft.codec, reply)
-  draft.setState(draft.handlers.onReply(draft.changes.state, name, given))
+  draft.setState(draft.handlers.onReply(draft.state, name, given))
   const refusal = reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, reply)
   draft.record({ kind: 'COMMAND', name, occurrence, ...answered(reply, refusal, { startedId: detail.startedId }) })
   if (refused(draft, refusal)) return
-  proceed(draft, draft.handlers.nextStep(name, given, draft.changes.state), detail.entered ?? {})
+  proceed(draft, draft.handlers.nextStep(name, given, draft.state), detail.entered ?? {})
 }
 
 /** A step that only waits takes what has come from outside, in the order in which it came. True while it goes on. */
@@ -46,14 +46,14 @@ export function takeNext(draft: Draft): boolean {
   draft.attempt(() => {
     const { name, occurrence, detail } = position
     const given = toStepReply(draft.codec, next.reply)
-    draft.setState(draft.handlers.onReply(draft.changes.state, name, given))
+    draft.setState(draft.handlers.onReply(draft.state, name, given))
     draft.change({ seen: next.number, status: 'WAITING_FOR_REPLY', error: undefined })
     const refusal = next.reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, next.reply)
     // The time is counted from when the step was reached, not from the last reply.
     const about = { response: next.number, entered: detail.entered, ...carriedLimit(position) }
     draft.record({ kind: 'EVENT', name, occurrence, ...answered(undefined, refusal, about) })
     if (refused(draft, refusal)) return
-    const step = draft.handlers.nextStep(name, given, draft.changes.state)
+    const step = draft.handlers.nextStep(name, given, draft.state)
     if (step !== name) proceed(draft, step, detail.entered ?? {})
   })
   return true

@@ -73,7 +73,7 @@ function firstStep(
     handlers,
     codec,
   })
-  enter(draft, handlers.firstStep(draft.changes.state), {})
+  enter(draft, handlers.firstStep(draft.state), {})
   const [event] = draft.changes.events
   return { event, send: draft.changes.send }
 }

@@ -21,7 +21,7 @@ export function beginUndoing(
 function undoNext(draft: Draft, before: number): void {
   for (const command of undoable(draft)) {
     if (command.seq >= before) continue
-    const compensation = draft.handlers.compensation(command.step, draft.changes.state)
+    const compensation = draft.handlers.compensation(command.step, draft.state)
     if (!compensation) continue
     sendCompensation(draft, command, compensation, 1)
     return
@@ -34,7 +34,7 @@ function undoNext(draft: Draft, before: number): void {
 export function undoAgain(draft: Draft): void {
   const { name, occurrence, attempt, detail } = draft.changes.position
   const command = { seq: detail.of ?? 0, step: name, occurrence }
-  const compensation = draft.handlers.compensation(name, draft.changes.state)
+  const compensation = draft.handlers.compensation(name, draft.state)
   if (compensation) sendCompensation(draft, command, compensation, (attempt ?? 1) + 1)
   else undoNext(draft, command.seq)
 }
