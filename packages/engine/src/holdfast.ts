@@ -247,7 +247,7 @@ export function assemble(
     reports,
   })
   const managers = createManagerRegistry()
-  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics })
+  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
     settings: engine.settings,
@@ -269,7 +269,7 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
-  const processes = createProcesses(db, engine, { logger, results })
+  const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
@@ -354,11 +354,11 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec, queues, results),
+    commands: createCommands(db, codec, { domains: queues, results, reports }),
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, registry),
+    troubleshooting: createTroubleshooting(db, codec, registry, reports),
     dispatch: createDispatch(db, codec, scheduling, {
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')

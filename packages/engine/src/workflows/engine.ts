@@ -25,6 +25,7 @@ export interface WorkflowEngine {
   /** How long a handler that was told to stop is waited for. */
   readonly abortGraceMs: number
   readonly inquireForMs: number
+  readonly reports: Reports
   /** Definitions that workers store before they begin. */
   readonly registered: Set<WorkflowDefinition>
   close(): Promise<void>
@@ -65,6 +66,7 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
     aborts,
     abortGraceMs,
     inquireForMs,
+    reports,
     registered: new Set(),
     async close() {
       aborts.close()

@@ -71,6 +71,8 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
     inquireFor,
   })
   const pool = new pg.Pool({ connectionString, max: 4 })
+  // A connection that a test breaks while it is idle is replaced.
+  pool.on('error', () => undefined)
   const sql = async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows
   return {
     ...testProcesses(hf, sql),
