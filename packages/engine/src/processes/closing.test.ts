@@ -20,7 +20,11 @@ test('P-10 close waits for a process that runs in its starter: its call is on re
           return 'paid'
         },
       })
-      await ctx.step('second', { run: () => void (seconds += 1) })
+      await ctx.step('second', {
+        run: () => {
+          seconds += 1
+        },
+      })
       return 'done'
     },
   })

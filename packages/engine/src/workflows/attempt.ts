@@ -130,7 +130,9 @@ export function createAttempt(parts: AttemptParts) {
   }
 
   /** A worker that stops could not ask: whoever claims the step next does. */
-  const couldNotAsk = (call: StepCall, asked: Answered) => call.interrupted && asked !== 'notDone'
+  function couldNotAsk(call: StepCall, asked: Answered): boolean {
+    return call.interrupted && asked !== 'notDone'
+  }
 
   function interruptedInquiry(call: StepCall, called: Called): Occurrence {
     return { type: 'interrupted', step: called.step, kind: kindOf(call) }
