@@ -22,8 +22,8 @@ export const handWritten = [
   {
     name: 'workflow steps are claimed in reverse order of their rank',
     file: sql('workflows-claim'),
-    find: 'order by rank, scheduled_at limit v_room for no key update',
-    replace: 'order by rank desc, scheduled_at limit v_room for no key update',
+    find: 'order by rank, scheduled_at limit least(v_room, v_free[lane.place])',
+    replace: 'order by rank desc, scheduled_at limit least(v_room, v_free[lane.place])',
     tests: [src('workflows/priorities.test.ts')],
   },
   {
@@ -109,8 +109,8 @@ export const handWritten = [
   {
     name: "an operator's retry keeps the attempts of a command",
     file: sql('commands-operate'),
-    find: "set status = 'PENDING', attempts = 0, updated_at = $3",
-    replace: "set status = 'PENDING', updated_at = $3",
+    find: "set status = 'PENDING', attempts = 0, uncounted = 0, updated_at = $3",
+    replace: "set status = 'PENDING', uncounted = 0, updated_at = $3",
     tests: [src('commands/troubleshooting.test.ts')],
   },
   {

@@ -100,6 +100,11 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
    * follows. Raise it if your calls need longer to stop. Default: 30 s.
    */
   readonly abortGrace?: Duration
+  /**
+   * How long the engine asks again, in growing intervals, while an `inquire` of yours fails or answers `'unknown'`, before a
+   * person has to find out. Raise it if the other side may be down, or show what was done late. Default: 30 s.
+   */
+  readonly inquireFor?: Duration
 }
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
@@ -171,6 +176,7 @@ const KNOWN_OPTIONS = [
   'codec',
   'metrics',
   'abortGrace',
+  'inquireFor',
 ] as const satisfies readonly (keyof HoldfastOptions)[]
 
 /**
@@ -186,6 +192,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
   checkAbortGrace(options.abortGrace)
+  checkInquireFor(options.inquireFor)
   const logger = checkLogger(options.logger)
   const began = performance.now()
   const db = await openDatabase({ ...options, logger })
@@ -208,7 +215,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(
   db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace'> & {
+  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace' | 'inquireFor'> & {
     readonly logger?: Logger
     /** For tests that let a worker die within their own process: one that is dead never leaves its gate. */
     readonly gate?: Gate
@@ -218,6 +225,7 @@ export function assemble(
   const codec = guardedCodec(options.codec ?? createCodec())
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
+  const inquireForMs = checkInquireFor(options.inquireFor)
   const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
   const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
@@ -233,18 +241,19 @@ export function assemble(
     outgoing,
     limiter,
     abortGraceMs,
+    inquireForMs,
     logger,
     metrics,
     reports,
   })
   const managers = createManagerRegistry()
-  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics })
+  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
     settings: engine.settings,
     live: engine.live,
     gate,
-    partsFor: (definition) => engine.partsFor(definition),
+    partsFor: (definition, stop) => engine.partsFor(definition, { inStarter: true, stop }),
     logger,
     metrics,
   })
@@ -252,6 +261,7 @@ export function assemble(
   const workflowEngine = createWorkflowEngine(db, {
     codec,
     abortGraceMs,
+    inquireForMs,
     logger,
     metrics,
     reports,
@@ -259,7 +269,7 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
-  const processes = createProcesses(db, engine, { logger, results })
+  const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
@@ -285,7 +295,9 @@ export function assemble(
         )
     }
   }
+  let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
+    if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
     const created = createWorker(db, workerOptions, {
       registry,
       queues,
@@ -300,6 +312,7 @@ export function assemble(
       metrics,
       reports,
       abortGraceMs,
+      inquireForMs,
       gate,
     })
     workers.add(created.worker)
@@ -341,11 +354,11 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec, queues, results),
+    commands: createCommands(db, codec, { domains: queues, results, reports }),
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, registry),
+    troubleshooting: createTroubleshooting(db, codec, registry, reports),
     dispatch: createDispatch(db, codec, scheduling, {
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')
@@ -363,7 +376,14 @@ export function assemble(
     },
     async run(workerOptions) {
       const worker = newWorker(workerOptions)
-      await worker.start()
+      try {
+        await worker.start()
+      } catch (error) {
+        // Nobody has it, so nobody could stop what it has begun.
+        worker.stopNow()
+        workers.delete(worker)
+        throw error
+      }
       return worker
     },
     pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
@@ -371,7 +391,8 @@ export function assemble(
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),
     async close() {
-      await Promise.all([...workers].map((worker) => worker.stop()))
+      closed = true
+      await Promise.all([...[...workers].map((worker) => worker.stop()), immediate.drain()])
       missing.close()
       await results.close()
       await immediate.close()
@@ -398,4 +419,8 @@ function checkLogger(given: HoldfastOptions['logger']): Logger {
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {
   return durationOption('holdfast', 'abortGrace', abortGrace, { max: '1d', default: '30s' })
+}
+
+function checkInquireFor(inquireFor: HoldfastOptions['inquireFor']): number {
+  return durationOption('holdfast', 'inquireFor', inquireFor, { min: 0, max: '1d', default: '30s' })
 }

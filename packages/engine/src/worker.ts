@@ -91,6 +91,7 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly gate: Gate
 }
 
@@ -168,6 +169,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
           metrics,
           reports,
           abortGraceMs: parts.abortGraceMs,
+          inquireForMs: parts.inquireForMs,
           gate,
         })
         commands.set(domain, loop)
@@ -261,7 +263,7 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       const limit = durationOption('stop', 'timeout', timeout, { default: '30s' })
       stopped = true
       presence.stop()
-      await starting
+      await starting?.catch(() => undefined)
       needing?.stop()
       await growing
       for (const work of processes.values()) work.stopping()

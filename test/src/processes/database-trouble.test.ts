@@ -1,9 +1,10 @@
 import { startEmbedded } from '@holdfast/embedded'
 import { startFaultProxy, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
-import type { Holdfast } from 'holdfast'
+import { defineCommand, defineProcess, type Holdfast } from 'holdfast'
 import { assemble, installQueue, migrate, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { booksOf, endsOf, faultsIn, type ProcessBooks } from './books.js'
 import { processesOf } from './definitions.js'
 import { notesTable, openNotes } from './notes.js'
@@ -80,6 +81,48 @@ test('P-17 K-11 PostgreSQL killed and restarted while 200 processes run: nothing
   await hf.close()
   await server.stop()
 }, 240_000)
+
+test('K-11 P-11 respond waits out an outage of the database, like send and start', async () => {
+  const server = await startEmbedded({ ephemeral: true, settings: { fsync: 'on', synchronous_commit: 'on' } })
+  const { connectionString } = server
+  const db = await openDatabase({ connectionString })
+  await migrate(db)
+  await installQueue(db)
+  const hf = assemble(db, {})
+  const Do = defineCommand('outage', 'Do')
+  const Asks = defineProcess('outage', 'Asks', {
+    state: z.object({ told: z.number() }),
+    responses: {
+      told: {
+        data: z.number(),
+        apply: (state: { told: number }, n: number) => {
+          state.told += n
+        },
+      },
+    },
+    async execute(ctx, state) {
+      await ctx.wait('all', () => state.told === 3)
+      return state.told
+    },
+  })
+  const { id } = await hf.start(Asks, { told: 0 }, { deferred: true })
+  await hf.send(Do, null)
+  await server.kill()
+  const calls = [
+    hf.respond(Asks, id, 'told', 1),
+    hf.respond(Asks, id, 'told', 2, { responseId: 'two' }),
+    hf.send(Do, null),
+    hf.start(Asks, { told: 3 }, { deferred: true }),
+  ]
+  await server.restart()
+  const answers = await Promise.allSettled(calls)
+  expect(answers.filter(({ status }) => status === 'rejected')).toEqual([])
+  hf.register(Asks)
+  await hf.run({ domains: ['outage'], poll: '50ms' })
+  expect(await hf.processes.result(Asks, id)).toBe(3)
+  await hf.close()
+  await server.stop()
+}, 120_000)
 
 /** A worker of this process behind a proxy that a test can tell to misbehave. */
 async function workBehindProxy(domain: string) {

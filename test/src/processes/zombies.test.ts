@@ -81,7 +81,7 @@ test.each([
     await hf.close()
     await zombie.kill()
   },
-  120_000,
+  300_000,
 )
 
 test('K-02 a zombie about to rest: another has rested and gone on, and it changes nothing', async () => {
@@ -129,6 +129,28 @@ test('P-05 a zombie in its own transaction: nobody can take the process over, an
   const end = await endOf(id)
   expect(end).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'] })
   expect(faultsIn(end, 1)).toEqual([])
+  await heir.stop()
+  await hf.close()
+  await zombie.kill()
+}, 120_000)
+
+test('K-23 P-05 a zombie in its own transaction is taken over when the server has ended its session, and writes nothing when it wakes', async () => {
+  const domain = 'zombie-taken-over'
+  const { hf, processes } = await open(domain)
+  const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+  const zombie = startWorkerProcess(script, { connectionString, domain, standsAt: { point: 'before commit' } })
+  await zombie.message('it stands', says('standing'), PATIENCE)
+  zombie.freeze()
+  const heir = await hf.run(WORKER)
+  // While it is frozen: nobody tells it to go on.
+  const before = await endOf(id)
+  expect(before).toMatchObject({ status: 'COMPENSATED', bookings: ['undone'] })
+  zombie.send({ go: true })
+  zombie.thaw()
+  await zombie.message('it looks for other work', says('looking again'), PATIENCE)
+  const after = await bookOf(id)
+  expect(after).toEqual(before)
+  expect(faultsIn(after, 1)).toEqual([])
   await heir.stop()
   await hf.close()
   await zombie.kill()

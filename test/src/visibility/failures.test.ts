@@ -243,3 +243,77 @@ test('K-21 labels of metrics never hold an id', () => {
   expect(told.labels.length).toBeGreaterThan(0)
   expect(told.labels.filter((labels) => uuid.test(JSON.stringify(labels)))).toEqual([])
 })
+
+test('K-21 a workflow: how long its steps waited, how long handlers ran, and how long it took in all', async () => {
+  const name = domain()
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name, { retry: ['1ms'] })
+    .then('b', name)
+    .build()
+  bus.hf.register(Flow)
+  bus.hf.workflows.handle(name, (_, { stepName, attempt }) => {
+    if (stepName === 'a' && attempt === 1) throw new TransientError('not yet')
+  })
+  const worker = await bus.hf.run({ poll: '20ms' })
+  const { id } = await bus.hf.workflows.start(Flow)
+  await bus.hf.workflows.result(id)
+  await waitFor('its end is told', () => told.observed(`total_milliseconds workflows ${name}`).length > 0)
+  await worker.stop()
+  expect(told.observed(`run_milliseconds workflows ${name}`)).toHaveLength(3)
+  expect(told.observed(`queue_milliseconds workflows ${name}`)).toHaveLength(2)
+  const [total = -1] = told.observed(`total_milliseconds workflows ${name}`)
+  expect(total).toBeGreaterThan(0)
+  expect(total).toBeLessThan(120_000)
+})
+
+test('K-21 what operators end is counted like what ends by itself', async () => {
+  const name = domain()
+  const Pay = defineCommand(name, 'Pay', { data: z.string() })
+  const queued = await bus.hf.send(Pay, 'queued')
+  await bus.hf.commands.cancel(Pay, queued, by)
+  expect(told.count(`cancelled commands ${name} Pay`)).toBe(1)
+  const worker = await bus.work(Pay, () => {
+    throw new PermanentError('no such account')
+  })
+  const ids = [await bus.hf.send(Pay, 'a'), await bus.hf.send(Pay, 'b'), await bus.hf.send(Pay, 'c')]
+  await waitFor('they need a person', async () => (await bus.hf.troubleshooting.count({ domain: name })) === 3)
+  await worker.stop()
+  await bus.hf.troubleshooting.complete(Pay, ids[0] ?? '', by)
+  await bus.hf.troubleshooting.cancelMany(Pay, ids, by)
+  expect(told.count(`completed commands ${name} Pay`)).toBe(1)
+  expect(told.count(`cancelled commands ${name} Pay`)).toBe(3)
+
+  const Stuck = defineProcess(name, 'Stuck', { state: z.any(), execute: (ctx) => ctx.wait('for ever', () => false) })
+  const { id } = await bus.hf.start(Stuck, {}, { deferred: true })
+  await bus.hf.processes.complete(Stuck, id, by)
+  expect(told.count(`completed processes ${name} Stuck`)).toBe(1)
+})
+
+test('K-21 K-22 a process manager: its start is counted, and whether a live worker has it is known', async () => {
+  const name = domain()
+  const Do = defineCommand(name, 'Do', { data: z.any() })
+  const Managed = defineManager(name, 'Managed', {
+    state: z.any(),
+    firstStep: () => 'only',
+    command: () => stepCommand(Do, 1),
+    onReply: (state) => state,
+    nextStep: () => null,
+  })
+  const missing = () => told.lines.filter(({ event, type }) => event === 'no_live_worker' && type === `${name}/Managed`)
+  const { id } = await bus.hf.start(Managed, {})
+  expect(told.count(`started processes ${name} Managed`)).toBe(1)
+  await waitFor('nobody has it', () => missing().length === 1)
+  await expect(bus.hf.processes.result(Managed, id, { timeout: '50ms' })).rejects.toThrow(/no live worker has/)
+  bus.hf.register(Managed)
+  const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
+  await waitFor('its presence is noted', async () => {
+    const [row] = await bus.sql<{ noted: boolean }>(
+      'select exists (select from holdfast.process_definition where type = $1) as noted',
+      [`${name}/Managed`],
+    )
+    return row?.noted
+  })
+  const waits = await bus.hf.processes.result(Managed, id, { timeout: '50ms' }).catch((error: Error) => error.message)
+  expect(waits).not.toMatch(/no live worker has .*Managed/)
+  await worker.stop()
+})

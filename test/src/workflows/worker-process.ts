@@ -14,5 +14,5 @@ const { connectionString, round, dies }: Options = JSON.parse(process.argv[2] ??
 const faults: { faults?: Faults } = dies ? { faults: dieAt(dies.point, dies.time) } : {}
 const hf = assemble(await openDatabase({ connectionString, poolSize: 4, ...faults }), {})
 workflowsOf(round).handleAll(hf, openNotes(connectionString))
-await hf.run({ name: `victim ${process.pid}`, concurrency: 5, lease: '600ms', poll: '30ms' })
+await hf.run({ name: `victim ${process.pid}`, concurrency: 5, lease: '9s', poll: '30ms' })
 process.send?.({ what: 'running' })

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Claims that were not released in order (K-26): which items were lost, and whether anything else ran beside them. An item
@@ -24,18 +24,23 @@ begin
     left join holdfast.lost_claim as known
       on known.source = p_source and known.id = it.id and known.epoch = it.epoch - 1
   ),
+  counts as (
+    select asked.*,
+      case when chained and stands_still then asked.lost_alone else 0 end + (chained and state = 'alone')::int as alone,
+      case when chained and stands_still then asked.lost_shared else 0 end
+        + (not chained or state = 'begun')::int as shared
+    from asked
+  ),
   weighed as (
     insert into holdfast.lost_claim as noted (source, id, epoch, progress, state, lost_alone, lost_shared, at)
     select
       p_source, asked.id, asked.epoch, asked.progress,
-      -- What was interrupted runs beside other work at once.
-      case when asked.state = 'interrupted' then 'begun' else 'claimed' end,
-      case when asked.chained and asked.stands_still then asked.lost_alone else 0 end
-        + (asked.chained and asked.state = 'alone')::int,
-      case when asked.chained and asked.stands_still then asked.lost_shared else 0 end
-        + (not asked.chained or asked.state = 'begun')::int,
+      -- What was interrupted, or lost for the first time, runs beside other work at once.
+      case when asked.state = 'interrupted' or alone + shared <= 1 then 'begun' else 'claimed' end,
+      alone,
+      shared,
       holdfast.now()
-    from asked
+    from counts as asked
     order by asked.id
     on conflict on constraint lost_claim_pkey do update
     set epoch = excluded.epoch, progress = excluded.progress, state = excluded.state, lost_alone = excluded.lost_alone,

@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: kernel, workflows-write, dispatch-begin, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
@@ -147,7 +147,8 @@ begin
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
-      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome
+      case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome,
+      extract(epoch from v_now - scheduled_at)::float8 * 1000
     ) order by rank, scheduled_at),
     -- Not fresh, and a call was on its way: it was lost.
     array_agg(workflow_id) filter (where in_flight and not fresh),

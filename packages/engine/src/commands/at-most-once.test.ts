@@ -299,6 +299,27 @@ describe('K-20 a call of which nobody knows whether it began', () => {
   })
 })
 
+test('K-20 a worker that stops while it inquires leaves the question to the next one, and not to a person', async () => {
+  const Pay = defineCommand('asked_and_stopped', 'Pay', { atMostOnce: true })
+  const patient = await openTestBus({ connectionString: bus.connectionString, inquireFor: '10m' })
+  let asked = 0
+  let known = false
+  const inquire = () => {
+    asked += 1
+    return known ? { done: 'paid' } : 'unknown'
+  }
+  const pay = () => Promise.reject(new Error('socket hang up'))
+  patient.hf.handle(Pay, pay, { inquire })
+  const first = await patient.hf.run({ domains: [Pay.domain], poll: '20ms', lease: '2s' })
+  const id = await bus.hf.send(Pay, null)
+  await waitFor('it was asked', () => asked === 1)
+  await first.stop(0)
+  known = true
+  await patient.hf.run({ domains: [Pay.domain], poll: '20ms', lease: '2s' })
+  expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+  await patient.close()
+})
+
 describe('K-19 a handler whose time is over', () => {
   test('K-19 the next attempt does not run beside a handler that ends late', async () => {
     const Slow = defineCommand('late', 'Slow', { timeout: '20ms', maxAttempts: 2 })

@@ -5,6 +5,7 @@ import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { Results } from '../kernel/results/results.js'
 import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { CommandDefinition } from './define.js'
@@ -34,7 +35,11 @@ export interface Commands extends ReplyQueues {
   cancel(command: Of, commandId: string, by: Actor): Promise<void>
 }
 
-export function createCommands(db: Database, codec: Codec, domains: Domains, results: Results): Commands {
+export function createCommands(
+  db: Database,
+  codec: Codec,
+  { domains, results, reports }: { readonly domains: Domains; readonly results: Results; readonly reports: Reports },
+): Commands {
   const ends = commandResults(db, codec)
   return {
     ...createReplyQueues(db, domains),
@@ -62,9 +67,12 @@ export function createCommands(db: Database, codec: Codec, domains: Domains, res
       const { actor, reason } = checkActor('cancel', by)
       const id = parseId('cancel: commandId', commandId)
       const [row] = await operatorCall(db, `cancel ${id}`, (tx) =>
-        tx.run<{ outcome: string }>(cancelStatement, [domain, id, actor, reason]),
+        tx.run<{ outcome: string; type: string | null }>(cancelStatement, [domain, id, actor, reason]),
       )
-      if (row?.outcome === 'done') return
+      if (row?.outcome === 'done') {
+        if (row.type !== null) reports.ended({ model: 'commands', domain, type: row.type }, 'cancelled')
+        return
+      }
       if (row?.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
       const status = row?.outcome === 'started' ? 'already received by a worker' : 'already ended or in troubleshooting'
       throw new HoldfastError('HF_WRONG_STATUS', { what: 'command', id, status, operation: 'cancelled' })
@@ -87,5 +95,8 @@ function checkFilter(filter: Omit<Partial<CommandFilter>, 'commandId' | 'command
 
 const cancelStatement = {
   name: 'commands.cancel',
-  text: 'select holdfast.cancel_command($1, $2, $3, $4) as outcome',
+  text: `
+    select
+      holdfast.cancel_command($1, $2, $3, $4) as outcome,
+      (select type from holdfast.command where domain = $1 and command_id = $2) as type`,
 }

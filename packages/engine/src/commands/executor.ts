@@ -38,6 +38,7 @@ export interface ExecutorOptions {
   readonly leaseMs: number
   /** How long a handler that was told to stop is waited for, before the next attempt may begin (K-19). */
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly logger: Logger
   readonly reports: Reports
   readonly extend: (lease: Lease<ReceivedCommand>, milliseconds: number) => Promise<void>
@@ -62,7 +63,7 @@ export function createExecutor(options: ExecutorOptions) {
   const limitOf = (handler: RegisteredHandler | undefined) => handler?.definition.timeoutMs ?? options.timeoutMs
 
   const ask = (call: CommandCall, data: unknown) =>
-    inquire(call, data, { limitMs: limitOf(call.handler), graceMs, logger })
+    inquire(call, data, { limitMs: limitOf(call.handler), patienceMs: options.inquireForMs, logger })
 
   const failureOf = (handler: RegisteredHandler | undefined, error: unknown) =>
     classifyFailure(error, {
@@ -109,7 +110,7 @@ export function createExecutor(options: ExecutorOptions) {
       }
       return await callHandler(call, handler, data)
     } catch (error) {
-      if (error instanceof OutcomeUnknown) return failed(call, error.toFailure(undefined))
+      if (error instanceof OutcomeUnknown) return unknown(call, error, undefined)
       return failed(call, failureOf(handler, error))
     }
   }
@@ -146,14 +147,19 @@ export function createExecutor(options: ExecutorOptions) {
     handler: RegisteredHandler,
     data: unknown,
     failure: Failure,
-  ): Promise<AttemptEnd> {
+  ): Promise<AttemptEnd | undefined> {
     try {
       const asked = await ask(call, data)
       return asked === 'notDone' ? failed(call, failure) : await completed(handler, asked.done)
     } catch (error) {
-      if (error instanceof OutcomeUnknown) return failed(call, error.toFailure(failure))
+      if (error instanceof OutcomeUnknown) return unknown(call, error, failure)
       return failed(call, failureOf(handler, error))
     }
+  }
+
+  /** A worker that stops, or has lost the command, could not ask: whoever receives it next does. */
+  function unknown(call: CommandCall, error: OutcomeUnknown, because: Failure | undefined): AttemptEnd | undefined {
+    return call.lease.aborted ? undefined : failed(call, error.toFailure(because))
   }
 
   /** What we sent ourselves was parsed when it entered; what comes from elsewhere is parsed here. */

@@ -1,5 +1,4 @@
-import { checkInquiry, type Inquiry } from '../kernel/calls/inquiry.js'
-import { callLimited } from '../kernel/calls/limited.js'
+import { type Inquiry, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import type { Logger } from '../kernel/logger.js'
@@ -10,7 +9,7 @@ const INQUIRE_LIMIT = 30_000
 
 interface InquireOptions {
   readonly limitMs: number | undefined
-  readonly graceMs: number
+  readonly patienceMs: number
   readonly logger: Logger
 }
 
@@ -21,15 +20,14 @@ interface InquireOptions {
 export async function inquire(
   { handler, command, lease, running }: CommandCall,
   data: unknown,
-  { limitMs = INQUIRE_LIMIT, graceMs, logger }: InquireOptions,
+  { limitMs = INQUIRE_LIMIT, patienceMs, logger }: InquireOptions,
 ): Promise<Exclude<Inquiry<unknown>, 'unknown'>> {
   const ask = handler?.inquire
   if (!ask) throw new OutcomeUnknown('its handler has no `inquire`')
   // An answer about a call that still runs would be outdated at once.
   if (running) throw new OutcomeUnknown('its handler still runs although its time is over')
-  let answer: unknown
-  try {
-    answer = await callLimited({ limitMs, graceMs, around: () => [lease.signal] }, (over) =>
+  const answer = await inquireAbout(
+    (over) =>
       ask(data, {
         commandId: command.commandId,
         correlationId: command.correlationId,
@@ -39,13 +37,10 @@ export async function inquire(
           return over.signal
         },
       }),
-    )
-  } catch (error) {
-    throw new OutcomeUnknown(`its \`inquire\` failed: ${error instanceof Error ? error.message : String(error)}`, error)
-  }
-  const inquiry = checkInquiry(answer)
-  if (inquiry === 'unknown') throw new OutcomeUnknown('its `inquire` does not know whether it had its effect')
-  return inquiry
+    { limitMs, patienceMs, signal: () => lease.signal },
+  )
+  if (typeof answer === 'string' || 'done' in answer) return answer
+  throw new OutcomeUnknown(answer.problem, answer.cause)
 }
 
 /** Nobody knows whether a call had its effect; it waits for a person. */

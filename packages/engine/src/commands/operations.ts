@@ -4,6 +4,7 @@ import type { Database } from '../kernel/database/database.js'
 import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import { booleanOption, checkOptions, integerOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
@@ -73,6 +74,8 @@ export interface Troubleshooting {
 type Action = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
 
 const VERBS = { RETRY: 'retry', NOT_DONE: 'retry', CANCEL: 'cancel', COMPLETE: 'complete' } as const
+/** What a person ends is counted like what a handler ends (K-21). */
+const ENDS: Readonly<Partial<Record<Action, ReportedEnd>>> = { CANCEL: 'cancelled', COMPLETE: 'completed' }
 const PARTICIPLES = { RETRY: 'retried', NOT_DONE: 'retried', CANCEL: 'cancelled', COMPLETE: 'completed' } as const
 
 /** Data or a result from an operator; the version says under which definition data was parsed. */
@@ -83,7 +86,12 @@ interface Given {
 
 type Target = CommandDefinition<never> | { readonly domain: string }
 
-export function createTroubleshooting(db: Database, codec: Codec, registry: HandlerRegistry): Troubleshooting {
+export function createTroubleshooting(
+  db: Database,
+  codec: Codec,
+  registry: HandlerRegistry,
+  reports: Reports,
+): Troubleshooting {
   async function operate(
     action: Action,
     domain: string,
@@ -98,9 +106,15 @@ export function createTroubleshooting(db: Database, codec: Codec, registry: Hand
     const { json = null, notes } = encoded ?? {}
     const rest = [actor, reason, json, notes ? JSON.stringify(notes) : null, value?.version ?? null]
     const { answers, busy } = await operatorCallForMany(db, `${operation} in ${domain}`, ids, (tx, some) =>
-      tx.run<BulkAnswer>(operateStatement, [action, domain, some, ...rest]),
+      tx.run<BulkAnswer & { readonly type: string | null }>(operateStatement, [action, domain, some, ...rest]),
     )
-    const known = new Map(answers.map((answer) => [answer.commandId, answer]))
+    const end = ENDS[action]
+    for (const { outcome, type } of answers) {
+      if (end && type !== null && outcome === 'done') reports.ended({ model: 'commands', domain, type }, end)
+    }
+    const known = new Map<string, BulkAnswer>(
+      answers.map(({ commandId, outcome }) => [commandId, { commandId, outcome }]),
+    )
     for (const commandId of busy) known.set(commandId, { commandId, outcome: 'busy' })
     return ids.map((commandId) => known.get(commandId) ?? { commandId, outcome: 'unknown' })
   }
@@ -188,6 +202,7 @@ const typesStatement = {
 const operateStatement = {
   name: 'commands.operate',
   text: `
-    select command_id as "commandId", outcome
-    from holdfast.operate_commands($1, $2, $3::uuid[], $4, $5, $6::jsonb, $7::jsonb, $8)`,
+    select operated.command_id as "commandId", outcome, command.type
+    from holdfast.operate_commands($1, $2, $3::uuid[], $4, $5, $6::jsonb, $7::jsonb, $8) as operated
+    left join holdfast.command on command.command_id = operated.command_id and command.domain = $2`,
 }

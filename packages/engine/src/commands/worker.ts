@@ -36,6 +36,7 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly gate: Gate
 }
 
@@ -43,7 +44,7 @@ interface Parts {
 export function createCommandWorker(
   domain: string,
   settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, gate }: Parts,
+  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, inquireForMs, gate }: Parts,
 ): WorkLoop {
   const types = () => registry.types(domain)
   const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
@@ -76,6 +77,7 @@ export function createCommandWorker(
     timeoutMs: settings.timeoutMs,
     leaseMs: settings.leaseMs,
     abortGraceMs,
+    inquireForMs,
     logger,
     reports,
     extend: async (lease, milliseconds) => {

@@ -289,3 +289,15 @@ test('P-17 a call whose beginning could not be recorded is not made', async () =
   expect(paid).toBe(0)
   await slow.close()
 })
+
+test('K-20 an `inquire` that would never be asked is refused', async () => {
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: (ctx) => ctx.step('pay', { run: () => 'paid', inquire: () => 'notDone' }),
+  })
+  const { id } = await bus.hf.start(Pay, {})
+  expect(await bus.hf.processes.get(Pay, id)).toMatchObject({
+    status: 'WAITING_FOR_TSQ',
+    error: { message: expect.stringContaining('`inquire` is never asked') },
+  })
+})

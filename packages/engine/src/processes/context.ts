@@ -22,6 +22,8 @@ export type { Inquiry }
 
 /** What a compensation gets besides the result. */
 export interface CompensationCall extends Pick<StepCall, 'idempotencyKey' | 'attempt' | 'signal' | 'logger'> {
+  /** The idempotency key of the call that is undone: what the other side knows it by. */
+  readonly originalKey: string
   /**
    * What is known of the call that is undone. `completed`: it returned its result. `unknown`: its worker died, its time was up,
    * or it threw an error that does not say that nothing was done; undo it if it was done, and do not fail if it was not.

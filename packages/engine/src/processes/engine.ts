@@ -35,6 +35,7 @@ interface Options {
   readonly outgoing: Outgoing
   readonly limiter: SlotGiver
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
@@ -44,7 +45,7 @@ const LOOK_EVERY = 1_000
 
 export function createProcessEngine(
   db: Database,
-  { codec, commands, outgoing, limiter, abortGraceMs, logger, metrics, reports }: Options,
+  { codec, commands, outgoing, limiter, abortGraceMs, inquireForMs, logger, metrics, reports }: Options,
 ): ProcessEngine {
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
@@ -68,7 +69,7 @@ export function createProcessEngine(
     respond: createRespond(db, { codec, logger, metrics }),
     async partsFor(definition, by) {
       const own = await settings.of(definition.name)
-      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, logger, reports }
+      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
       const stopSignal = by?.stop
       const stopping = () => stopSignal?.aborted === true
       return { ...shared, definition, settings: own, inStarter: by?.inStarter ?? true, stopping, stopSignal }

@@ -1,9 +1,11 @@
+import { setMaxListeners } from 'node:events'
 import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Gate } from '../kernel/work/alone.js'
 import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
+import { createSignal } from '../kernel/work/signal.js'
 import type { ProcessDefinition } from './define.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { runProcess } from './executor.js'
@@ -16,6 +18,8 @@ import { processSource } from './source.js'
 import type { ProcessStatus } from './states.js'
 
 const LEASE = 30_000
+/** As long as a worker waits when it is stopped. */
+const LONGEST_DRAIN = 30_000
 
 /** Processes that run in whoever starts them: leased from their first moment, kept alive by a heartbeat of our own. */
 export interface StarterExecutions {
@@ -27,6 +31,8 @@ export interface StarterExecutions {
     sealed: SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
+  /** Lets what runs come to its next rest, for a bounded time; nothing more is begun. */
+  drain(): Promise<void>
   close(): Promise<void>
 }
 
@@ -35,7 +41,7 @@ interface Options {
   readonly settings: SettingsCache
   readonly live: LiveExecutions
   readonly gate: Gate
-  readonly partsFor: (definition: ProcessDefinition) => Promise<ExecutionParts>
+  readonly partsFor: (definition: ProcessDefinition, stop: AbortSignal) => Promise<ExecutionParts>
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -44,6 +50,11 @@ export function createStarterExecutions(db: Database, options: Options): Starter
   const { name, settings, live, gate, partsFor, logger, metrics } = options
   const source = processSource(db.reserved, () => [])
   const leases = createLeases<ClaimedProcess>({ source, leaseMs: LEASE, logger, metrics })
+  const stop = new AbortController()
+  // As many listen as steps wait for a slot.
+  setMaxListeners(0, stop.signal)
+  const oneEnded = createSignal()
+  let running = 0
   let heartbeat: { stop(): void } | undefined
 
   return {
@@ -59,12 +70,13 @@ export function createStarterExecutions(db: Database, options: Options): Starter
         failed: () => undefined,
         logger,
       })
+      running += 1
       const item = firstClaim(definition, { id, key: key ?? null, now, deadline, state })
       const lease = leases.take(item, sentAt)
       // Not beside an item of this process that is to run alone (K-26).
       const leave = gate.isOpen ? gate.enter() : await gate.entered()
       try {
-        const rest = await runProcess(item, lease, await partsFor(definition), live)
+        const rest = await runProcess(item, lease, await partsFor(definition, stop.signal), live)
         return rest?.status ?? 'EXECUTING'
       } catch (error) {
         // The process is safe in the database, and a worker goes on with it when the lease ends.
@@ -76,7 +88,14 @@ export function createStarterExecutions(db: Database, options: Options): Starter
       } finally {
         leave()
         leases.drop(lease)
+        running -= 1
+        oneEnded.fire()
       }
+    },
+    async drain() {
+      stop.abort()
+      const deadline = performance.now() + LONGEST_DRAIN
+      while (running > 0 && performance.now() < deadline) await oneEnded.wait(deadline - performance.now())
     },
     async close() {
       heartbeat?.stop()

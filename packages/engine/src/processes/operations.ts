@@ -6,6 +6,7 @@ import { operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
+import { type Reports, splitName } from '../kernel/reports/reports.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, complete } from './completing.js'
@@ -115,6 +116,7 @@ interface Parts {
   readonly codec: Codec
   readonly registry: ProcessRegistry
   readonly logger: Logger
+  readonly reports: Reports
 }
 
 /** Each transaction locks so many processes at most: a worker's write to one of them waits for no more than these. */
@@ -132,7 +134,7 @@ interface Prepared {
   readonly step?: string
 }
 
-export function createProcessOperations(db: Database, { codec, registry, logger }: Parts): ProcessOperations {
+export function createProcessOperations(db: Database, { codec, registry, logger, reports }: Parts): ProcessOperations {
   async function retrying(process: ProcessOf<never>, by: Actor, options: AnyRetry = {}): Promise<Prepared> {
     const name = nameOf('retry', process)
     const where = `retry ${name}`
@@ -184,7 +186,16 @@ export function createProcessOperations(db: Database, { codec, registry, logger 
     const actor = checkActor('complete', by)
     const code = codeOf(process, registry)
     const one = (reference: string) => complete({ db, codec, logger }, { name, code }, reference, actor, options)
-    return { operation: 'COMPLETE', name, operate: (references) => inParallel(references, AT_ONCE, one) }
+    return {
+      operation: 'COMPLETE',
+      name,
+      async operate(references) {
+        const answers = await inParallel(references, AT_ONCE, one)
+        const what = { model: 'processes', ...splitName(name) } as const
+        for (const { outcome } of answers) if (outcome === 'done') reports.ended(what, 'completed')
+        return answers
+      },
+    }
   }
 
   function inChunks(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: Actor, options: object): Prepared {

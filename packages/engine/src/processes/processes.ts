@@ -5,6 +5,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId, parseId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { Results } from '../kernel/results/results.js'
 import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
@@ -73,12 +74,12 @@ export interface Processes extends ProcessOperations {
 export function createProcesses(
   db: Database,
   engine: ProcessEngine,
-  { logger, results }: { readonly logger: Logger; readonly results: Results },
+  { logger, results, reports }: { readonly logger: Logger; readonly results: Results; readonly reports: Reports },
 ): Processes {
   const { codec, registry, settings } = engine
   const ends = processResults(db, codec)
   return {
-    ...createProcessOperations(db, { codec, registry, logger }),
+    ...createProcessOperations(db, { codec, registry, logger, reports }),
     async get<Responses extends ResponseSchemas, Result>(
       process: ProcessOf<Responses, Result>,
       idOrKey: string,

@@ -55,9 +55,9 @@ export function processResults(db: Database, codec: Codec): ResultSource<Standin
     },
   }
 
-  /** Step-based processes are driven by the replies to their commands; workers note nothing of them. */
+  /** Step-based processes are driven by the replies to their commands. */
   async function worker(type: string, managed: boolean): Promise<string> {
-    if (managed) return 'it goes on with the next reply'
-    return (await isLive(type)) ? 'a live worker has its definition' : missingWorker('processes', type)
+    if (!(await isLive(type))) return missingWorker('processes', type)
+    return managed ? 'a live worker has it; it goes on with the next reply' : 'a live worker has its definition'
   }
 }

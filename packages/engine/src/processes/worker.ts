@@ -186,7 +186,13 @@ export async function createProcessWork(
         leaseMs: leaseOf(name) ?? settings.leaseMs,
         limit: concurrency,
       }))
-      await noteDefinitions(db, rows)
+      const managed = managers.inDomain(domain).map(({ name, version }) => ({
+        type: name,
+        version,
+        leaseMs: settings.leaseMs,
+        limit: null,
+      }))
+      await noteDefinitions(db, [...rows, ...managed])
     },
     stopping() {
       stop.abort()

@@ -1,5 +1,5 @@
-import { checkInquiry, type Inquiry } from '../kernel/calls/inquiry.js'
-import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
+import { type Answered, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
+import type { LazySignal } from '../kernel/calls/limited.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -26,6 +26,7 @@ export interface AttemptParts {
   readonly happenings: Happenings
   readonly hooks: Hooks
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly logger: Logger
 }
 
@@ -61,6 +62,7 @@ export function createAttempt(parts: AttemptParts) {
     if (called.inquire === undefined) return callHandler(call, called, handler)
     const asked = await inquire(call, called, handler)
     if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
+    if (couldNotAsk(call, asked)) return interruptedInquiry(call, called)
     if (asked === 'notDone' && called.inquire === 'first') return callHandler(call, called, handler, { notDone: true })
     const problem = asked === 'notDone' ? 'it was not done, and no call is left' : asked.problem
     const failure =
@@ -108,6 +110,7 @@ export function createAttempt(parts: AttemptParts) {
     const asked = call.running ? { problem: 'the handler still runs' } : await inquire(call, called, handler)
     if (asked === 'notDone') return failed(call, called, failure, 'notDone')
     if ('done' in asked) return done(call, called, asked.done)
+    if (couldNotAsk(call, asked)) return interruptedInquiry(call, called)
     return failed(
       call,
       called,
@@ -115,26 +118,24 @@ export function createAttempt(parts: AttemptParts) {
     )
   }
 
-  async function inquire(
-    call: StepCall,
-    called: Called,
-    handler: RegisteredStepHandler,
-  ): Promise<Exclude<Inquiry<unknown>, 'unknown'> | { readonly problem: string }> {
+  async function inquire(call: StepCall, called: Called, handler: RegisteredStepHandler): Promise<Answered> {
     const ask = handler.inquire
     if (ask === undefined) return { problem: 'its handler has no `inquire`' }
-    const limitMs = called.settings.timeout ?? INQUIRE_LIMIT
-    // Called off or not, what became of the call has to be known: only the worker's own end stops it.
-    const limits = { limitMs, graceMs: 0, around: () => [call.lease.signal] }
-    try {
-      const answer = await callLimited(limits, async (over) => {
-        const input = await decode(call.item, handler)
-        return ask(input, inquiryContext(call, called, over))
-      })
-      const asked = checkInquiry(answer)
-      return asked === 'unknown' ? { problem: 'its `inquire` does not know whether it had its effect' } : asked
-    } catch (error) {
-      return { problem: `its \`inquire\` failed: ${error instanceof Error ? error.message : String(error)}` }
-    }
+    return inquireAbout(async (over) => ask(await decode(call.item, handler), inquiryContext(call, called, over)), {
+      limitMs: called.settings.timeout ?? INQUIRE_LIMIT,
+      patienceMs: parts.inquireForMs,
+      // Called off or not, what became of the call has to be known: only the worker's own end stops it.
+      signal: () => call.lease.signal,
+    })
+  }
+
+  /** A worker that stops could not ask: whoever claims the step next does. */
+  function couldNotAsk(call: StepCall, asked: Answered): boolean {
+    return call.interrupted && asked !== 'notDone'
+  }
+
+  function interruptedInquiry(call: StepCall, called: Called): Occurrence {
+    return { type: 'interrupted', step: called.step, kind: kindOf(call) }
   }
 
   function done(call: StepCall, called: Called, output: unknown): Occurrence {
@@ -195,6 +196,7 @@ export function createAttempt(parts: AttemptParts) {
       stepName: step,
       compensation,
       idempotencyKey: `${item.workflowId}/${compensation ?? step}`,
+      originalKey: compensation === null ? null : `${item.workflowId}/${step}`,
       attempt: number,
       maxAttempts,
       isLastAttempt: number >= maxAttempts,

@@ -116,7 +116,8 @@ export function createWorkflowClient(
       if (!options.transaction) {
         happenings.remember(sealed.after)
         // Its first steps may have ended with the start, and the instance with them.
-        hooks.happened({ definition: known.definition, decision: sealed.decision, state: sealed.after.state })
+        const { state, madeAt } = sealed.after
+        hooks.happened({ definition: known.definition, decision: sealed.decision, state, madeAt })
       }
       return { id: answer.id, created: true }
     }
@@ -174,6 +175,7 @@ function seal(
     revision: -1,
     lastWrite: null,
     epochs: new Map(),
+    madeAt: performance.now(),
     state: {
       id,
       status: 'PENDING',

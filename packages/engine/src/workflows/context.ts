@@ -15,6 +15,8 @@ export interface StepContext<Input = unknown> {
   readonly compensation: string | null
   /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
   readonly idempotencyKey: string
+  /** For a compensation: the idempotency key of the step that it undoes. Null where the step itself is called. */
+  readonly originalKey: string | null
   /** The number of this call, from 1. */
   readonly attempt: number
   readonly maxAttempts: number

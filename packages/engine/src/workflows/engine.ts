@@ -24,6 +24,8 @@ export interface WorkflowEngine {
   readonly aborts: Aborts
   /** How long a handler that was told to stop is waited for. */
   readonly abortGraceMs: number
+  readonly inquireForMs: number
+  readonly reports: Reports
   /** Definitions that workers store before they begin. */
   readonly registered: Set<WorkflowDefinition>
   close(): Promise<void>
@@ -32,6 +34,7 @@ export interface WorkflowEngine {
 interface Options {
   readonly codec: Codec
   readonly abortGraceMs: number
+  readonly inquireForMs: number
   readonly logger: Logger
   readonly metrics: Metrics
   readonly reports: Reports
@@ -41,7 +44,7 @@ interface Options {
 const LOOK_EVERY = 500
 
 export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {
-  const { codec, abortGraceMs, logger, metrics, reports } = options
+  const { codec, abortGraceMs, inquireForMs, logger, metrics, reports } = options
   const definitions = createDefinitions(db)
   const payloads = payloadsOf(codec)
   const hooks = reportingHooks(createHooks(logger), reports)
@@ -62,6 +65,8 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
     hooks,
     aborts,
     abortGraceMs,
+    inquireForMs,
+    reports,
     registered: new Set(),
     async close() {
       aborts.close()

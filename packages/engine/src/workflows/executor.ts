@@ -1,5 +1,6 @@
 import { HoldfastError } from '../kernel/errors.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import type { Aborts } from './aborts.js'
 import { type AttemptParts, type Called, createAttempt } from './attempt.js'
@@ -18,11 +19,12 @@ export interface StepExecutorParts extends AttemptParts {
   readonly handlers: StepHandlers
   readonly aborts: Aborts
   readonly metrics: Metrics
+  readonly reports: Reports
 }
 
 /** A claimed step's way: ask whether it is to be called, call, report. What becomes of it the engine decides. */
 export function createStepExecutor(parts: StepExecutorParts) {
-  const { definitions, happenings, handlers, aborts, logger, metrics } = parts
+  const { definitions, happenings, handlers, aborts, logger, metrics, reports } = parts
   const attempt = createAttempt(parts)
   const tellOfMissing = oncePer(60_000)
 
@@ -82,7 +84,13 @@ export function createStepExecutor(parts: StepExecutorParts) {
     call.ended = true
     const outcome = call.finished ? 'completed' : (occurrence?.type ?? 'abandoned')
     const labels = { model: 'workflows', type: item.type, outcome }
-    metrics.observe('step_milliseconds', labels, performance.now() - began)
+    const runMs = performance.now() - began
+    metrics.observe('step_milliseconds', labels, runMs)
+    const isFirst = item.fresh && item.attempts === 1 && !item.compensates
+    reports.times(
+      { model: 'workflows', type: called.definition.name },
+      { runMs, ...(isFirst ? { queueMs: item.waitedMs } : {}) },
+    )
     if (call.finished) return
     await report(item, step, occurrence ?? { type: 'abandoned', step, kind })
   }

@@ -31,6 +31,8 @@ export interface Happened {
   readonly definition: WorkflowDefinition
   readonly decision: Decision
   readonly state: InstanceState
+  /** When the instance was made, by this program's `performance.now()`. */
+  readonly madeAt: number
 }
 
 /**
@@ -187,7 +189,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
         const decision = decide(definition, after.state, occurrence, { payloads })
         addDecision(change, decision)
         after = withDecision(after, decision)
-        return { done: { definition, decision, state: after.state } }
+        return { done: { definition, decision, state: after.state, madeAt: after.madeAt } }
       } catch (error) {
         return { failed: error instanceof Error ? error : new Error(String(error)) }
       }
@@ -221,17 +223,17 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
     const stored = loaded.get(id)
     if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
-    const { definition } = stored
+    const { definition, madeAt } = stored
     const before = claim ? withClaim(stored, claim) : stored
     const decision = decide(definition, before.state, occurrence, { payloads })
     const change = noChange()
     addDecision(change, decision)
     const { state } = withDecision(before, decision)
-    if (isEmpty(change) && mayChangeNothing) return { definition, decision, state }
+    if (isEmpty(change) && mayChangeNothing) return { definition, decision, state, madeAt }
     // Its end was decided without it: what the transaction wrote must not stay.
     if (isEmpty(change)) throw new HoldfastError('HF_LEASE_LOST', { id, epoch: String(claim?.epoch ?? '') })
     const [answer] = await writeInstances(tx, [changeDocument(before, change, newId())])
-    return answer === 'done' ? { definition, decision, state } : undefined
+    return answer === 'done' ? { definition, decision, state, madeAt } : undefined
   }
 
   return {

@@ -27,12 +27,12 @@ const ENDS: Partial<Record<EventType, ReportedEnd>> = {
   workflow_aborted: 'cancelled',
 }
 
-function reportDecision(reports: Reports, { definition, decision, state }: Happened): void {
+function reportDecision(reports: Reports, { definition, decision, state, madeAt }: Happened): void {
   const what = { model: 'workflows', type: definition.name, id: state.id } as const
   for (const event of decision.events) {
     const { type, step, attempts } = event
     const end = ENDS[type]
-    if (end) reports.ended(what, end)
+    if (end) reports.ended(what, end, { totalMs: performance.now() - madeAt })
     else if (type === 'workflow_started') reports.started(what)
     else if (FAILED.has(type) && event.error)
       reportAttempt(reports, { ...what, step, attempt: attempts }, event, decision)

@@ -80,7 +80,7 @@ export async function liveApart(
     within: (work) => work(),
     died,
     points: () => points,
-    async drain({ skipTime, timeout = '20s' }: DrainOptions = {}) {
+    async drain({ skipTime, timeout = '60s' }: DrainOptions = {}) {
       round += 1
       const asked = round
       worker.send({ round, drain: { timeout, ...(skipTime === undefined ? {} : { skipTime }) } })

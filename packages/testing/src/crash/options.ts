@@ -53,6 +53,6 @@ export interface CrashTestOptions<World, Subject> {
   readonly worker?: URL
   /** How many runs go on at once, 4 unless given. */
   readonly lanes?: number
-  /** How long each drain of a run may take, 20 s unless given. */
+  /** How long each drain of a run may take. Default: 60 s. */
   readonly timeout?: Duration
 }

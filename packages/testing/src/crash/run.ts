@@ -62,7 +62,7 @@ async function runOn<World, Subject>(
       const birth = { connectionString: client.connectionString, name, kill: dies }
       return options.worker ? liveApart(options.worker, birth) : liveHere({ ...birth, furnish })
     },
-    { client, kill, cancel, patience: { timeout: options.timeout ?? '20s' } },
+    { client, kill, cancel, patience: { timeout: options.timeout ?? '60s' } },
   )
   try {
     // The straight run tells what is passed also when there is nothing to do.

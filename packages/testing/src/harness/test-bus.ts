@@ -24,6 +24,8 @@ export interface TestBusOptions {
   readonly faults?: Faults
   readonly poolSize?: number
   readonly abortGrace?: HoldfastOptions['abortGrace']
+  /** Default: an `inquire` is asked once. */
+  readonly inquireFor?: HoldfastOptions['inquireFor']
   /** A database that is there already, and migrated; a new one unless given. */
   readonly connectionString?: string
 }
@@ -60,14 +62,17 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
   const { codec, metrics, logger, faults, poolSize = 10 } = options
   const connectionString = options.connectionString ?? (await testDatabase()).connectionString
   const db = await openDatabase({ connectionString, poolSize, ...(faults ? { faults } : {}) })
-  const { abortGrace } = options
+  const { abortGrace, inquireFor = 0 } = options
   const hf = assemble(db, {
     ...(codec ? { codec } : {}),
     ...(metrics ? { metrics } : {}),
     logger: logger ?? silentLogger,
     ...(abortGrace === undefined ? {} : { abortGrace }),
+    inquireFor,
   })
   const pool = new pg.Pool({ connectionString, max: 4 })
+  // A connection that a test breaks while it is idle is replaced.
+  pool.on('error', () => undefined)
   const sql = async <Row extends object>(text: string, params?: unknown[]) => (await pool.query<Row>(text, params)).rows
   return {
     ...testProcesses(hf, sql),

@@ -7,7 +7,7 @@ export interface WorkerProcess {
   readonly pid: number
   /** Everything the process has sent with `process.send`, in order. */
   readonly messages: readonly unknown[]
-  /** The first message so far, or to come within 20 s or the time given, that fits. */
+  /** The first message so far, or to come within 60 s or the time given, that fits. */
   message<T>(what: string, fits: (message: unknown) => message is T, timeout?: number): Promise<T>
   send(message: object): void
   /** SIGKILL; resolves when it is gone. */
@@ -55,7 +55,7 @@ export function startWorkerProcess(
       return child.pid ?? 0
     },
     messages,
-    message: (what, fits, timeout = 20_000) =>
+    message: (what, fits, timeout = 60_000) =>
       waitFor(`process ${child.pid} says ${what}`, () => messages.find(fits), { timeout }),
     send: (message) => void child.send(message),
     async kill() {

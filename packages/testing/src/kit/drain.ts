@@ -10,7 +10,7 @@ export interface DrainOptions {
    * milliseconds. A duration says how much may be skipped in all; as it is, all that falls due within the next 24 days.
    */
   readonly skipTime?: boolean | Duration
-  /** How long this may really take, 20 s unless given. */
+  /** How long this may really take. Default: 60 s. */
   readonly timeout?: Duration
   /** Stops the worker in order, also while it runs something: as a deployment does. */
   readonly signal?: AbortSignal
@@ -45,7 +45,7 @@ export async function untilIdle(
   { loops, moveClock, nextItemDueMs }: Drainable,
   options: DrainOptions = {},
 ): Promise<Drained> {
-  const timeoutMs = parseDuration(options.timeout ?? '20s', 'drain: timeout')
+  const timeoutMs = parseDuration(options.timeout ?? '60s', 'drain: timeout')
   const deadline = performance.now() + timeoutMs
   const maySkip = skippable(options.skipTime)
   let skippedMs = 0

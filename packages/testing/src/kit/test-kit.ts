@@ -39,6 +39,8 @@ export interface TestKitOptions {
   readonly metrics?: Metrics
   /** How long code that was told to stop is waited for; 30 s unless given. */
   readonly abortGrace?: Duration
+  /** How long an `inquire` that fails or does not know is asked again; it is asked once unless given. */
+  readonly inquireFor?: Duration
 }
 
 /** An installation of a test's own. Its worker runs while you drain, and only then. */
@@ -131,6 +133,7 @@ export async function openKit(parts: KitParts): Promise<TestKit> {
       ...(logger ? { logger } : {}),
       ...(metrics ? { metrics } : {}),
       ...(parts.abortGrace === undefined ? {} : { abortGrace: parts.abortGrace }),
+      inquireFor: parts.inquireFor ?? 0,
       // What is killed within this process never ends, and holds up nothing but itself.
       gate: createGate(),
     }),

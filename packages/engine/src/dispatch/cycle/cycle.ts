@@ -43,8 +43,8 @@ export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => b
   const dead = await finishCycle(db, cycle, { intervalMs, restMs, error: problem })
   if (!dead) return
   metrics.count('dispatch_dead_letters', labels, dead)
-  for (const { itemId: id, code, message } of await findNewestDeadLetters(db, cycle.type, dead)) {
-    parts.reports.needsPerson({ ...what, id }, { code, message })
+  for (const { itemId: id, code, message, attempt } of await findNewestDeadLetters(db, cycle.type, dead)) {
+    parts.reports.needsPerson({ ...what, id, attempt }, { code, message })
   }
 }
 

@@ -21,7 +21,9 @@ export async function findNewestDeadLetters(
   executor: Executor,
   itemType: string,
   most: number,
-): Promise<readonly { readonly itemId: string; readonly code: string; readonly message: string }[]> {
+): Promise<
+  readonly { readonly itemId: string; readonly code: string; readonly message: string; readonly attempt: number }[]
+> {
   return executor.run(newestStatement, [itemType, most])
 }
 
@@ -42,9 +44,10 @@ const countStatement = {
 const newestStatement = {
   name: 'dispatch.newest-dead-letters',
   text: `
-    select item_id as "itemId", error_code as code, error_message as message
-    from holdfast.dispatch_dead_letter
-    where item_type = $1
-    order by since desc, item_id
+    select dead.item_id as "itemId", error_code as code, error_message as message, item.retry_count as attempt
+    from holdfast.dispatch_dead_letter as dead
+    join holdfast.dispatch_item as item on item.item_type = dead.item_type and item.item_id = dead.item_id
+    where dead.item_type = $1
+    order by dead.since desc, dead.item_id
     limit $2`,
 }

@@ -39,7 +39,7 @@ export function describeThrown(thrown: unknown): { message: string; causes: stri
     causes.push(name === undefined ? messageOf(cause) : `${storableText(shorten(name, 200))}: ${messageOf(cause)}`)
     cause = read(cause, 'cause')
   }
-  return { message: messageOf(thrown), causes }
+  return { message: withRemedy(thrown, messageOf(thrown)), causes }
 }
 
 /** Bounded in bytes: the record keeps it with every failed attempt (K-21). */
@@ -61,6 +61,12 @@ export function stackOf(thrown: unknown): string | undefined {
     lines.push(line.trim())
   }
   return lines.join('\n')
+}
+
+/** Errors of ours say what to do about them; whoever finds the record needs that most. */
+function withRemedy(thrown: unknown, message: string): string {
+  const remedy = readText(thrown, 'name') === 'HoldfastError' ? readText(thrown, 'next') : undefined
+  return remedy === undefined ? message : `${message}. ${remedy}`
 }
 
 function messageOf(thrown: unknown): string {

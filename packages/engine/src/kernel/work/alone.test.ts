@@ -13,11 +13,11 @@ const lost = (over: Partial<LostClaim> = {}): LostClaim => ({
 
 describe('K-26 how long an item that was lost runs alone', () => {
   test.each([
-    ['the first time, few of them', { alone: 0, shared: 1 }, 5, 1_000],
-    ['the first time, many of them share ten seconds', { alone: 0, shared: 1 }, 100, 100],
-    ['the first time, never too short to see it die', { alone: 0, shared: 1 }, 100_000, 50],
-    ['the second time', { alone: 0, shared: 2 }, 1_000, 2_000],
-    ['after three deaths alone', { alone: 3, shared: 1 }, 1, 8_000],
+    ['the first time, few of them', { alone: 0, shared: 2 }, 5, 1_000],
+    ['the first time, many of them share ten seconds', { alone: 0, shared: 2 }, 100, 100],
+    ['the first time, never too short to see it die', { alone: 0, shared: 2 }, 100_000, 50],
+    ['the second time', { alone: 1, shared: 2 }, 1_000, 2_000],
+    ['after three deaths alone', { alone: 3, shared: 2 }, 1, 8_000],
     ['never longer than a minute', { alone: 0, shared: 50 }, 1, 60_000],
   ])('%s', (_, losses, waiting, expected) => {
     expect(turnMs(losses, waiting)).toBe(expected)

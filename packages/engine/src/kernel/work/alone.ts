@@ -1,7 +1,7 @@
 import type { LostClaim } from './source.js'
 
 /**
- * Lets an item whose last worker died run with nothing beside it in this Node process (K-26), so that it is known whose
+ * Lets an item whose workers died run with nothing beside it in this Node process (K-26), so that it is known whose
  * fault it is if this worker dies too. All loops of a process go through one gate, whatever models and installations they
  * are of: what ends the process ends all of them. While an item is alone nothing else begins; what runs already is awaited
  * for a moment, and an item that does not get to be alone runs beside it and is not to blame for anything.
@@ -33,8 +33,10 @@ export interface Turn {
   end(): void
 }
 
-/** Items that were lost once share so much time, however many they are: after a crash they all get on within a lease. */
+/** Items that are alone for the first time share so much time, however many they are: they all get on within a lease. */
 const FIRST_ROUND = 10_000
+/** Lost so often without progress, an item runs alone: see `isSuspect` in `loop.ts`. */
+export const FIRST_ALONE = 2
 const SHORTEST = 50
 /** An item that was lost again is alone for twice as long each time: what kills its worker late is found too. */
 const FIRST_TURN = 1_000
@@ -43,8 +45,8 @@ const LONGEST_PATIENCE = 2_000
 
 export function turnMs({ alone, shared }: Pick<LostClaim, 'alone' | 'shared'>, waiting: number): number {
   const times = alone + shared
-  if (times <= 1) return Math.max(SHORTEST, Math.min(FIRST_ROUND / Math.max(1, waiting), FIRST_TURN))
-  return Math.min(FIRST_TURN * 2 ** (times - 1), LONGEST_TURN)
+  if (times <= FIRST_ALONE) return Math.max(SHORTEST, Math.min(FIRST_ROUND / Math.max(1, waiting), FIRST_TURN))
+  return Math.min(FIRST_TURN * 2 ** (times - FIRST_ALONE), LONGEST_TURN)
 }
 
 interface Queued {

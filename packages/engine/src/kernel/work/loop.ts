@@ -4,7 +4,7 @@ import { HoldfastError } from '../errors.js'
 import { type Logger, silentLogger } from '../logger.js'
 import { type Metrics, noMetrics } from '../metrics/metrics.js'
 import { createBackoff } from '../retry/backoff.js'
-import { type Gate, processGate, type Turn } from './alone.js'
+import { FIRST_ALONE, type Gate, processGate, type Turn } from './alone.js'
 import { createAppetite } from './appetite.js'
 import { createClaimer } from './claimer.js'
 import { startHeartbeat } from './heartbeat.js'
@@ -152,8 +152,16 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     return false
   }
 
-  const isSuspect = ({ item }: Lease<Item>) =>
-    gate !== undefined && losses !== undefined && item.lost !== undefined && !item.lost.interrupted
+  /**
+   * Lost once, it goes on beside other work: most workers die of something else, and what they leave behind must get on as
+   * fast as ever. Lost again, without progress, it may be the reason.
+   */
+  const isSuspect = ({ item: { lost } }: Lease<Item>) =>
+    gate !== undefined &&
+    losses !== undefined &&
+    lost !== undefined &&
+    !lost.interrupted &&
+    lost.alone + lost.shared >= FIRST_ALONE
 
   /** Waits for its turn to run alone; where that is not to be had soon it runs beside other work, and is not to blame. */
   async function tryAlone(lease: Lease<Item>): Promise<void> {
@@ -172,7 +180,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       waiting.unshift(lease)
     } else {
       metrics.count('runs_alone', { model: source.model, type })
-      logger.info({ id, type, alone: granted.alone, lost }, 'its last worker died: nothing else begins beside it')
+      logger.info({ id, type, alone: granted.alone, lost }, 'its workers died: nothing else begins beside it')
       await runOne(lease, () => granted.end(), granted)
     }
     if (state === 'running') fillSlots()

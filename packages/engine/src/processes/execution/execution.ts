@@ -37,7 +37,13 @@ export class Execution {
   /** How often each compensation has failed since it began, or since an operator's retry; what is done or given up. */
   readonly undone = new Map<
     string,
-    { attempts: number; nextAt: number | undefined; progress: 'retrying' | 'done' | 'failed' }
+    {
+      attempts: number
+      nextAt: number | undefined
+      progress: 'retrying' | 'done' | 'failed'
+      /** What its last attempt failed with. */
+      problem: string | undefined
+    }
   >()
   #cancelling: AbortController | undefined
   #callingOff: AbortController | undefined

@@ -30,6 +30,8 @@ export interface ExecutionParts {
   readonly remotes: Remotes
   /** How long code that was told to stop is waited for. */
   readonly abortGraceMs: number
+  /** How long an `inquire` is asked again while nobody knows (K-20). */
+  readonly inquireForMs: number
   readonly logger: Logger
   readonly reports: Reports
   /** Runs in whoever started it: workers have to be told when it is due next. */

@@ -162,11 +162,12 @@ function turn(execution: Execution, { detail }: HistoryRecord): void {
 }
 
 function absorbCompensation(execution: Execution, record: HistoryRecord): void {
-  const { name, occurrence, status, attempt, nextAt } = record
+  const { name, occurrence, status, attempt, nextAt, detail } = record
   execution.undone.set(callId(name, occurrence), {
     attempts: attempt ?? 0,
     nextAt: nextAt ?? undefined,
     progress: status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying',
+    problem: detail?.error && `${detail.error.code}: ${detail.error.message}`,
   })
 }
 

@@ -42,7 +42,7 @@ export async function unwind(execution: Execution): Promise<Unwound> {
     const standing = execution.undone.get(call.id)
     if (standing?.progress === 'done') continue
     if (standing?.progress === 'failed') {
-      failed ??= gaveUp(undoable)
+      failed ??= gaveUp(execution, undoable)
       continue
     }
     if (standing?.nextAt !== undefined && standing.nextAt > execution.now()) return { dueAt: standing.nextAt }
@@ -53,16 +53,17 @@ export async function unwind(execution: Execution): Promise<Unwound> {
     if (!isToUndo(call, undoing)) continue
     const outcome = await undo(execution, undoable, standing?.attempts ?? 0)
     if ('dueAt' in outcome) return outcome
-    if ('failed' in outcome) failed ??= gaveUp(undoable)
+    if ('failed' in outcome) failed ??= gaveUp(execution, undoable)
   }
   if (!failed) return { done: true }
   return { failed: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } }
 }
 
-const gaveUp = ({ call, undoing }: Undoable): Failure => {
+const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => {
   const times = undoing.compensateMaxAttempts === 1 ? 'once' : `${undoing.compensateMaxAttempts} times`
-  const problem = `the compensation of \`${call.id}\` failed ${times}; the record says why`
-  return classifyFailure(new Error(problem), { unknown: 'permanent' })
+  const problem = undone.get(call.id)?.problem
+  const message = `the compensation of \`${call.id}\` failed ${times}${problem ? `, at last with ${problem}` : ''}`
+  return classifyFailure(new Error(message), { unknown: 'permanent' })
 }
 
 /** The calls that would be undone if the process were. */
@@ -137,7 +138,8 @@ async function undo(
       detail: { startedAt, maxAttempts, ...(error ? { error: toRecorded(error) } : {}) },
     })
     const progress = status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying'
-    execution.undone.set(call.id, { attempts: attempt, nextAt, progress })
+    const problem = error && `${error.code}: ${error.message}`
+    execution.undone.set(call.id, { attempts: attempt, nextAt, progress, problem })
   }
   try {
     await callCompensation(execution, call, undoing, attempt)
@@ -165,6 +167,7 @@ async function callCompensation(execution: Execution, call: Call, undoing: Undoi
     undoing.compensate?.(outcome === 'completed' ? call.result : undefined, {
       ...stepCall(execution, call, undoing.compensateMaxAttempts, over),
       idempotencyKey: `${execution.keyOf(call)}/compensate`,
+      originalKey: execution.keyOf(call),
       attempt,
       outcome,
       signal: over.signal,

@@ -26,6 +26,8 @@ import { failWhoCalled } from './inside-call.js'
 const LONGEST_TIMER = '24d'
 const requests = createCodec()
 const NEVER = new Promise<never>(() => undefined)
+const CALLED_TOO_LATE =
+  'ctx was called after its process had come to rest, by code that waits for something else than ctx: the call does nothing'
 
 /** What `execute` calls: every method makes a call known to the execution and answers its promise. */
 export function contextFor(execution: Execution): ProcessContext {
@@ -41,6 +43,7 @@ export function contextFor(execution: Execution): ProcessContext {
 
   function call(name: string, spec: CallSpec): Promise<never> {
     // What a released context is asked for never settles: nobody would record it.
+    if (execution.released) parts.logger.warn({ id, type: item.type, call: name }, CALLED_TOO_LATE)
     if (execution.released || execution.unwinding || execution.continuation) return NEVER
     if (!execution.state.guard.open) return outOfPlace(execution, name)
     const made = execution.calls.add(checkCallName(name), spec)
@@ -137,6 +140,10 @@ const STEP_OPTIONS = [
 
 function stepSpec(where: string, options: unknown): StepSpec {
   const given = checkOptions(where, options, STEP_OPTIONS)
+  if (given.inquire !== undefined && given.atMostOnce !== true) {
+    const problem = 'is never asked: the step does not have `atMostOnce: true`'
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'inquire', problem })
+  }
   return {
     kind: 'STEP',
     run: functionOption<StepSpec['run']>(where, 'run', given.run, true),

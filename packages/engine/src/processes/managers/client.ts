@@ -5,6 +5,8 @@ import type { Database } from '../../kernel/database/database.js'
 import type { Queryable } from '../../kernel/database/executor.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
+import { type Reports, splitName } from '../../kernel/reports/reports.js'
+import { type MissingWorkers, presenceIn } from '../../kernel/results/presence.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 import { checkAnswer, type Started } from '../client.js'
 import { flushManagedStarts, startManaged } from '../queries/start-managed.js'
@@ -33,12 +35,18 @@ interface Parts {
   readonly outgoing: Outgoing
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly reports: Reports
+  readonly missing: MissingWorkers
 }
 
 const GIVE_UP_AFTER = 30_000
 const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batchId', 'transaction'] as const
 
-export function createManagerClient(db: Database, { codec, outgoing, logger, metrics }: Parts): ManagerClient {
+export function createManagerClient(
+  db: Database,
+  { codec, outgoing, logger, metrics, reports, missing }: Parts,
+): ManagerClient {
+  const isLive = presenceIn(db, 'process_definition')
   const starts: Batcher<SealedManagedStart, StartAnswer> = createBatcher<SealedManagedStart, StartAnswer>({
     name: 'processes.start-managed',
     key: ({ id, key }) => key ?? id,
@@ -60,7 +68,11 @@ export function createManagerClient(db: Database, { codec, outgoing, logger, met
       for (let attempt = 1; ; attempt += 1) {
         const sealed = await sealManagedStart(manager, state, options, { codec, outgoing, where })
         try {
-          return checkAnswer(await write(sealed, options.transaction), sealed, manager, options.batchId)
+          const started = checkAnswer(await write(sealed, options.transaction), sealed, manager, options.batchId)
+          if (started.created && !options.transaction)
+            reports.started({ model: 'processes', ...splitName(manager.name) })
+          missing.made('processes', manager.name, isLive)
+          return started
         } catch (error) {
           const refusal = refusalIn(error)
           if (refusal === undefined || !sealed.envelope) throw error

@@ -18,6 +18,8 @@ export interface ClaimedStep extends Claimed {
   /** What is known of the calls of the step before this one, and of those of its compensation (K-19). */
   readonly outcome: CallOutcome | null
   readonly compensationOutcome: 'refused' | 'unknown' | null
+  /** How long ago it could run. */
+  readonly waitedMs: number
 }
 
 /** The lane of instances that begin later: whoever runs workflows takes their start, which needs no handler. */
@@ -38,6 +40,7 @@ type Row = [
   outputNotes: Notes | null,
   outcome: CallOutcome | null,
   compensationOutcome: 'refused' | 'unknown' | null,
+  waitedMs: number,
   /** There where a call before was lost. */
   lost?: LostClaim,
 ]
@@ -64,10 +67,10 @@ function toItem([
   attempts,
   ...payloads
 ]: Row): ClaimedStep {
-  const [input, inputNotes, output, outputNotes, outcome, compensationOutcome, lost] = payloads
+  const [input, inputNotes, output, outputNotes, outcome, compensationOutcome, waitedMs, lost] = payloads
   const id = stepId(workflowId, number, fresh)
   const call = { workflowId, number, definitionId, compensates, fresh, attempts }
-  const payload = { input, inputNotes, output, outputNotes, outcome, compensationOutcome }
+  const payload = { input, inputNotes, output, outputNotes, outcome, compensationOutcome, waitedMs }
   return { id, type, epoch, ...call, ...payload, ...(lost ? { lost } : {}) }
 }
 

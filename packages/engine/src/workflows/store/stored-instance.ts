@@ -17,6 +17,8 @@ export interface StoredInstance {
   readonly state: InstanceState
   /** Of every step that has a row: how often it has been claimed. What a decision changes is fenced by it. */
   readonly epochs: ReadonlyMap<string, number>
+  /** When it was made, by this program's `performance.now()`; for measuring only. */
+  readonly madeAt: number
 }
 
 /** What a worker holds of a step. */
@@ -85,6 +87,7 @@ export interface InstanceRow {
   readonly failed_step: string | null
   readonly failure: Failure | null
   readonly steps: readonly StepRow[] | null
+  readonly age_ms: number
 }
 
 type StepRow = readonly [
@@ -121,6 +124,7 @@ export function toStoredInstance(row: InstanceRow, definition: WorkflowDefinitio
     revision: row.revision,
     lastWrite: row.last_write,
     epochs,
+    madeAt: performance.now() - row.age_ms,
     state: {
       id: row.id,
       status: row.status,
