@@ -4589,6 +4589,9 @@ CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lea
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
+  -- A claim loads about 32 MB at most (K-23): of each process a page of its history and one of its responses. Larger ones are read on by
+  -- the execution, page by page. The first row is always in it.
+  v_page int := greatest(16777216 / cardinality(ids), 16384);
   v_items json;
 begin
   with claimed as (
@@ -4614,28 +4617,54 @@ begin
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
     -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
-    'history', case when it.lease_epoch > 1 or it.generation > 1 then (
-      select json_agg(json_build_array(
-        seq, floor(extract(epoch from at) * 1000), kind, name, occurrence, history.status, attempt, seen,
-        floor(extract(epoch from next_at) * 1000), result, notes, history.detail, epoch
-      ) order by seq)
-      from holdfast.process_history as history
-      where process_id = it.id and history.generation = it.generation
+    'history', case
+      when not (it.lease_epoch > 1 or it.generation > 1) then null
+      when (
+        select sum(holdfast.most_bytes(result) + holdfast.most_bytes(history.detail))
+        from holdfast.process_history as history
+        where process_id = it.id and history.generation = it.generation
+      ) > v_page then holdfast.read_process_history(it.id, it.generation, 0, v_page)
+      else (
+        select json_agg(json_build_array(
+          seq, floor(extract(epoch from at) * 1000), kind, name, occurrence, history.status, attempt, seen,
+          floor(extract(epoch from next_at) * 1000), result, notes, history.detail, epoch
+        ) order by seq)
+        from holdfast.process_history as history
+        where process_id = it.id and history.generation = it.generation
+      )
+    end,
+    'historyLength', case when it.lease_epoch > 1 or it.generation > 1 then (
+      select max(seq) from holdfast.process_history as history where process_id = it.id and history.generation = it.generation
     ) end,
     'stateEvents', detail.state_events,
     -- Not what an earlier generation has done with: only by the index, since there may be a million of those.
-    'responses', case when it.responses > 0 then (
-      select json_agg(json_build_array(number, name, data, notes) order by number)
-      from (
-        select unmet.number, unmet.name, unmet.data, unmet.notes
-        from jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number)
-        join holdfast.process_response as unmet on unmet.process_id = it.id and unmet.number = kept.number::int
-        union all
-        select number, name, data, notes
-        from holdfast.process_response
-        where process_id = it.id and number > detail.state_responses
-      ) as response
-    ) end
+    'responses', case
+      when it.responses = 0 then null
+      when (
+        select sum(bytes)
+        from (
+          select holdfast.most_bytes(unmet.data) as bytes
+          from jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number)
+          join holdfast.process_response as unmet on unmet.process_id = it.id and unmet.number = kept.number::int
+          union all
+          select holdfast.most_bytes(data)
+          from holdfast.process_response
+          where process_id = it.id and number > detail.state_responses
+        ) as measured
+      ) > v_page then holdfast.read_process_responses(it.id, 0, v_page)
+      else (
+        select json_agg(json_build_array(number, name, data, notes) order by number)
+        from (
+          select unmet.number, unmet.name, unmet.data, unmet.notes
+          from jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number)
+          join holdfast.process_response as unmet on unmet.process_id = it.id and unmet.number = kept.number::int
+          union all
+          select number, name, data, notes
+          from holdfast.process_response
+          where process_id = it.id and number > detail.state_responses
+        ) as response
+      )
+    end
   ))
   into v_items
   from claimed as it
@@ -5093,6 +5122,19 @@ begin
   return 'replaced';
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.most_bytes(p_value jsonb)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+ SELECT COALESCE((pg_column_size(p_value) *
+         CASE
+             WHEN (pg_column_compression(p_value) IS NULL) THEN 1
+             ELSE 100
+         END), 0) AS "coalesce";
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer)
@@ -6305,6 +6347,76 @@ begin
     $query$, 'q_' || p_queue
   ) into v_mine using asked;
   return query select holdfast.managed_processes(asked), holdfast.known_replies(asked), coalesce(v_mine, '[]');
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.read_process_history(p_id uuid, p_generation integer, p_after integer, p_bytes integer)
+ RETURNS json
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_row holdfast.process_history;
+  v_rows json[] := '{}';
+  v_next json;
+  v_bytes int := 0;
+begin
+  for v_row in
+    select * from holdfast.process_history
+    where process_id = p_id and generation = p_generation and seq > p_after
+    order by seq
+  loop
+    v_next := json_build_array(
+      v_row.seq, floor(extract(epoch from v_row.at) * 1000), v_row.kind, v_row.name, v_row.occurrence, v_row.status, v_row.attempt,
+      v_row.seen, floor(extract(epoch from v_row.next_at) * 1000), v_row.result, v_row.notes, v_row.detail, v_row.epoch
+    );
+    v_bytes := v_bytes + octet_length(v_next::text);
+    exit when v_bytes > p_bytes and cardinality(v_rows) > 0;
+    v_rows := v_rows || v_next;
+    exit when v_bytes > p_bytes;
+  end loop;
+  return array_to_json(v_rows);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.read_process_responses(p_id uuid, p_after integer, p_bytes integer)
+ RETURNS json
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_row record;
+  v_rows json[] := '{}';
+  v_next json;
+  v_bytes int := 0;
+begin
+  for v_row in
+    select unmet.number, unmet.name, unmet.data, unmet.notes
+    from holdfast.process_detail as detail,
+      jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number),
+      holdfast.process_response as unmet
+    where detail.id = p_id
+      and unmet.process_id = p_id
+      and unmet.number = kept.number::int
+      and unmet.number > p_after
+    union all
+    select response.number, response.name, response.data, response.notes
+    from holdfast.process_response as response
+    where response.process_id = p_id
+      and response.number > greatest(p_after, (select state_responses from holdfast.process_detail where id = p_id))
+    order by number
+  loop
+    v_next := json_build_array(v_row.number, v_row.name, v_row.data, v_row.notes);
+    v_bytes := v_bytes + octet_length(v_next::text);
+    exit when v_bytes > p_bytes and cardinality(v_rows) > 0;
+    v_rows := v_rows || v_next;
+    exit when v_bytes > p_bytes;
+  end loop;
+  return array_to_json(v_rows);
 end
 $function$
 ;
