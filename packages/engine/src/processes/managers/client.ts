@@ -77,7 +77,8 @@ export function createManagerClient(
           const refusal = refusalIn(error)
           if (refusal === undefined || !sealed.envelope) throw error
           // A queue that somebody dropped is made again, once; inside a transaction that has failed nothing helps.
-          const again = forgetGone(outgoing, refusal, sealed.envelope, manager.domain) && options.transaction === undefined
+          const again =
+            forgetGone(outgoing, refusal, sealed.envelope, manager.domain) && options.transaction === undefined
           if (!again || attempt > 1) throw toRefusedError(refusal, sealed.envelope)
         }
       }
