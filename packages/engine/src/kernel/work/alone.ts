@@ -60,7 +60,7 @@ export function turnMs({ alone, shared }: Pick<LostClaim, 'alone' | 'shared'>, w
   return Math.min(FIRST_TURN * 2 ** (times - FIRST_ALONE), LONGEST_TURN)
 }
 
-export function patienceMs(turn: number): number {
+function patienceMs(turn: number): number {
   return Math.min(turn, Math.max(FIRST_PATIENCE, turn * PATIENCE_OF_TURN))
 }
 
