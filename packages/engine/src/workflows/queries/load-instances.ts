@@ -17,7 +17,7 @@ export async function loadInstances(
 const statement = {
   name: 'workflows.load',
   text: `
-    select loaded.*, extract(epoch from holdfast.now() - workflow.created_at)::float8 * 1000 as age_ms
+    select loaded.*, extract(epoch from holdfast.now() - workflow.created_at)::float8 * 1000::float8 as age_ms
     from holdfast.load_workflows($1::uuid[]) as loaded
     join holdfast.workflow on workflow.id = loaded.id`,
 }
