@@ -33,6 +33,7 @@ import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
+import { guardedLogger, guardedMetrics } from './kernel/guarded-sinks.js'
 import { newId } from './kernel/ids/id.js'
 import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
@@ -52,7 +53,7 @@ import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
-import { booleanOption, checkOptions, durationOption } from './kernel/validation/options.js'
+import { booleanOption, checkOptions, durationOption, integerOption } from './kernel/validation/options.js'
 import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
@@ -193,6 +194,9 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
   checkAbortGrace(options.abortGrace)
   checkInquireFor(options.inquireFor)
+  checkMethods('metrics', options.metrics, ['count', 'observe', 'gauge'])
+  checkMethods('codec', options.codec, ['encode', 'decode'])
+  integerOption('holdfast', 'codec.maxBytes', options.codec?.maxBytes, { min: 1, default: undefined })
   const logger = checkLogger(options.logger)
   const began = performance.now()
   const db = await openDatabase({ ...options, logger })
@@ -221,7 +225,8 @@ export function assemble(
     readonly gate?: Gate
   },
 ): Holdfast {
-  const { logger = silentLogger, metrics = noMetrics, gate = processGate } = options
+  const { logger = silentLogger, gate = processGate } = options
+  const metrics = guardedMetrics(options.metrics ?? noMetrics)
   const codec = guardedCodec(options.codec ?? createCodec())
   const reports = createReports({ logger, metrics })
   const abortGraceMs = checkAbortGrace(options.abortGrace)
@@ -407,14 +412,19 @@ export function assemble(
 }
 
 function checkLogger(given: HoldfastOptions['logger']): Logger {
-  if (given === undefined) return stderrLogger
   if (given === false) return silentLogger
-  for (const level of ['debug', 'info', 'warn', 'error'] as const) {
-    if (typeof (given as Partial<Logger> | null)?.[level] === 'function') continue
-    const problem = `must be a logger with debug, info, warn and error, or false, not ${describe(given)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'logger', problem })
-  }
-  return given
+  checkMethods('logger', given, ['debug', 'info', 'warn', 'error'], ', or false')
+  return guardedLogger(given ?? stderrLogger)
+}
+
+/** What the engine calls later, in the middle of its work, is looked at when the installation is opened. */
+function checkMethods(option: string, given: unknown, methods: readonly string[], otherwise = ''): void {
+  if (given === undefined) return
+  const has = (method: string) => typeof (given as Record<string, unknown> | null)?.[method] === 'function'
+  if (methods.every(has)) return
+  const list = `${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`
+  const problem = `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option, problem })
 }
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {

@@ -103,18 +103,20 @@ export function createCommandClient(
       const queue = await domains.ready(definition.domain, { buildIndex: false })
       const where = `send ${definition.domain}/${definition.type}`
       const envelope = await sealEnvelope(definition, data, options, { codec, queue, schema: db.schema, where })
-      const outcome = options.transaction
-        ? (await sendCommands(db.inside(options.transaction), [envelope]))[0]
-        : await write(envelope)
+      const outcome =
+        options.transaction === undefined
+          ? await write(envelope)
+          : (await sendCommands(db.inside(options.transaction), [envelope]))[0]
       checkOutcome(envelope, outcome, options)
       made(definition as CommandDefinition<never>)
       return envelope.commandId
     },
     async sendMany(definition, commands, options = {}) {
       checkOptions('sendMany', options, ['transaction', 'batchId'])
-      const bulk = await prepareMany(definition, commands, options)
       const { transaction } = options
-      if (transaction) await withinSavepoint(transaction, () => bulk.send(db.inside(transaction)))
+      const inside = transaction === undefined ? undefined : db.inside(transaction)
+      const bulk = await prepareMany(definition, commands, options)
+      if (transaction && inside) await withinSavepoint(transaction, () => bulk.send(inside))
       // Repeated, it recognises what an earlier commit has sent.
       else await db.transaction((tx) => bulk.send(tx), { retry: true, idempotent: true })
       made(definition as CommandDefinition<never>)

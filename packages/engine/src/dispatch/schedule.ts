@@ -94,7 +94,7 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
   ): Promise<readonly Met[] | 'unknown type'> {
     const [first] = sealed
     if (!first) return []
-    if (sealed.length === 1 && !transaction) {
+    if (sealed.length === 1 && transaction === undefined) {
       const met = await singles.write(first)
       return met === 'unknown type' ? met : [refuseConflict(dispatch, first.itemId, met)]
     }
@@ -111,7 +111,7 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
       }
       return found
     }
-    return transaction ? all(db.inside(transaction)) : db.transaction(all, { retry: true })
+    return transaction === undefined ? db.transaction(all, { retry: true }) : all(db.inside(transaction))
   }
 
   async function sealAll(

@@ -94,15 +94,16 @@ export function createProcessClient(
       const given = checkOptions(where, options, [...DETAILS, 'deferred', 'transaction'])
       const here =
         !booleanOption(where, 'deferred', given.deferred, { default: false }) &&
-        !options.transaction &&
+        options.transaction === undefined &&
         options.startAt === undefined &&
         (await immediate.allowed(process))
       const lending = here ? immediate.lending(process) : undefined
       const sealed = await sealStart(process, state, options, { codec, where, lending })
       const sentAt = performance.now()
-      const answer = options.transaction
-        ? (await startProcesses(db.inside(options.transaction), [sealed]))[0]
-        : await starts.write(sealed)
+      const answer =
+        options.transaction === undefined
+          ? await starts.write(sealed)
+          : (await startProcesses(db.inside(options.transaction), [sealed]))[0]
       const started = checkAnswer(answer, sealed, process, options.batchId)
       const status =
         answer?.lent && lending && started.created
@@ -137,7 +138,9 @@ export function createProcessClient(
           }
         }
       }
-      await (options.transaction ? startAll(db.inside(options.transaction)) : db.transaction(startAll, { retry: true }))
+      await (options.transaction === undefined
+        ? db.transaction(startAll, { retry: true })
+        : startAll(db.inside(options.transaction)))
       made(process)
       return started
     },

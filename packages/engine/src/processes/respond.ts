@@ -121,7 +121,7 @@ export function createRespond(
       const reference = isId(process) ? process.toLowerCase() : checkKey(where, process)
       const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })
       const sealed = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
-      if (options.transaction) {
+      if (options.transaction !== undefined) {
         await postResponses(db.inside(options.transaction), [{ ...sealed, inboxId: newId(), reference, checked: true }])
         return
       }

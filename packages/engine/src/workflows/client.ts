@@ -107,13 +107,14 @@ export function createWorkflowClient(
     const sealed = seal(known, input, options, { engine, where })
     const instanceId = sealed.id
     if (hooks.any) await hooks.starting({ instanceId, workflow: name, version, input })
-    const answer = options.transaction
-      ? (await startInstances(db.inside(options.transaction), [sealed]))[0]
-      : await starts.write(sealed)
+    const answer =
+      options.transaction === undefined
+        ? await starts.write(sealed)
+        : (await startInstances(db.inside(options.transaction), [sealed]))[0]
     if (!answer?.id) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id: instanceId })
     if (answer.created) {
       for (const handler of handlersOf(known.definition)) missing.made('workflows', handler, isLive)
-      if (!options.transaction) {
+      if (options.transaction === undefined) {
         happenings.remember(sealed.after)
         // Its first steps may have ended with the start, and the instance with them.
         const { state, madeAt } = sealed.after

@@ -1,5 +1,5 @@
 import { HoldfastError } from '../errors.js'
-import { type Codec, isPlainCodec } from './codec.js'
+import { type Codec, type Encoded, isPlainCodec } from './codec.js'
 import { refuseUnstorableText } from './refuse-text.js'
 
 /**
@@ -12,7 +12,8 @@ export function guardedCodec(codec: Codec): Codec {
   return {
     encode(value, options) {
       const encoded = codec.encode(value, options)
-      refuseBadJson(encoded.json, options?.at ?? '$')
+      // A codec without types may return anything.
+      refuseBadJson((encoded as Encoded | undefined)?.json, options?.at ?? '$')
       return encoded
     },
     decode(stored) {

@@ -57,7 +57,7 @@ export function createManagerClient(
   })
 
   async function write(sealed: SealedManagedStart, transaction: Queryable | undefined) {
-    return transaction ? (await startManaged(db.inside(transaction), [sealed]))[0] : starts.write(sealed)
+    return transaction === undefined ? starts.write(sealed) : (await startManaged(db.inside(transaction), [sealed]))[0]
   }
 
   return {
@@ -69,7 +69,7 @@ export function createManagerClient(
         const sealed = await sealManagedStart(manager, state, options, { codec, outgoing, where })
         try {
           const started = checkAnswer(await write(sealed, options.transaction), sealed, manager, options.batchId)
-          if (started.created && !options.transaction)
+          if (started.created && options.transaction === undefined)
             reports.started({ model: 'processes', ...splitName(manager.name) })
           missing.made('processes', manager.name, isLive)
           return started
@@ -77,7 +77,8 @@ export function createManagerClient(
           const refusal = refusalIn(error)
           if (refusal === undefined || !sealed.envelope) throw error
           // A queue that somebody dropped is made again, once; inside a transaction that has failed nothing helps.
-          const again = forgetGone(outgoing, refusal, sealed.envelope, manager.domain) && !options.transaction
+          const again =
+            forgetGone(outgoing, refusal, sealed.envelope, manager.domain) && options.transaction === undefined
           if (!again || attempt > 1) throw toRefusedError(refusal, sealed.envelope)
         }
       }
