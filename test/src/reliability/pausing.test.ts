@@ -121,12 +121,12 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   const process = await hf.start(Run, {})
   const wait = { timeout: '20ms' } as const
   const awaited = [
-    hf.commands.result(Do, command, wait),
-    hf.processes.result(Run, process.id, wait),
-    hf.workflows.result(workflow.id, wait),
+    () => hf.commands.result(Do, command, wait),
+    () => hf.processes.result(Run, process.id, wait),
+    () => hf.workflows.result(workflow.id, wait),
   ]
   for (const result of awaited) {
-    await expect(result).rejects.toMatchObject({
+    await expect(result()).rejects.toMatchObject({
       code: 'HF_RESULT_TIMEOUT',
       message: expect.stringContaining('paused by an operator'),
     })
