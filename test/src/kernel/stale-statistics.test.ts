@@ -33,7 +33,7 @@ const beats = new Map<string, number>()
 const metrics: Metrics = {
   count: () => undefined,
   observe: () => undefined,
-  gauge(name, { model = '' }) {
+  gauge(name, { model }) {
     if (name === 'oldest_due_seconds') beats.set(model, (beats.get(model) ?? 0) + 1)
   },
 }
@@ -155,8 +155,8 @@ async function openUnattended(): Promise<TestBus> {
 }
 
 /** How many rows were read so far, by each index and without one. */
-async function rowsRead({ sql }: TestBus): Promise<Map<string, number>> {
-  const rows = await sql<{ name: string; rows: string }>(`
+async function rowsRead(bus: TestBus): Promise<Map<string, number>> {
+  const rows = await bus.sql<{ name: string; rows: string }>(`
     select schemaname || '.' || relname || ' by ' || indexrelname as name, idx_tup_read as rows from pg_stat_user_indexes
     union all
     select schemaname || '.' || relname || ' whole', seq_tup_read from pg_stat_user_tables`)

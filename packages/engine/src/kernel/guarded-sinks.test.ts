@@ -30,6 +30,7 @@ describe('K-16 a metrics sink or a logger that fails', () => {
     [
       'throws what cannot be read',
       () => {
+        // oxlint-disable-next-line typescript/only-throw-error -- users throw what they like
         throw hostile
       },
       /threw/,

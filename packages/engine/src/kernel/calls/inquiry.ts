@@ -11,7 +11,7 @@ export type Inquiry<Result> = { readonly done: Result } | 'notDone' | 'unknown'
 /** What came of an inquiry. A problem means that nobody knows, and that a person has to say it. */
 export type Answered = { readonly done: unknown } | 'notDone' | Unanswered
 
-export interface Unanswered {
+interface Unanswered {
   readonly problem: string
   readonly cause?: unknown
 }
