@@ -45,7 +45,7 @@ export const handWritten = [
     file: sql('processes-claim'),
     find: "    continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);",
     replace: '',
-    tests: [src('processes/processes.test.ts')],
+    tests: ['test/src/reliability/pausing.test.ts'],
   },
   // Fencing
   {
@@ -125,7 +125,7 @@ export const handWritten = [
     file: sql('commands-finish'),
     find: "        and command.status = 'PENDING'\n",
     replace: '',
-    tests: [src('commands/source.test.ts'), src('commands/receive.test.ts'), src('commands/retries.test.ts')],
+    tests: [src('commands/states.test.ts'), src('commands/receive.test.ts')],
   },
   {
     name: 'a failure that is not final is replied to as final',
@@ -171,7 +171,7 @@ export const handWritten = [
     file: sql('dispatch-release'),
     find: '  if not found or not v_config.enabled then',
     replace: '  if not found then',
-    tests: [src('dispatch/cycle.test.ts'), src('dispatch/settings.test.ts')],
+    tests: [src('dispatch/kill-switch.test.ts'), src('dispatch/cycle.test.ts')],
   },
   {
     name: 'an execution of another try ends an item',
@@ -230,7 +230,7 @@ export const handWritten = [
     file: src('kernel/work/leases.ts'),
     find: "        else if (answer === 'lost') lose(lease)\n",
     replace: "        else if (answer === 'lost') skipped += 0\n",
-    tests: ['test/src/kernel/leases.test.ts'],
+    tests: [src('kernel/work/leases.test.ts')],
   },
   {
     name: 'an unknown outcome is not compensated',
