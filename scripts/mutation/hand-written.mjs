@@ -309,4 +309,32 @@ export const handWritten = [
     replace: 'if (!isTransient(error)) throw error',
     tests: [src('kernel/database/operator-call.test.ts'), src('workflows/operators-in-time.test.ts')],
   },
+  {
+    name: 'a call that a person calls not done is made after its process has returned',
+    file: src('processes/execution/replay.ts'),
+    find: '  if (execution.ending) return\n',
+    replace: '',
+    tests: [src('processes/at-most-once.test.ts')],
+  },
+  {
+    name: 'a command that could not be withheld counts as never sent',
+    file: src('processes/execution/waiting.ts'),
+    find: '      if (isTransient(error)) throw error\n',
+    replace: '',
+    tests: [src('processes/execution/waiting.test.ts')],
+  },
+  {
+    name: 'user code gets an unknown outcome as a failure',
+    file: src('processes/execution/drive.ts'),
+    find: "'onFailure' in spec && !unanswered ? spec.onFailure",
+    replace: "'onFailure' in spec ? spec.onFailure",
+    tests: [src('processes/at-most-once.test.ts')],
+  },
+  {
+    name: 'a lost call of an instance that has ended is inquired about',
+    file: src('workflows/decide/calls.ts'),
+    find: ' && !instanceHasEnded(t.status)) inquire(t, unknown)',
+    replace: ') inquire(t, unknown)',
+    tests: [src('workflows/decide')],
+  },
 ]
