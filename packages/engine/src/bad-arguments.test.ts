@@ -91,7 +91,7 @@ test.each<[string, () => unknown]>([
   ['startMany without a definition', () => bus.hf.startMany(none, [{ state: {} }])],
   ['startMany of nothing', () => bus.hf.startMany(Order, [none])],
   ['respond without a definition', () => bus.hf.respond(none, order, 'paid' as never, 1 as never)],
-  ['respond with a symbol', () => bus.hf.respond(Order, order, Symbol('paid') as never, 1)],
+  ['respond with a symbol', () => bus.hf.respond(Order, order, Symbol('paid') as never, none)],
   ['handle without a definition', () => bus.hf.handle(none, () => 1)],
   ['register without a definition', () => bus.hf.register(none)],
   ['commands.cancel without a definition', () => bus.hf.commands.cancel(none, order, by)],
