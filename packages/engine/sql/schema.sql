@@ -4718,9 +4718,13 @@ CREATE OR REPLACE FUNCTION holdfast.leave_batches(p_domain text, ids uuid[], p_n
 AS $function$
 begin
   with ended as (
-    select command_id, batch_id, status
-    from holdfast.command
-    where domain = p_domain and command_id = any (ids) and batch_id is not null
+    select command.command_id, command.batch_id, command.status
+    from unnest(ids) as asked (id)
+    -- Only the primary key serves this lookup: see `leave_batches` in `commands-finish`.
+    cross join lateral (
+      select * from holdfast.command where command_id = asked.id and domain || '' = p_domain offset 0
+    ) as command
+    where command.batch_id is not null
   ),
   gone as (
     delete from holdfast.batch_open
@@ -4748,7 +4752,11 @@ begin
   with ended as (
     select command.command_id, command.batch_id, it ->> 'outcome' as outcome
     from jsonb_array_elements(writes) as it
-    join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    -- `offset 0` keeps the conditions below out of the lookup, so that only the primary key serves it. Without statistics
+    -- the planner takes the index of batches for almost empty and reads every batched command for each flush.
+    cross join lateral (
+      select * from holdfast.command where command_id = (it ->> 'command_id')::uuid and domain || '' = p_domain offset 0
+    ) as command
     where command.batch_id is not null
       and it ->> 'outcome' <> 'RETRY'
       and command.last_write = (it ->> 'token')::uuid

@@ -150,6 +150,17 @@ test.each<[rule: string, example: string, output: string[]]>([
     ['scores 0, 1, 2, 3, 4, 5, 6, 7', '2 at once and 20 per second take 300 ms or more: true'],
   ],
   [
+    'P-24 a loop without an end',
+    'subscription',
+    [
+      'ada pays for month 1',
+      'ada pays for month 2',
+      'ada pays for month 3',
+      'ended by the customer',
+      'one process: true',
+    ],
+  ],
+  [
     'P-16 operator repair',
     'operator-repair',
     [
@@ -157,6 +168,7 @@ test.each<[rule: string, example: string, output: string[]]>([
       'WAITING_FOR_TSQ',
       'PERMANENT_FAILURE: NO_ACCOUNT: no such account: ED-1',
       'it waits for a person',
+      'Payout at pay: NO_ACCOUNT: no such account: ED-1',
       'paid to DE-1',
       'TSQ_RETRY by ann: two letters were swapped',
     ],

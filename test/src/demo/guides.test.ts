@@ -29,10 +29,10 @@ async function shown(guide: string, language: string): Promise<string[]> {
 
 test.each([
   ['C-01', 'commands', 8],
-  ['C-13', 'troubleshooting', 3],
+  ['C-13', 'troubleshooting', 4],
   ['C-12', 'batches', 4],
   ['R-01', 'rate-limits', 5],
-  ['P-02', 'first-process', 6],
+  ['P-02', 'first-process', 7],
   ['M-01', 'process-managers', 4],
   ['D-01', 'dispatch', 4],
   ['W-01', 'workflows', 20],

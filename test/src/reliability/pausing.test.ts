@@ -104,3 +104,31 @@ test('K-18 what nobody has ever registered cannot be paused; what was only sent 
     expect(await bus.hf.pause(subject, by)).toBe(true)
   }
 })
+
+test('K-18 K-22 whoever awaits something that is paused is told so', async () => {
+  const hf = bus.hf
+  const Do = defineCommand('awaited', 'Do')
+  const Run = defineProcess('awaited', 'Run', { state: z.any(), execute: async () => undefined })
+  const Flow = defineWorkflow('awaited', 1).step('a', 'awaited').build()
+  hf.handle(Do, () => undefined)
+  hf.register(Run)
+  hf.register(Flow)
+  hf.workflows.handle('awaited', () => undefined)
+  const workflow = await hf.workflows.start(Flow, {}, { startAt: new Date(Date.now() + 3_600_000) })
+  await hf.pause({ domain: 'awaited' }, by)
+  await hf.pause({ definition: 'awaited' }, by)
+  const command = await hf.send(Do, null)
+  const process = await hf.start(Run, {})
+  const wait = { timeout: '20ms' } as const
+  const awaited = [
+    () => hf.commands.result(Do, command, wait),
+    () => hf.processes.result(Run, process.id, wait),
+    () => hf.workflows.result(workflow.id, wait),
+  ]
+  for (const result of awaited) {
+    await expect(result()).rejects.toMatchObject({
+      code: 'HF_RESULT_TIMEOUT',
+      message: expect.stringContaining('paused by an operator'),
+    })
+  }
+})

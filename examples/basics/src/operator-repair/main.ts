@@ -35,6 +35,10 @@ const { error, waitingFor } = await hf.processes.get(Payout, id)
 console.log(`${error?.code}: ${error?.message}`)
 console.log(waitingFor ?? 'it waits for a person')
 
+for (const { type, step, error } of await hf.processes.troubles.list({ domain: 'payouts', limit: 20 })) {
+  console.log(`${type} at ${step}: ${error.message}`)
+}
+
 const ann = { actor: 'ann', reason: 'two letters were swapped' }
 await hf.processes.retry(Payout, id, ann, { response: { name: 'corrected', data: { iban: 'DE-1' } } })
 // The money was held once: a retry goes on at the step that failed.

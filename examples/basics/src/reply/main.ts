@@ -17,6 +17,7 @@ interface Reply {
   readonly error_type?: 'TRANSIENT' | 'PERMANENT' | 'BUSINESS_RULE'
   readonly error_code?: string
   readonly error_message?: string
+  readonly effect?: 'unknown'
 }
 
 const database = await startEmbedded({ ephemeral: true })

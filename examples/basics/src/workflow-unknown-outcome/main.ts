@@ -23,12 +23,14 @@ const bank = {
 }
 
 const database = await startEmbedded({ ephemeral: true })
-const hf = await holdfast({ connectionString: database.connectionString, logger: false })
+// Usually an office that is closed is asked again for 30 s.
+const hf = await holdfast({ connectionString: database.connectionString, logger: false, inquireFor: '10ms' })
 
 hf.workflows.handle('Pay', (_, { idempotencyKey }) => bank.pay(idempotencyKey), {
   // Asked after every error that is no refusal, after a timeout, after a crash, and before a requeue calls it again.
   inquire(_, { idempotencyKey }) {
     const payment = bank.find(idempotencyKey)
+    // This bank shows a payment at once. Where it may come late, answer 'unknown' until it can no longer come.
     return payment ? { done: payment } : 'notDone'
   },
 })

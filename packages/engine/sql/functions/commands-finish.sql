@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
@@ -196,7 +196,11 @@ begin
   with ended as (
     select command.command_id, command.batch_id, it ->> 'outcome' as outcome
     from jsonb_array_elements(writes) as it
-    join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
+    -- `offset 0` keeps the conditions below out of the lookup, so that only the primary key serves it. Without statistics
+    -- the planner takes the index of batches for almost empty and reads every batched command for each flush.
+    cross join lateral (
+      select * from holdfast.command where command_id = (it ->> 'command_id')::uuid and domain || '' = p_domain offset 0
+    ) as command
     where command.batch_id is not null
       and it ->> 'outcome' <> 'RETRY'
       and command.last_write = (it ->> 'token')::uuid

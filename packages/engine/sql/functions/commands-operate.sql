@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
@@ -141,9 +141,13 @@ language plpgsql
 as $$
 begin
   with ended as (
-    select command_id, batch_id, status
-    from holdfast.command
-    where domain = p_domain and command_id = any (ids) and batch_id is not null
+    select command.command_id, command.batch_id, command.status
+    from unnest(ids) as asked (id)
+    -- Only the primary key serves this lookup: see `leave_batches` in `commands-finish`.
+    cross join lateral (
+      select * from holdfast.command where command_id = asked.id and domain || '' = p_domain offset 0
+    ) as command
+    where command.batch_id is not null
   ),
   gone as (
     delete from holdfast.batch_open

@@ -396,3 +396,25 @@ test('K-13 an `inquire` that would never be asked, or is no function, is refused
     expect.objectContaining({ code: 'HF_UNKNOWN_OPTION' }),
   )
 })
+
+test('K-26 an `inquire` in which its workers die is not asked for ever: a person has to find out', async () => {
+  const Pay = defineCommand('dies_asking', 'Pay', { atMostOnce: true, maxAttempts: 2 })
+  const id = await bus.hf.send(Pay, null)
+  let asked = 0
+  const inquire = () => {
+    asked += 1
+    return 'notDone' as const
+  }
+  await bus.sql(
+    `select holdfast.receive_commands('dies_asking__commands', 'dies_asking', '{Pay}', '{null}', 'dead', 1, 0, false, 1000)`,
+  )
+  await bus.sql(
+    `insert into holdfast.lost_claim (source, id, epoch, state, lost_alone, at)
+     select 'commands:dies_asking__commands', msg_id::text, read_ct, 'alone', 2, holdfast.now() from pgmq.q_dies_asking__commands`,
+  )
+  bus.hf.handle(Pay, () => 'paid', { inquire })
+  await run(Pay.domain)
+  const { error } = await settle(Pay, id)
+  expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', message: expect.stringContaining('its worker died 3 times') })
+  expect(asked).toBe(0)
+})

@@ -27,6 +27,15 @@ export class CommandCall {
     return this.command.epoch - this.command.uncounted
   }
 
+  /**
+   * Said where nothing of it may be called any more, `inquire` included: its worker has died in it as often as it has
+   * attempts, and once more in the inquiry about them (K-26).
+   */
+  get diesAlone(): string | undefined {
+    const times = this.command.lost?.alone ?? 0
+    return times > this.maxAttempts ? `its worker died ${times} times while nothing else ran beside it` : undefined
+  }
+
   constructor(
     command: ReceivedCommand,
     lease: Lease<ReceivedCommand>,

@@ -101,6 +101,7 @@ export function createExecutor(options: ExecutorOptions) {
       if (!handler) throw new PermanentError(`no handler for ${command.type}`, { code: 'NO_HANDLER' })
       const usedUp = call.attempt > call.maxAttempts
       if (usedUp && !call.unknown) throw attemptsUsedUp(call)
+      if (call.unknown && call.diesAlone) throw new OutcomeUnknown(call.diesAlone)
       const data = await decode(command, handler)
       if (call.unknown) {
         const asked = await ask(call, data)

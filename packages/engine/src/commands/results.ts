@@ -2,7 +2,7 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { missingWorker, presenceIn } from '../kernel/results/presence.js'
+import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { findCommands } from './queries/find-commands.js'
 import type { CommandStatus } from './states.js'
@@ -54,7 +54,8 @@ export function commandResults(db: Database, codec: Codec): ResultSource<Found> 
     async why(_key, { domain, commandId }) {
       const [command] = await findCommands(db, codec, { domain, commandId, limit: 1 })
       if (!command) throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId, domain })
-      const { type, status, attempts, dueAt, error } = command
+      const { type, status, attempts, dueAt, error, paused } = command
+      if (paused) return { id: commandId, status, why: PAUSED }
       const name = `${domain}/${type}`
       const worker = (await isLive(name)) ? 'a live worker has its handler' : missingWorker('commands', name)
       const failed = error ? `, after ${error.code}: ${error.message}` : ''

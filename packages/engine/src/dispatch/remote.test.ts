@@ -402,6 +402,30 @@ test('D-13 a target reports ends itself: each ends its item once, and reports of
   expect(started).toHaveLength(4)
 })
 
+test('D-13 more than a thousand ends are reported by one call, each once, also those that it names twice', async () => {
+  const { target } = engine()
+  const Settlement = settlement(target)
+  await bus.hf.dispatch.schedule(Settlement, items(2))
+  await runDispatchCycle(bus.db, Settlement)
+  const id = (item: string) => `exec:${Settlement.itemType}:${item}:0`
+  const strangers = Array.from({ length: 1_500 }, (_, n) => ({
+    executionId: id(`X-${n}`),
+    status: 'COMPLETED' as const,
+  }))
+  const failed = { executionId: id('PAY-0'), status: 'FAILED' as const }
+  const reports = [failed, failed, ...strangers, { executionId: id('PAY-1'), status: 'COMPLETED' as const }]
+  const answers = await bus.hf.dispatch.reportEnd(Settlement, reports)
+  expect(answers.map(({ executionId }) => executionId)).toEqual(reports.map(({ executionId }) => executionId))
+  expect([answers[0], answers[1], answers[2], answers.at(-1)]).toMatchObject([
+    { outcome: 'done' },
+    { outcome: 'done' },
+    { outcome: 'unknown' },
+    { outcome: 'done' },
+  ])
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'READY', retryCount: 1 })
+  expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'COMPLETED' })
+})
+
 test('D-13 an end that is reported before its start is recorded counts', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target)

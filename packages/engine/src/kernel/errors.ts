@@ -237,7 +237,7 @@ export const errorRegistry = {
   HF_NEEDS_ATTENTION: entry<{ what: string; id: string; code: string; step: string; message: string }>(
     409,
     (d) => `${d.what} ${d.id} needs a person${d.step ? ` at ${d.step}` : ''}: ${d.code}: ${d.message}`,
-    'It has not ended. Remove the cause, then retry, complete or cancel it in troubleshooting; its result can be awaited again.',
+    'It has not ended. Remove the cause, then retry, complete or cancel it; after OUTCOME_UNKNOWN find out whether the call was done, and say `done` or `notDone`. Its result can be awaited again.',
   ),
   HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
     409,

@@ -273,6 +273,26 @@ test('P-17 whoever stood still past its lease does not call, though nobody has t
   await frozen.close()
 })
 
+test('K-20 a worker that stops between the record of a call and the call leaves nothing unknown: nobody has to ask', async () => {
+  const held = holdAt('after processes.write')
+  const stopping = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
+  let paid = 0
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) => ctx.step('pay', { atMostOnce: true, run: () => (paid += 1) }),
+  })
+  const worker = await stopping.runProcesses(Pay)
+  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  await held.reached
+  const stopped = worker.stop()
+  held.release()
+  await stopped
+  expect([paid, await bus.history(id)]).toEqual([0, ['STEP pay STARTED', 'STEP pay WAITING_RETRY']])
+  await bus.runProcesses(Pay)
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe(1)
+  await stopping.close()
+})
+
 test('P-17 a call whose beginning could not be recorded is not made', async () => {
   const held = holdAt('before processes.write')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })

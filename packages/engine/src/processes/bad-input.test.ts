@@ -268,7 +268,7 @@ test('P-11 a reducer that throws sends its process to troubleshooting, and no ot
   const { error_code, error_message } = await bus.rests(bad.id, 'WAITING_FOR_TSQ')
   expect([error_code, error_message]).toEqual([
     'PERMANENT_FAILURE',
-    expect.stringMatching(/^HF_REDUCER_THREW: the reducer of the response `told` threw: thirteen\./),
+    expect.stringContaining('HF_REDUCER_THREW: the reducer of the response `told` threw: thirteen'),
   ])
   await bus.rests(good.id, 'COMPLETED')
   // Mended, the same response is met again.
@@ -304,7 +304,7 @@ test('P-09 a reducer that throws on a replay too needs a person, not five crashe
   const { error_code, error_message, state } = await bus.rests(id, 'WAITING_FOR_TSQ')
   expect([error_code, error_message]).toEqual([
     'PERMANENT_FAILURE',
-    expect.stringMatching(/^HF_REDUCER_THREW: the reducer of the response `told` threw: broken since yesterday\./),
+    expect.stringContaining('HF_REDUCER_THREW: the reducer of the response `told` threw: broken since yesterday'),
   ])
   expect(state).toEqual({ n: 1 })
 })

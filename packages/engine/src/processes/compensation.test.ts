@@ -1,5 +1,5 @@
 import { gate, numbered, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
 import type { CompensationCall, ProcessContext } from './context.js'
@@ -263,4 +263,31 @@ test('P-14 a transactional step and a step after it are undone alike', async () 
   })
   expect((await bus.hf.start(Mixed, {})).status).toBe('COMPENSATED')
   expect(undone).toEqual([[{ n: 7 }]])
+})
+
+test('K-19 a compensation whose time is up is waited for: nothing else is undone beside it', async () => {
+  const seen: string[] = []
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: anything,
+    async execute(ctx) {
+      await ctx.step('first', { run: () => 1, compensate: () => seen.push('undo first') })
+      await ctx.step('last', {
+        run: () => 2,
+        compensateMaxAttempts: 1,
+        compensateTimeout: '20ms',
+        // Told to stop, it needs a while for what it has begun: long enough for another to begin.
+        compensate: async (_, { signal }) => {
+          const told = gate()
+          signal.addEventListener('abort', () => told.open())
+          await told.passed
+          await vi.waitUntil(() => seen.length > 0, { timeout: 1_000 }).catch(() => undefined)
+          seen.push('last has ended')
+        },
+      })
+      refuse()
+    },
+  })
+  const { status } = await bus.hf.start(Pay, {})
+  expect(status).toBe('WAITING_FOR_TSQ')
+  expect(seen).toEqual(['last has ended', 'undo first'])
 })

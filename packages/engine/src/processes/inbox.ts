@@ -171,7 +171,13 @@ const doneStatement = {
 const oldestStatement = {
   name: 'processes.oldest-inbox',
   text: `
-    select extract(epoch from holdfast.now() - pg_catalog.min(due_at))::float8 as seconds
-    from holdfast.process_inbox
-    where type = any ($1::text[]) and due_at <= holdfast.now()`,
+    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
+    from pg_catalog.unnest($1::text[]) as name,
+    lateral (
+      select due_at
+      from holdfast.process_inbox
+      where type = name.name and due_at <= holdfast.now()
+      order by due_at
+      limit 1
+    ) oldest`,
 }

@@ -1,7 +1,7 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { missingWorker, presenceIn } from '../kernel/results/presence.js'
+import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { findProcesses } from './queries/find-processes.js'
 import { findStandings, type Standing } from './queries/find-standing.js'
@@ -48,7 +48,8 @@ export function processResults(db: Database, codec: Codec): ResultSource<Standin
     async why(_key, { id, type, managed }) {
       const [process] = await findProcesses(db, codec, { ids: [id], limit: 1 })
       if (!process) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: type })
-      const { status, waitingFor, nextRetryAt, waitTimeoutAt } = process
+      const { status, waitingFor, nextRetryAt, waitTimeoutAt, paused } = process
+      if (paused) return { id, status, why: PAUSED }
       const until = nextRetryAt ?? waitTimeoutAt
       const waits = waitingFor ? [`waiting for ${waitingFor}${until ? ` until ${until.toISOString()}` : ''}`] : []
       return { id, status, why: [...waits, await worker(type, managed)].join('; ') }

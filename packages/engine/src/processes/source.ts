@@ -63,12 +63,14 @@ const oldestStatement = {
   name: 'processes.oldest-due',
   text: `
     select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
-    from pg_catalog.unnest($1::text[]) as name,
+    from holdfast.process_definition as definition,
+    -- Of each version by itself, as the index has it: the oldest of all versions at once would read the whole backlog.
     lateral (
       select due_at
       from holdfast.process
-      where type = name.name and due_at <= holdfast.now()
+      where type = definition.type and version = definition.version and due_at <= holdfast.now()
       order by due_at
       limit 1
-    ) oldest`,
+    ) oldest
+    where definition.type = any ($1::text[])`,
 }

@@ -9,7 +9,8 @@ import type { RecordedFailure } from './history.js'
  * try {
  *   await ctx.step('primary', { run: payByCard, onFailure: 'throw' })
  * } catch (error) {
- *   if (!(error instanceof StepFailed)) throw error
+ *   // Nobody knows whether the card was charged: paying another way might pay twice.
+ *   if (!(error instanceof StepFailed) || error.outcome === 'unknown') throw error
  *   await ctx.step('fallback', { run: payByTransfer })
  * }
  */
@@ -19,12 +20,15 @@ export class StepFailed extends Error {
   readonly step: string
   readonly code: string
   readonly details: unknown
+  /** `refused`: nothing was done. `unknown`: the call may have had its effect. */
+  readonly outcome: 'refused' | 'unknown'
 
-  constructor(step: string, { kind, code, message, details }: RecordedFailure) {
+  constructor(step: string, { kind, code, message, details }: RecordedFailure, outcome: 'refused' | 'unknown') {
     super(`${step}: ${message}`)
     this[failureKind] = kind === 'BUSINESS' ? 'BUSINESS' : 'PERMANENT'
     this.step = step
     this.code = code
     this.details = details
+    this.outcome = outcome
   }
 }

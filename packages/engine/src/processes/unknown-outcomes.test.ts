@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { BusinessError, PermanentError, TransientError } from '../kernel/failure/failure-errors.js'
 import type { CompensationCall, Inquiry, ProcessContext, StepOptions } from './context.js'
 import { defineProcess } from './define.js'
+import type { StepFailed } from './step-failed.js'
 
 let bus: TestBus
 beforeAll(async () => {
@@ -360,4 +361,26 @@ test('K-08 a compensation is tried as often as its step says', async () => {
   expect(error_code).toBe('COMPENSATION_FAILED')
   expect(error_message).toContain('`four times` failed 4 times')
   expect(calls).toEqual(['four times 1', 'four times 2', 'four times 3', 'four times 4', 'once 1'])
+})
+
+test('K-19 a failure that user code catches says whether the call may have had its effect', async () => {
+  const caught: string[] = []
+  const Pay = defineProcess('caught-outcome', 'Pay', {
+    state: z.any(),
+    async execute(ctx) {
+      for (const [name, error] of [
+        ['reset', new Error('socket hang up')],
+        ['declined', new BusinessError('declined')],
+      ] as const) {
+        await ctx
+          .step(name, { onFailure: 'throw', run: () => Promise.reject(error) })
+          .catch((failed: unknown) => void caught.push(`${name} ${(failed as StepFailed).outcome}`))
+      }
+      await ctx.sleep('replay it', '1ms')
+    },
+  })
+  await bus.runProcesses(Pay)
+  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  await bus.rests(id, 'COMPLETED')
+  expect(new Set(caught)).toEqual(new Set(['reset unknown', 'declined refused']))
 })

@@ -68,7 +68,12 @@ const statement = {
   text: `
     select asked.place::int
     from rows from (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::smallint[]), pg_catalog.unnest($3::int[])) with ordinality as asked (id, number, epoch, place)
-    join holdfast.workflow_step as step
-      on step.workflow_id = asked.id and step.number = asked.number and step.lease_epoch = asked.epoch
+    -- With offset 0 only the primary key serves this, not the index of all steps that were called off.
+    cross join lateral (
+      select abort
+      from holdfast.workflow_step
+      where workflow_id = asked.id and workflow_step.number = asked.number and lease_epoch = asked.epoch
+      offset 0
+    ) as step
     where step.abort`,
 }

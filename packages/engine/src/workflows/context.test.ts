@@ -52,8 +52,8 @@ test('W-05 a handler knows its instance, step, attempt, key, input and metadata;
   const undo = { ...base, compensation: 'take back', outcome: 'completed', output: { done: 'work' }, metadata: {} }
   const attempts = [1, 2, 3].map((attempt) => ({ attempt, isLastAttempt: attempt === 3 }))
   expect(seen).toEqual([
-    ...attempts.map((it) => ({ ...step, ...it, idempotencyKey: `${id}/work` })),
-    ...attempts.map((it) => ({ ...undo, ...it, idempotencyKey: `${id}/take back` })),
+    ...attempts.map((it) => ({ ...step, ...it, idempotencyKey: `${id}/work`, originalKey: null })),
+    ...attempts.map((it) => ({ ...undo, ...it, idempotencyKey: `${id}/take back`, originalKey: `${id}/work` })),
   ])
 })
 

@@ -138,7 +138,7 @@ async function runAll(some: readonly Tree[], lives: readonly number[]): Promise<
 
 const ENDS = ['step_completed', 'join_completed', 'condition_evaluated', 'fork_started', 'step_failed', 'step_skipped']
 
-async function check({ id, tree, calls }: Generated): Promise<void> {
+async function check({ id, tree, calls }: Generated, deaths: number): Promise<void> {
   const { status, error } = await bus.hf.workflows.status(id)
   const steps = await bus.hf.workflows.steps(id)
   const events = await bus.hf.workflows.events(id)
@@ -154,7 +154,8 @@ async function check({ id, tree, calls }: Generated): Promise<void> {
     for (const type of ['join_completed', 'step_completed', 'compensation_success']) {
       expect(count(type), `${type} ${name} ${story}`).toBeLessThanOrEqual(1)
     }
-    expect(calls.filter((call) => call === name).length, `${name} ${story}`).toBeLessThanOrEqual(attempts)
+    // A call that was lost with its worker, beside other work, uses up no attempt (K-26).
+    expect(calls.filter((call) => call === name).length, `${name} ${story}`).toBeLessThanOrEqual(attempts + deaths)
   }
   const undone = events.filter(({ type }) => type === 'compensation_success').map(({ step }) => step)
   if (undone.length === 0) return
@@ -173,7 +174,7 @@ test('W-07 W-08 generated graphs on three workers that are killed end as foretol
   async function runAndCheck(some: readonly Tree[], killAt: readonly number[]): Promise<void> {
     const { all, deaths } = await runAll(some, killAt)
     killed += deaths
-    for (const each of all) await check(each)
+    for (const each of all) await check(each, deaths)
   }
   const property = fc.asyncProperty(graphs, lives, (some, killAt) => {
     last = runAndCheck(some, killAt)

@@ -250,6 +250,119 @@ test('K-20 after a crash the heir asks before it calls', async () => {
   await victim.close()
 })
 
+test('K-20 after a crash, found not done and refused by the next call: it is known that nothing was done', async () => {
+  const name = named()
+  let called = 0
+  const victim = await openTestBus({ connectionString: bus.connectionString })
+  victim.hf.workflows.handle(`${name} pay`, () => {
+    called += 1
+    return new Promise(() => undefined)
+  })
+  const { id } = await bus.hf.workflows.start(payFlow(name))
+  const worker = await victim.hf.run({ poll: '20ms' })
+  await waitFor('it is called', () => called === 1)
+  worker.stopNow()
+  const told = undoing(name)
+  const refuse = () => {
+    called += 1
+    throw new BusinessError('no such account')
+  }
+  bus.hf.workflows.handle(`${name} pay`, refuse, { inquire: () => 'notDone' })
+  await see.endLease(id, 'pay')
+  await see.until(id, 'FAILED')
+  expect(called).toBe(2)
+  expect(told).toMatchObject([{ stepName: 'pay', outcome: 'refused' }])
+  await victim.close()
+})
+
+test('K-20 one that goes on beyond the grace is not inquired about: nobody knows what it will still do', async () => {
+  const name = named()
+  const hasty = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms' })
+  const calls: string[] = []
+  const end = gate()
+  hasty.hf.workflows.handle(
+    `${name} pay`,
+    async () => {
+      calls.push('pay')
+      await end.passed
+    },
+    {
+      inquire: () => {
+        calls.push('inquire')
+        return 'notDone'
+      },
+    },
+  )
+  const Flow = defineWorkflow(name, 1)
+    .step('pay', `${name} pay`, { nonIdempotent: true, timeout: '20ms', ...soon })
+    .build()
+  await hasty.hf.run({ poll: '20ms' })
+  const { id } = await bus.hf.workflows.start(Flow)
+  expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'pay', code: 'OUTCOME_UNKNOWN' })
+  expect(calls).toEqual(['pay'])
+  end.open()
+  await hasty.close()
+})
+
+test.each(['after a crash', 'after an error'])(
+  'K-20 a worker that stops while it inquires %s leaves the question to the next one, and not to a person',
+  async (when) => {
+    const name = named()
+    const calls: string[] = []
+    const asking = gate()
+    const open = async (
+      pay: () => unknown,
+      inquire: (_: unknown, ctx: { readonly signal: AbortSignal }) => Promise<{ done: string }>,
+    ) => {
+      const service = await openTestBus({ connectionString: bus.connectionString })
+      service.hf.workflows.handle(`${name} pay`, pay, { inquire })
+      return service
+    }
+    const Flow = defineWorkflow(name, 1)
+      .step('pay', `${name} pay`, { nonIdempotent: true, ...soon })
+      .build()
+    const { id } = await bus.hf.workflows.start(Flow)
+    const asks = (_: unknown, { signal }: { readonly signal: AbortSignal }) => {
+      calls.push('asked')
+      asking.open()
+      return new Promise<never>((_resolve, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      )
+    }
+    const fails = () => {
+      calls.push('paid')
+      throw new Error('read ECONNRESET')
+    }
+    if (when === 'after a crash') {
+      const victim = await open(
+        () => {
+          calls.push('paid')
+          return new Promise(() => undefined)
+        },
+        () => Promise.reject(new Error('never asked')),
+      )
+      const dying = await victim.hf.run({ poll: '20ms' })
+      await waitFor('it is called', () => calls.length === 1)
+      dying.stopNow()
+      await see.endLease(id, 'pay')
+      await victim.close()
+    }
+    const stopping = await open(fails, asks)
+    const worker = await stopping.hf.run({ poll: '20ms' })
+    await asking.passed
+    await worker.stop('10ms')
+    await stopping.close()
+    const last = await open(fails, async () => {
+      calls.push('asked again')
+      return { done: 'receipt' }
+    })
+    await last.hf.run({ poll: '20ms' })
+    expect((await see.until(id, 'COMPLETED')).output).toBe('receipt')
+    expect(calls).toEqual(['paid', 'asked', 'asked again'])
+    await last.close()
+  },
+)
+
 test('K-20 a compensation that must not be repeated waits for a person, who says that it is undone', async () => {
   const name = named()
   let refunds = 0

@@ -1,5 +1,6 @@
 import type { Reported, ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import type { Decision, WorkflowEvent } from './decide/decision.js'
+import { compensationOf, type WorkflowDefinition } from './definition/definition.js'
 import type { Happened } from './happenings.js'
 import type { Hooks } from './hooks.js'
 import type { EventType } from './states.js'
@@ -36,10 +37,24 @@ function reportDecision(reports: Reports, { definition, decision, state, madeAt 
     else if (type === 'workflow_started') reports.started(what)
     else if (FAILED.has(type) && event.error)
       reportAttempt(reports, { ...what, step, attempt: attempts }, event, decision)
+    if (type === 'step_failed' && event.error && isLeftUnknown(event, definition, decision)) {
+      reports.needsPerson({ ...what, step }, event.error)
+    }
   }
   for (const { step, failure, reason } of decision.deadLetters) {
     reports.needsPerson({ ...what, step }, { ...failure, message: `${failure.message} (${reason})` })
   }
+}
+
+/** Nobody knows whether it was done, nothing undoes it, and no dead letter waits for anybody: only the log can tell of it. */
+function isLeftUnknown(
+  { step, error }: WorkflowEvent,
+  { steps }: WorkflowDefinition,
+  { deadLetters }: Decision,
+): boolean {
+  const failed = steps.find(({ name }) => name === step)
+  if (error?.code !== 'OUTCOME_UNKNOWN' || failed === undefined) return false
+  return !compensationOf(failed) && deadLetters.every((letter) => letter.step !== step)
 }
 
 const FAILED: ReadonlySet<EventType> = new Set([

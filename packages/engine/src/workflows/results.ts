@@ -3,8 +3,9 @@ import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Failure } from '../kernel/failure/classify.js'
-import { missingWorker, presenceIn } from '../kernel/results/presence.js'
+import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
+import { findInstances } from './queries/find-instances.js'
 import { type InstanceStatus, instanceHasEnded, type StepStatus } from './states.js'
 
 interface Found {
@@ -46,6 +47,8 @@ export function workflowResults(db: Database, codec: Codec): ResultSource<Found>
     },
     unknown: (id) => new HoldfastError('HF_UNKNOWN_INSTANCE', { id }),
     async why(_key, { id, status }) {
+      const [instance] = await findInstances(db, codec, { id, limit: 1 })
+      if (instance?.paused) return { id, status, why: PAUSED }
       const steps = await db.run<ActiveStep & object>(stepsStatement, [id])
       const missing: string[] = []
       for (const handler of new Set(steps.flatMap((step) => step.handler ?? []))) {

@@ -39,7 +39,7 @@ export function describeThrown(thrown: unknown): { message: string; causes: stri
     causes.push(name === undefined ? messageOf(cause) : `${storableText(shorten(name, 200))}: ${messageOf(cause)}`)
     cause = read(cause, 'cause')
   }
-  return { message: withRemedy(thrown, messageOf(thrown)), causes }
+  return { message: withRemedy(thrown, withCause(messageOf(thrown), causes)), causes }
 }
 
 /** Bounded in bytes: the record keeps it with every failed attempt (K-21). */
@@ -61,6 +61,13 @@ export function stackOf(thrown: unknown): string | undefined {
     lines.push(line.trim())
   }
   return lines.join('\n')
+}
+
+/** `fetch failed` alone says nothing: what it was caused by belongs to it, where it is not repeated there. */
+function withCause(message: string, [nearest]: readonly string[]): string {
+  if (nearest === undefined) return message
+  const said = nearest.slice(nearest.indexOf(': ') + 1).trim()
+  return message.includes(said) ? message : `${message} (${shorten(nearest, 500)})`
 }
 
 /** Errors of ours say what to do about them; whoever finds the record needs that most. */

@@ -4,6 +4,9 @@ import type { Logger } from '../logger.js'
 /** Whether a live worker has the code of a definition; workers say so every minute. */
 export type IsLive = (name: string) => Promise<boolean>
 
+/** Why something does not go on that somebody has paused (K-18). */
+export const PAUSED = 'paused by an operator until `resume`; `hf.pauses()` says by whom and why'
+
 /** A worker that has not said for so long what it has counts as gone. */
 const GONE_AFTER = 150_000
 

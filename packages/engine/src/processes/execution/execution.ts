@@ -119,8 +119,12 @@ export class Execution {
     this.calls.settled(call)
     this.time = at
     this.state.guard.open = true
-    if ('failed' in outcome) call.reject(new StepFailed(call.id, outcome.failed))
-    else call.resolve(outcome.value)
+    if ('failed' in outcome) {
+      // One that never began has done nothing.
+      const done = call.outcome ?? 'refused'
+      call.reject(new StepFailed(call.id, outcome.failed, done === 'refused' ? done : 'unknown'))
+    }
+    if ('value' in outcome) call.resolve(outcome.value)
     await drain()
     this.state.guard.open = false
   }

@@ -3,6 +3,7 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
+import { STEP_IN_TROUBLE } from './find-standing.js'
 
 export interface TroubledProcess {
   readonly id: string
@@ -10,6 +11,8 @@ export interface TroubledProcess {
   readonly domain: string
   readonly type: string
   readonly since: Date
+  /** Where it stands: the call that failed, as `resolve` wants it named; null where none did. */
+  readonly step: string | null
   readonly error: {
     readonly kind: string
     readonly code: string
@@ -75,11 +78,12 @@ const listStatement = {
   text: `
     select
       trouble.id, detail.key, pg_catalog.split_part(trouble.type, '/', 1) as domain, pg_catalog.split_part(trouble.type, '/', 2) as type,
-      trouble.since, trouble.error_kind as kind, trouble.error_code as code, trouble.error_message as message,
+      trouble.since, ${STEP_IN_TROUBLE} as step, trouble.error_kind as kind, trouble.error_code as code, trouble.error_message as message,
       trouble.error_stack as stack, trouble.fingerprint, trouble.batch_id as "batchId",
       case when detail.projection is null then detail.state else detail.projection end as state,
       case when detail.projection is null then detail.state_notes else detail.projection_notes end as notes
     from holdfast.process_trouble as trouble
+    join holdfast.process on process.id = trouble.id
     join holdfast.process_detail as detail on detail.id = trouble.id
     where ${FITS}
     order by trouble.since, trouble.id

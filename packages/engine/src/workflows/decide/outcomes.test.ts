@@ -329,6 +329,16 @@ describe('K-20 a step that must not be repeated', () => {
     expect(refused.waiting()).toEqual(['compensation pay'])
   })
 
+  it('a compensation that was stopped in order is inquired about before it is called again; one that never began is not', () => {
+    const run = new Simulation(once(false)).start()
+    fail(run, 'pay', transient)
+    run.claim('pay', 'compensation')
+    run.happen({ type: 'given_back', step: 'pay', kind: 'compensation', because: 'stopping' })
+    expect(run.claim('pay', 'compensation').call).toEqual({ step: 'pay', kind: 'compensation', attempt: 1 })
+    run.happen({ type: 'interrupted', step: 'pay', kind: 'compensation' })
+    expect(run.claim('pay', 'compensation').call).toMatchObject({ attempt: 1, inquire: 'first' })
+  })
+
   it('what the engine itself finds is never taken for a refusal', () => {
     const lost = defineWorkflow('w', 1).step('a', 'A', { maxAttempts: 1 }).onFailure('u', 'U').build()
     const run = new Simulation(lost).start()
