@@ -45,7 +45,7 @@ export const handWritten = [
     file: sql('processes-claim'),
     find: "    continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);",
     replace: '',
-    tests: [src('processes/processes.test.ts')],
+    tests: ['test/src/reliability/pausing.test.ts'],
   },
   // Fencing
   {
@@ -125,7 +125,7 @@ export const handWritten = [
     file: sql('commands-finish'),
     find: "        and command.status = 'PENDING'\n",
     replace: '',
-    tests: [src('commands/source.test.ts'), src('commands/receive.test.ts'), src('commands/retries.test.ts')],
+    tests: [src('commands/states.test.ts'), src('commands/receive.test.ts')],
   },
   {
     name: 'a failure that is not final is replied to as final',
@@ -171,7 +171,7 @@ export const handWritten = [
     file: sql('dispatch-release'),
     find: '  if not found or not v_config.enabled then',
     replace: '  if not found then',
-    tests: [src('dispatch/cycle.test.ts'), src('dispatch/settings.test.ts')],
+    tests: [src('dispatch/kill-switch.test.ts'), src('dispatch/cycle.test.ts')],
   },
   {
     name: 'an execution of another try ends an item',
@@ -230,7 +230,7 @@ export const handWritten = [
     file: src('kernel/work/leases.ts'),
     find: "        else if (answer === 'lost') lose(lease)\n",
     replace: "        else if (answer === 'lost') skipped += 0\n",
-    tests: ['test/src/kernel/leases.test.ts'],
+    tests: [src('kernel/work/leases.test.ts')],
   },
   {
     name: 'an unknown outcome is not compensated',
@@ -308,5 +308,33 @@ export const handWritten = [
     find: 'if (!isTransient(error) || outcomeUnknown(error)) throw error',
     replace: 'if (!isTransient(error)) throw error',
     tests: [src('kernel/database/operator-call.test.ts'), src('workflows/operators-in-time.test.ts')],
+  },
+  {
+    name: 'a call that a person calls not done is made after its process has returned',
+    file: src('processes/execution/replay.ts'),
+    find: '  if (execution.ending) return\n',
+    replace: '',
+    tests: [src('processes/at-most-once.test.ts')],
+  },
+  {
+    name: 'a command that could not be withheld counts as never sent',
+    file: src('processes/execution/waiting.ts'),
+    find: '      if (isTransient(error)) throw error\n',
+    replace: '',
+    tests: [src('processes/execution/waiting.test.ts')],
+  },
+  {
+    name: 'user code gets an unknown outcome as a failure',
+    file: src('processes/execution/drive.ts'),
+    find: "'onFailure' in spec && !unanswered ? spec.onFailure",
+    replace: "'onFailure' in spec ? spec.onFailure",
+    tests: [src('processes/at-most-once.test.ts')],
+  },
+  {
+    name: 'a lost call of an instance that has ended is inquired about',
+    file: src('workflows/decide/calls.ts'),
+    find: ' && !instanceHasEnded(t.status)) inquire(t, unknown)',
+    replace: ') inquire(t, unknown)',
+    tests: [src('workflows/decide')],
   },
 ]

@@ -60,6 +60,28 @@ test.each([{ domain: 'starts' }, { definition: 'starts/Do' }])(
   },
 )
 
+test.each([{ domain: 'held' }, { definition: 'held/Do' }])(
+  'K-18 while %j is paused a worker claims processes of other definitions and none of these',
+  async (subject) => {
+    const [Do, Probe] = (['held', 'held-probe'] as const).map((domain) =>
+      defineProcess(domain, 'Do', { state: z.any(), execute: async () => 'done' }),
+    ) as [ReturnType<typeof defineProcess>, ReturnType<typeof defineProcess>]
+    bus.hf.register(Do)
+    bus.hf.register(Probe)
+    await bus.hf.pause(subject, by)
+    const { id } = await bus.hf.start(Do, {}, { deferred: true })
+    await bus.hf.run({ poll: '20ms' })
+    // One claim looks at both definitions, so what is claimed of the second has passed the first by.
+    for (let claims = 0; claims < 3; claims += 1) {
+      const probe = await bus.hf.start(Probe, {}, { deferred: true })
+      await bus.rests(probe.id, 'COMPLETED')
+    }
+    expect(await bus.process(id)).toMatchObject({ status: 'PENDING', lease_epoch: 0 })
+    await bus.hf.resume(subject, by)
+    await bus.rests(id, 'COMPLETED')
+  },
+)
+
 test('K-18 a paused backlog of a workflow is set aside: claims of other work do not go through it again', async () => {
   const backlog = 5_000
   const Paused = defineWorkflow('backlog', 1).step('a', 'shared').build()

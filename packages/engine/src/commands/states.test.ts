@@ -68,6 +68,23 @@ test('C-11 a cancelled command is not turned completed by its finish', async () 
   expect(await bus.hf.commands.get(Do, id)).toMatchObject({ status: 'CANCELLED', result: null })
 })
 
+test('C-11 a command that has ended is not changed by the finish of another message, which is audited as an orphan', async () => {
+  const Do = defineCommand('twice', 'Do')
+  const id = await bus.hf.send(Do, null)
+  const queued = async () => (await bus.sql<{ msg_id: string }>('select msg_id from pgmq.q_twice__commands'))[0]?.msg_id
+  await bus.sql(
+    `insert into pgmq.a_twice__commands (msg_id, vt, message) select msg_id, vt, message from pgmq.q_twice__commands`,
+  )
+  expect(await finish('twice', { msg_id: await queued(), read_ct: 0, command_id: id, result: 'real' })).toEqual([0])
+  const stored = () => bus.sql('select * from holdfast.command where command_id = $1', [id])
+  const before = await stored()
+  expect(before).toMatchObject([{ status: 'COMPLETED', result: 'real' }])
+  await bus.sql(`select pgmq.send('twice__commands', message) from pgmq.a_twice__commands`)
+  await finish('twice', { msg_id: await queued(), read_ct: 0, command_id: id })
+  expect(await stored()).toEqual(before)
+  expect(await bus.events(id)).toEqual(['SENT', 'COMPLETED', 'ORPHANED'])
+})
+
 test('C-17 a finish for a command that is not there is audited as an orphan', async () => {
   const Do = defineCommand('orphan', 'Do')
   const id = await bus.hf.send(Do, null)

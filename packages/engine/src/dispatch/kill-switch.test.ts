@@ -53,7 +53,40 @@ test('D-04 the kill switch leaves alone what has begun, whether it runs or waits
   expect((await standing()).map(({ due_at }) => due_at)).toEqual([expect.any(Date), expect.any(Date)])
 
   bank.open()
+  // Before the clock ends its lease.
+  await waitFor('the one that runs is settled', async () =>
+    (await standing()).some(({ status }) => status === 'COMPLETED'),
+  )
   await bus.moveClock(3_601_000)
   await waitFor('both are settled', async () => (await standing()).every(({ status }) => status === 'COMPLETED'))
   expect(called).toEqual(['runs', 'sleeps'])
+})
+
+test('D-04 a release that was decided before the kill switch and comes after it releases nothing', async () => {
+  const Settle = defineProcess('switch', 'SettleLate', {
+    state: z.object({ n: z.number() }),
+    execute: async () => undefined,
+  })
+  const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindowMs: 0 } })
+  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 1 }, execTime: past })
+  await bus.hf.dispatch.pause(Settlement, by)
+  // As a dispatcher asks that has read its settings a moment earlier.
+  const request = {
+    type: Settlement.itemType,
+    epoch: 0,
+    batch: crypto.randomUUID(),
+    most: 5,
+    execType: 'switch/SettleLate',
+    version: 1,
+    contextVersion: 1,
+    redirected: false,
+  }
+  const release = () =>
+    bus.sql('select holdfast.release_dispatch_items($1::jsonb, null, null, null) as answer', [JSON.stringify(request)])
+  expect(await release()).toMatchObject([{ answer: { outcome: 'off' } }])
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1, DISPATCHED: 0 })
+  // It is the switch that has kept it back.
+  await bus.hf.dispatch.resume(Settlement, by)
+  await release()
+  expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 0, DISPATCHED: 1 })
 })

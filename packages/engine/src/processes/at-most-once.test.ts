@@ -129,6 +129,52 @@ test('K-20 a person who found out says that it was not done, and it is called ag
   expect(await bus.events(id)).toContain('TSQ_RESOLVE')
 })
 
+test('K-20 a person says that a call which `execute` did not wait for was not done: it is not made any more', async () => {
+  let calls = 0
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: (ctx) =>
+      Promise.race([
+        ctx.step('pay', {
+          atMostOnce: true,
+          timeout: '20ms',
+          run: () => {
+            calls += 1
+            return calls === 1 ? new Promise<string>(() => undefined) : 'paid'
+          },
+        }),
+        ctx.step('quick', { run: () => 'quick' }),
+      ]),
+  })
+  const { id, status } = await bus.hf.start(Pay, {})
+  expect(status).toBe('WAITING_FOR_TSQ')
+  await bus.runProcesses(Pay)
+  await bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'notDone' })
+  expect((await bus.rests(id, 'COMPLETED')).result).toBe('quick')
+  expect(calls).toBe(1)
+})
+
+test('K-20 `onFailure: throw` hands no unknown outcome to user code: it is for a person', async () => {
+  let calls = 0
+  const Pay = defineProcess(domain(), 'Pay', {
+    state: z.any(),
+    execute: async (ctx) => {
+      const paying = ctx.step('pay', {
+        atMostOnce: true,
+        onFailure: 'throw',
+        run: (): string => {
+          calls += 1
+          throw new Error('read ECONNRESET')
+        },
+      })
+      return paying.catch(() => 'another bank')
+    },
+  })
+  const { id, status } = await bus.hf.start(Pay, {})
+  expect([status, calls]).toEqual(['WAITING_FOR_TSQ', 1])
+  expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
+})
+
 test("K-20 an operator's retry of a call with inquire asks again before it calls", async () => {
   const answers: Inquiry<string>[] = ['unknown', 'unknown', { done: 'it arrived after all' }]
   const { Pay, calls } = payment({ timeout: '20ms', inquire: () => answers.shift() ?? 'unknown' })

@@ -59,7 +59,8 @@ export function createStarterExecutions(db: Database, options: Options): Starter
 
   return {
     async allowed(definition) {
-      if (definition.concurrency !== undefined) return false
+      // Where nothing may begin for long in this process, a worker of another has it sooner (K-26).
+      if (definition.concurrency !== undefined || gate.isClosedForLong) return false
       return (await settings.of(definition.name)).concurrency === undefined
     },
     lending: () => ({ worker: name, leaseMs: LEASE }),

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import { createGate, turnMs } from './alone.js'
+import { createGate, FIRST_ALONE, turnMs } from './alone.js'
 import type { LostClaim } from './source.js'
 
 const lost = (over: Partial<LostClaim> = {}): LostClaim => ({
@@ -18,10 +18,47 @@ describe('K-26 how long an item that was lost runs alone', () => {
     ['the first time, never too short to see it die', { alone: 0, shared: 2 }, 100_000, 50],
     ['the second time', { alone: 1, shared: 2 }, 1_000, 2_000],
     ['after three deaths alone', { alone: 3, shared: 2 }, 1, 8_000],
-    ['never longer than a minute', { alone: 0, shared: 50 }, 1, 60_000],
+    ['after many losses', { alone: 0, shared: 9 }, 1, 128_000],
+    ['never longer than a day', { alone: 0, shared: 5_000 }, 1, 24 * 3_600_000],
   ])('%s', (_, losses, waiting, expected) => {
     expect(turnMs(losses, waiting)).toBe(expected)
   })
+})
+
+test.each([
+  ['at once', 0, 5],
+  ['after 15 seconds', 15_000, 10],
+  ['after 75 seconds', 75_000, 12],
+  ['after 20 minutes', 1_200_000, 16],
+  ['after 10 hours', 36_000_000, 21],
+])(
+  'K-26 an item that ends its worker %s beside steady work is alone three times within a bounded number of deaths',
+  (_, after, most) => {
+    let [alone, shared] = [0, 0]
+    while (alone < 3 && alone + shared < 100) {
+      if (alone + shared >= FIRST_ALONE && turnMs({ alone, shared }, 1) > after) alone += 1
+      else shared += 1
+    }
+    expect({ alone, isBounded: alone + shared <= most }).toEqual({ alone: 3, isBounded: true })
+  },
+)
+
+test('K-26 an item that was lost often waits longer for what runs beside it, and gets to be alone', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    const gate = createGate()
+    const leave = gate.enter()
+    const { turn } = gate.queue(lost({ shared: 9 }))
+    await vi.waitUntil(() => !gate.isOpen)
+    vi.advanceTimersByTime(20_000)
+    leave()
+    expect(await turn).toMatchObject({ alone: true, milliseconds: 128_000 })
+    expect(gate.isClosedForLong).toBe(true)
+    ;(await turn)?.end()
+    expect(gate.isClosedForLong).toBe(false)
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 test('K-26 while an item is alone nothing else begins, and afterwards it does', async () => {

@@ -7,11 +7,18 @@ import type { LostClaim } from './source.js'
  * for a moment, and an item that does not get to be alone runs beside it and is not to blame for anything.
  *
  * Work that is well does not starve: a turn lasts a bounded time, and the gate is then open for at least as long as it was
- * closed.
+ * closed. The time doubles with each loss, so an item that ends its worker after T is alone at that moment after about
+ * log2(T in seconds) losses, and is to blame. Until then other work of this process waits for T at most at a time, and is
+ * left to other processes where that is long.
  */
 export interface Gate {
   /** Whether other work may begin. */
   readonly isOpen: boolean
+  /**
+   * Whether other work may not begin for so long that it is better left to other processes: it is not claimed, and what was
+   * claimed and has not begun is given back.
+   */
+  readonly isClosedForLong: boolean
   /** Something begins; call the answer when it has ended. */
   enter(): () => void
   /** Waits until other work may begin, then enters. */
@@ -40,13 +47,21 @@ export const FIRST_ALONE = 2
 const SHORTEST = 50
 /** An item that was lost again is alone for twice as long each time: what kills its worker late is found too. */
 const FIRST_TURN = 1_000
-const LONGEST_TURN = 60_000
-const LONGEST_PATIENCE = 2_000
+/** Only a few items are ever lost so often: no shorter limit, or what ends its worker later than that is never found. */
+const LONGEST_TURN = 24 * 3_600_000
+const LONG_TURN = 60_000
+/** How long an item waits for what runs already. Longer where its turn is long: others may take their time too. */
+const FIRST_PATIENCE = 2_000
+const PATIENCE_OF_TURN = 1 / 4
 
 export function turnMs({ alone, shared }: Pick<LostClaim, 'alone' | 'shared'>, waiting: number): number {
   const times = alone + shared
   if (times <= FIRST_ALONE) return Math.max(SHORTEST, Math.min(FIRST_ROUND / Math.max(1, waiting), FIRST_TURN))
   return Math.min(FIRST_TURN * 2 ** (times - FIRST_ALONE), LONGEST_TURN)
+}
+
+function patienceMs(turn: number): number {
+  return Math.min(turn, Math.max(FIRST_PATIENCE, turn * PATIENCE_OF_TURN))
 }
 
 interface Queued {
@@ -60,6 +75,8 @@ export function createGate(): Gate {
   let running = 0
   /** When the gate was closed, while it is. */
   let closedAt: number | undefined
+  /** Of the item that has the turn, or is about to. */
+  let turn = 0
   let notBefore = 0
   let timer: NodeJS.Timeout | undefined
   let idle: (() => void) | undefined
@@ -98,8 +115,9 @@ export function createGate(): Gate {
     if (!first) return
     closedAt = performance.now()
     const milliseconds = turnMs(first.lost, queued.length + 1)
+    turn = milliseconds
     if (running === 0) give(first, milliseconds)
-    else whenIdle(Math.min(milliseconds, LONGEST_PATIENCE), () => give(first, milliseconds))
+    else whenIdle(patienceMs(milliseconds), () => give(first, milliseconds))
   }
 
   function whenIdle(patience: number, then: () => void): void {
@@ -136,6 +154,9 @@ export function createGate(): Gate {
     get isOpen() {
       return closedAt === undefined
     },
+    get isClosedForLong() {
+      return closedAt !== undefined && turn > LONG_TURN
+    },
     enter,
     async entered() {
       while (closedAt !== undefined) {
@@ -154,14 +175,14 @@ export function createGate(): Gate {
     },
     queue(lost) {
       let entry: Queued | undefined
-      const turn = new Promise<Turn | undefined>((grant) => {
+      const granted = new Promise<Turn | undefined>((grant) => {
         entry = { lost, grant }
         queued.push(entry)
       })
       // Those that were claimed together are all here before the first of them has its turn.
       setImmediate(next)
       return {
-        turn,
+        turn: granted,
         callOff() {
           if (!entry || !queued.includes(entry)) return
           queued = queued.filter((one) => one !== entry)

@@ -109,7 +109,8 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     await claimer.begin()
     while (state === 'running') {
       const room = appetite.room(running + waiting.length)
-      if (room === 0) {
+      // Other processes have the time for it (K-26).
+      if (room === 0 || gate?.isClosedForLong) {
         await slotFreed.wait()
         continue
       }
@@ -134,7 +135,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       if (sated) await claimer.rest()
     }
     surveys.close()
-    await giveBack()
+    await giveBack([...takeWaiting(), ...takeOnTrial()])
   }
 
   function fillSlots(): void {
@@ -254,6 +255,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
 
   async function beat(): Promise<{ skipped: number }> {
     metrics.gauge('in_flight', { model: source.model }, running)
+    if (gate?.isClosedForLong) await giveBack(takeWaiting())
     const answer = await leases.beat()
     if (metrics !== noMetrics) {
       metrics.gauge('oldest_due_seconds', { model: source.model }, (await source.oldestDueSeconds()) ?? 0)
@@ -268,6 +270,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     enterLoop(options.worker, surveyed)
     stopOpening = gate?.onOpen(() => {
       if (state === 'running') fillSlots()
+      slotFreed.fire()
     })
     heartbeat = startHeartbeat({ everyMs: heartbeatMs, beat, failed: claimer.databaseFailed, logger })
     claiming = claimUntilStopped()
@@ -316,12 +319,21 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     }
   }
 
-  /** What was never begun. An item that was lost before stays so: what its last call did is unknown still. */
-  async function giveBack(): Promise<void> {
-    const all = [...waiting, ...onTrial.keys()]
-    for (const callOff of onTrial.values()) callOff()
+  function takeWaiting(): Lease<Item>[] {
+    const taken = waiting
     waiting = []
+    return taken
+  }
+
+  function takeOnTrial(): Lease<Item>[] {
+    const taken = [...onTrial.keys()]
+    for (const callOff of onTrial.values()) callOff()
     onTrial.clear()
+    return taken
+  }
+
+  /** What was never begun. An item that was lost before stays so: what its last call did is unknown still. */
+  async function giveBack(all: readonly Lease<Item>[]): Promise<void> {
     for (const lease of all) leases.drop(lease)
     if (all.length === 0) return
     const refs = (some: readonly Lease<Item>[]) => some.map(({ item }) => ({ id: item.id, epoch: item.epoch }))

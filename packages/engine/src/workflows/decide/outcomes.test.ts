@@ -269,6 +269,16 @@ describe('K-20 a step that must not be repeated', () => {
     expect(run.statuses()).toEqual({ pay: 'SKIPPED' })
   })
 
+  it('is not inquired about after a crash and an abort: nothing is done for an instance that has ended', () => {
+    const run = new Simulation(once(false)).start()
+    run.claim('pay')
+    run.happen({ type: 'abort', by })
+    const { call } = run.happen({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
+    expect(call).toBeNull()
+    expect(run.state.steps.get('pay')).toMatchObject({ inFlight: false, outcome: 'unknown' })
+    expect(run.waiting()).toEqual([])
+  })
+
   it('given back, or stopped in order, while its outcome is unknown, it is inquired about before it is called', () => {
     const run = new Simulation(once(false)).start()
     run.claim('pay')
