@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from './commands/index.js'
 import { defineDispatch, processTarget } from './dispatch/index.js'
+import { BusinessError } from './kernel/failure/failure-errors.js'
 import { defineManager, defineProcess } from './processes/index.js'
 import { defineWorkflow } from './workflows/index.js'
 
@@ -74,4 +75,122 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
 
 test('K-15 a transaction that is undefined is none', async () => {
   expect(await bus.hf.send(Pay, 1, { transaction: undefined as never })).toMatch(/-/)
+})
+
+const by = { actor: 'ann', reason: 'test' }
+const boom = () => {
+  throw new Error('it cannot be read')
+}
+const none = undefined as never
+const trap = new Proxy({}, { get: boom, ownKeys: boom, has: boom, getPrototypeOf: boom }) as never
+
+test.each<[string, () => unknown]>([
+  ['send without a definition', () => bus.hf.send(none, 1)],
+  ['sendMany without a definition', () => bus.hf.sendMany(none, [{ data: none }])],
+  ['start without a definition', () => bus.hf.start(none, {} as never)],
+  ['startMany without a definition', () => bus.hf.startMany(none, [{ state: {} }])],
+  ['startMany of nothing', () => bus.hf.startMany(Order, [none])],
+  ['respond without a definition', () => bus.hf.respond(none, order, 'paid' as never, 1 as never)],
+  ['respond with a symbol', () => bus.hf.respond(Order, order, Symbol('paid') as never, none)],
+  ['handle without a definition', () => bus.hf.handle(none, () => 1)],
+  ['register without a definition', () => bus.hf.register(none)],
+  ['commands.cancel without a definition', () => bus.hf.commands.cancel(none, order, by)],
+  ['commands.result without a definition', () => bus.hf.commands.result(none, order)],
+  ['commands.list of a domain that is no text', () => bus.hf.commands.list({ domain: Number.NaN as never })],
+  ['commands.list of a domain with NUL', () => bus.hf.commands.list({ domain: 'a\0b' })],
+  ['pause of nothing', () => bus.hf.pause(none, by)],
+  ['pause of null', () => bus.hf.pause(null as never, by)],
+  ['pause of a text', () => bus.hf.pause('payments' as never, by)],
+  ['pause of a name with NUL', () => bus.hf.pause({ domain: 'a\0b' }, by)],
+  ['resume of nothing', () => bus.hf.resume(none, by)],
+  ['an actor that is a number', () => bus.hf.pause({ domain: 'bad' }, { actor: 5 as never, reason: 'x' })],
+  ['an actor with NUL', () => bus.hf.pause({ domain: 'bad' }, { actor: 'a\0b', reason: 'x' })],
+  ['a reason with half a surrogate pair', () => bus.hf.pause({ domain: 'bad' }, { actor: 'a', reason: 'x\ud800' })],
+  ['an operator who is a text', () => bus.hf.processes.resume(Order, order, 'ann' as never)],
+  ['retryMany of nothing', () => bus.hf.troubleshooting.retryMany(Pay, none, by)],
+  ['retryMany by nobody', () => bus.hf.troubleshooting.retryMany(Pay, [], none)],
+  ['completeMany of nothing', () => bus.hf.troubleshooting.completeMany(Pay, none, by)],
+  ['retry by nobody', () => bus.hf.troubleshooting.retry(Pay, order, none)],
+  ['complete by nobody', () => bus.hf.troubleshooting.complete(Pay, order, none)],
+  ['requeueMany of a text', () => bus.hf.workflows.requeueMany('x' as never, by)],
+  ['requeueMany of an object without a fingerprint', () => bus.hf.workflows.requeueMany({} as never, by)],
+  ['auditTrail of a text', () => bus.hf.auditTrail('x' as never)],
+  ['auditTrail of nothing', () => bus.hf.auditTrail(none)],
+  ['auditTrail of a list', () => bus.hf.auditTrail([] as never)],
+  ['auditTrail of an id that is none', () => bus.hf.auditTrail({ id: 'PAY-1' })],
+  ['auditTrail of a name with NUL', () => bus.hf.auditTrail({ name: 'a\0b' })],
+  ['processes.list of null', () => bus.hf.processes.list(null as never)],
+  ['processes.list of a number', () => bus.hf.processes.list(5 as never)],
+  ['dispatch.configure of nothing', () => bus.hf.dispatch.configure(Later, none, by)],
+  ['a batch whose onComplete is an empty text', () => bus.hf.batches.open('bad', { onComplete: '' as never })],
+  ['a batch with NUL in its name', () => bus.hf.batches.open('bad', { name: 'a\0b' })],
+  ['an attribute with NUL', () => bus.hf.start(Order, {}, { attributes: { a: 'x\0' } })],
+  ['an attribute whose name has NUL', () => bus.hf.start(Order, {}, { attributes: { 'a\0': 'x' } })],
+  ['a responseId with NUL', () => bus.hf.respond(Order, order, 'paid', 1, { responseId: 'a\0b' })],
+  ['a limit key with NUL', () => bus.hf.limits.tryAcquire('a\0b')],
+  [
+    'send with a getter that throws',
+    () => bus.hf.send(Pay, 1, Object.defineProperty({}, 'delay', { get: boom, enumerable: true })),
+  ],
+  ['send with options that cannot be read', () => bus.hf.send(Pay, 1, trap)],
+  ['start with options that cannot be read', () => bus.hf.start(Order, {}, trap)],
+  ['workflows.start with options that cannot be read', () => bus.hf.workflows.start(Ship, {}, trap)],
+  ['a worker with NUL in its name', () => bus.hf.run({ name: 'a\0b' })],
+  ['a worker with half a surrogate pair in its name', () => bus.hf.run({ name: 'x\ud800y' })],
+  ['fork of nothing', () => defineWorkflow('bad-fork', 1).fork('f', none)],
+  ['defineCommand with a symbol', () => defineCommand(Symbol('x') as never, 'a')],
+  [
+    'defineProcess with a symbol',
+    () => defineProcess(Symbol('x') as never, 'a', { state: Any, execute: async () => 1 }),
+  ],
+  ['defineDispatch with a symbol', () => defineDispatch(Symbol('x') as never, { target: processTarget(Order) })],
+  ['defineWorkflow with a symbol', () => defineWorkflow(Symbol('x') as never, 1)],
+])('K-14 %s is refused with a code, and nothing is written', async (_, call) => {
+  const before = await written()
+  const error = await (async () => call())().then(
+    () => undefined,
+    (problem: unknown) => problem,
+  )
+  expect(error).toMatchObject({ name: 'HoldfastError', code: expect.stringMatching(/^HF_(?!DATABASE_ERROR)/) })
+  expect(await written()).toEqual(before)
+})
+
+const HUGE = 'h'.repeat(3_000_000) as never
+test.each<[string, () => unknown]>([
+  ['processes.list', () => bus.hf.processes.list(HUGE)],
+  ['commands.list', () => bus.hf.commands.list(HUGE)],
+  ['send', () => bus.hf.send(Pay, 1, HUGE)],
+  ['pause', () => bus.hf.pause(HUGE, by)],
+  ['auditTrail', () => bus.hf.auditTrail(HUGE)],
+  ['worker', () => bus.hf.worker('bad', HUGE)],
+  ['troubleshooting.list', () => bus.hf.troubleshooting.list(HUGE)],
+  ['an option of that name', () => bus.hf.send(Pay, 1, { [HUGE]: 1 } as never)],
+  ['defineCommand', () => defineCommand(HUGE, HUGE)],
+  ['defineWorkflow', () => defineWorkflow(HUGE, 1)],
+])('K-13 a text of 3 MB as the options of %s is refused at once, in a short message', async (_, call) => {
+  const began = performance.now()
+  const error = await (async () => call())().catch((problem: unknown) => problem)
+  expect(error).toMatchObject({ name: 'HoldfastError' })
+  expect((error as Error).message.length).toBeLessThan(1_000)
+  // It took from 8 to 21 s.
+  expect(performance.now() - began).toBeLessThan(2_000)
+})
+
+test('K-08 a failure with null as its options is still that failure', () => {
+  expect(new BusinessError('declined', null as never)).toMatchObject({ code: 'BUSINESS_ERROR', message: 'declined' })
+})
+
+describe.each(['a/b', 'a#2', 'a\0b', 'x\ud800', '', ' ', 'x'.repeat(201), undefined, 5])('K-24 the name %j', (bad) => {
+  const name = bad as string
+  test.each<[string, () => unknown]>([
+    ['the domain of a command', () => defineCommand(name, 'a')],
+    ['the type of a command', () => defineCommand('a', name)],
+    ['the domain of a process', () => defineProcess(name, 'a', { state: Any, execute: async () => 1 })],
+    ['the type of a process', () => defineProcess('a', name, { state: Any, execute: async () => 1 })],
+    ['a workflow', () => defineWorkflow(name, 1)],
+    ['a step of a workflow', () => defineWorkflow('a', 1).step(name, 'h').build()],
+    ['a type of dispatched items', () => defineDispatch(name, { target: processTarget(Order) })],
+  ])('is refused for %s', (_, call) => {
+    expect(call).toThrow(expect.objectContaining({ name: 'HoldfastError' }))
+  })
 })

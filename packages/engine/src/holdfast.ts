@@ -377,7 +377,9 @@ export function assemble(
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
     worker(domain, workerOptions = {}) {
-      return Object.assign(newWorker({ ...workerOptions, domains: [domain] }), { domain })
+      // What is no object is refused there, before a long text is taken apart here.
+      const given = typeof workerOptions === 'object' ? { ...workerOptions, domains: [domain] } : workerOptions
+      return Object.assign(newWorker(given), { domain })
     },
     async run(workerOptions) {
       const worker = newWorker(workerOptions)

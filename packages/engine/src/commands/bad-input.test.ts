@@ -79,7 +79,6 @@ test.each([
   ['Payments', 'lower case'],
   ['pay ments', 'letters'],
   ['x'.repeat(40), '47'],
-  ['', 'not empty'],
   ['hf_pay', 'hf_'],
 ])('Q-03 the domain %j is refused where it is used', async (domain, said) => {
   const Do = defineCommand(domain, 'Do')

@@ -9,7 +9,7 @@ import { createBackoff } from '../kernel/retry/backoff.js'
 import { checkOptions, choiceOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { BATCH_STATUSES, type Batch, type BatchStatus } from './batch.js'
 import type { CommandClient, CommandToSend } from './client.js'
-import type { CommandDefinition } from './define.js'
+import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
 import { findBatches } from './queries/find-batches.js'
 
@@ -58,6 +58,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
     const { onComplete, name } = options
     const batchId = options.batchId === undefined ? newId() : parseId('batch: batchId', options.batchId)
     await domains.ready(domain, { buildIndex: false })
+    if (onComplete !== undefined) checkCommand('batch: onComplete', onComplete)
     const callback = onComplete && {
       queue: await domains.ready(onComplete.domain, { buildIndex: false }),
       domain: onComplete.domain,

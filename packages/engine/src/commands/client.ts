@@ -7,7 +7,7 @@ import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import { checkOptions } from '../kernel/validation/options.js'
-import type { CommandDefinition } from './define.js'
+import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
 import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
 import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
@@ -100,6 +100,7 @@ export function createCommandClient(
 
   return {
     async send(definition, data, options = {}) {
+      checkCommand('send', definition)
       const queue = await domains.ready(definition.domain, { buildIndex: false })
       const where = `send ${definition.domain}/${definition.type}`
       const envelope = await sealEnvelope(definition, data, options, { codec, queue, schema: db.schema, where })
@@ -112,6 +113,7 @@ export function createCommandClient(
       return envelope.commandId
     },
     async sendMany(definition, commands, options = {}) {
+      checkCommand('sendMany', definition)
       checkOptions('sendMany', options, ['transaction', 'batchId'])
       const { transaction } = options
       const inside = transaction === undefined ? undefined : db.inside(transaction)

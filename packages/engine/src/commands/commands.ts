@@ -7,7 +7,14 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import type { Reports } from '../kernel/reports/reports.js'
 import type { Results } from '../kernel/results/results.js'
-import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
+import {
+  checkOptions,
+  choiceOption,
+  dateOption,
+  durationOption,
+  integerOption,
+  textOption,
+} from '../kernel/validation/options.js'
 import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
 import { type CommandFilter, type CommandRecord, findCommands } from './queries/find-commands.js'
@@ -50,7 +57,8 @@ export function createCommands(
       return { ...command, audit: await readAudit(db, { id, domain }) }
     },
     async list(filter = {}) {
-      return findCommands(db, codec, { ...filter, ...checkFilter(filter) })
+      const checked = checkFilter(filter)
+      return findCommands(db, codec, { ...filter, ...checked })
     },
     async result<Input, Data, Result>(
       { domain }: CommandDefinition<Input, Data, Result>,
@@ -85,6 +93,7 @@ const FILTERS = ['domain', 'type', 'status', 'correlationId', 'batchId', 'since'
 /** What the database would refuse in its own words. */
 function checkFilter(filter: Omit<Partial<CommandFilter>, 'commandId' | 'commandIds'>) {
   const given = checkOptions('list', filter, FILTERS)
+  for (const name of ['domain', 'type'] as const) textOption('list', name, given[name], { default: undefined })
   choiceOption('list', 'status', given.status, commandStatuses, { default: undefined })
   for (const name of ['correlationId', 'batchId'] as const) {
     if (given[name] !== undefined) parseId(`list: ${name}`, given[name])

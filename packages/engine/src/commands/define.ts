@@ -1,15 +1,15 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { unstorableIn } from '../kernel/codec/storable-text.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
+import { checkName } from '../kernel/ids/name.js'
 import {
   checkMaxAttempts,
   normalizeRetryPolicy,
   type RetryPolicy,
   type RetryPolicyInput,
 } from '../kernel/retry/retry-policy.js'
-import { describe } from '../kernel/validation/describe.js'
+import { describe, shown } from '../kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 
@@ -92,9 +92,10 @@ export function defineCommand<
   StandardSchemaV1.InferOutput<Data>,
   StandardSchemaV1.InferOutput<Result>
 > {
-  const where = `defineCommand ${domain}/${type}`
+  const where = `defineCommand ${shown(domain)}/${shown(type)}`
   const given = checkOptions(where, options, KNOWN_OPTIONS)
-  checkType(where, type)
+  checkName(where, 'domain', domain)
+  checkName(where, 'type', type)
   return {
     domain,
     type,
@@ -125,8 +126,9 @@ function schemaOption<Output>(
   return schema as StandardSchemaV1<unknown, Output>
 }
 
-function checkType(where: string, type: unknown): void {
-  if (typeof type === 'string' && type.trim() !== '' && type.length <= 200 && !unstorableIn(type)) return
-  const problem = `must be a text of 1 to 200 characters, not ${describe(type)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'type', problem })
+/** Refuses what was not made with `defineCommand`, such as an import that is undefined in a circle of modules. */
+export function checkCommand(where: string, definition: unknown): void {
+  if (typeof definition === 'object' && definition !== null && 'domain' in definition && 'type' in definition) return
+  const problem = `must be made with defineCommand, not ${describe(definition)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'definition', problem })
 }

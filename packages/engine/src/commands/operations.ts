@@ -5,7 +5,8 @@ import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
-import { booleanOption, checkOptions, integerOption } from '../kernel/validation/options.js'
+import { describe } from '../kernel/validation/describe.js'
+import { booleanOption, checkOptions, integerOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
 import type { CommandDefinition } from './define.js'
@@ -101,7 +102,7 @@ export function createTroubleshooting(
   ): Promise<BulkAnswer[]> {
     const operation = VERBS[action]
     const { actor, reason } = checkActor(operation, by)
-    const ids = commandIds.map((id) => parseId(`${operation}: commandId`, id))
+    const ids = checkIds(operation, commandIds).map((id) => parseId(`${operation}: commandId`, id))
     const encoded = value && codec.encode(value.given)
     const { json = null, notes } = encoded ?? {}
     const rest = [actor, reason, json, notes ? JSON.stringify(notes) : null, value?.version ?? null]
@@ -147,7 +148,7 @@ export function createTroubleshooting(
   /** Checks a result against the schemas of the commands that it is for: of the one given, or of those registered here. */
   async function checkResult(target: Target, commandIds: readonly string[], result: unknown): Promise<Given> {
     const { domain } = target
-    const ids = commandIds.map((id) => parseId('complete: commandId', id))
+    const ids = checkIds('complete', commandIds).map((id) => parseId('complete: commandId', id))
     const rows = await db.run<{ type: string }>(typesStatement, [domain, ids])
     let given = result
     for (const { type } of rows) {
@@ -163,6 +164,7 @@ export function createTroubleshooting(
     count: async (filter) => countTrouble(db, checkFilter('count', filter)),
     groups: async (filter) => groupTrouble(db, checkFilter('groups', filter)),
     async retry(command, commandId, by) {
+      checkActor('retry', by)
       const action = retryAction(by)
       if (!('data' in by)) return operateOne(action, command.domain, commandId, by)
       if (!('dataSchema' in command)) return operateOne(action, command.domain, commandId, by, { given: by.data })
@@ -172,12 +174,17 @@ export function createTroubleshooting(
     },
     cancel: ({ domain }, commandId, by) => operateOne('CANCEL', domain, commandId, by),
     async complete(command, commandId, by) {
+      checkActor('complete', by)
       const result = await checkResult(command, [commandId], by.result ?? null)
       return operateOne('COMPLETE', command.domain, commandId, by, result)
     },
-    retryMany: async ({ domain }, ids, by) => operate(retryAction(by), domain, ids, by),
+    async retryMany({ domain }, ids, by) {
+      checkActor('retry', by)
+      return operate(retryAction(by), domain, ids, by)
+    },
     cancelMany: ({ domain }, ids, by) => operate('CANCEL', domain, ids, by),
     async completeMany(command, ids, by) {
+      checkActor('complete', by)
       return operate('COMPLETE', command.domain, ids, by, await checkResult(command, ids, by.result ?? null))
     },
   }
@@ -187,9 +194,17 @@ function retryAction({ notDone }: { readonly notDone?: boolean }): 'RETRY' | 'NO
   return booleanOption('retry', 'notDone', notDone, { default: false }) ? 'NOT_DONE' : 'RETRY'
 }
 
+function checkIds(operation: string, commandIds: unknown): readonly unknown[] {
+  if (Array.isArray(commandIds)) return commandIds
+  const problem = `must be a list of ids, not ${describe(commandIds)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where: operation, option: 'commandIds', problem })
+}
+
 function checkFilter(operation: string, filter: TroubleFilter = {}): TroubleFilter {
   const where = `troubleshooting.${operation}`
   checkOptions(where, filter, ['domain', 'type', 'fingerprint', 'limit'])
+  for (const name of ['domain', 'type', 'fingerprint'] as const)
+    textOption(where, name, filter[name], { default: undefined })
   integerOption(where, 'limit', filter.limit, { min: 1, default: undefined })
   return filter
 }

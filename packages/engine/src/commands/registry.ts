@@ -3,7 +3,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandContext } from './context.js'
-import type { CommandDefinition } from './define.js'
+import { type CommandDefinition, checkCommand } from './define.js'
 
 export type CommandHandler<Data, Result> = (data: Data, context: CommandContext) => Promise<Result> | Result
 
@@ -42,6 +42,7 @@ export function createHandlerRegistry(): HandlerRegistry {
   const domains = new Map<string, Map<string, RegisteredHandler>>()
   return {
     add(definition, handle, options = {}) {
+      checkCommand('handle', definition)
       const { domain, type, atMostOnce } = definition
       const where = `handle ${domain}/${type}`
       const handlers = domains.get(domain) ?? new Map()

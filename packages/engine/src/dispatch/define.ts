@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { describe } from '../kernel/validation/describe.js'
+import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
@@ -75,7 +75,7 @@ export function defineDispatch(
     | WorkflowDispatchOptions<StandardSchemaV1>
     | RemoteDispatchOptions<StandardSchemaV1>,
 ): DispatchDefinition<never> {
-  const where = `defineDispatch ${itemType}`
+  const where = `defineDispatch ${shown(itemType)}`
   const given = checkOptions(where, options, ['target', 'context', 'contextVersion', 'config', 'callTimeout'])
   textOption(where, 'itemType', itemType, { max: 100 })
   if (!nameShape.test(itemType)) {

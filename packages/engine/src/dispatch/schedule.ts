@@ -1,6 +1,5 @@
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import { unstorableIn } from '../kernel/codec/storable-text.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -124,9 +123,8 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
     for (const [place, item] of items.entries()) {
       const where = items.length === 1 ? `schedule ${type}` : `schedule ${type}: items[${place}]`
       const given = checkOptions(where, item, ['itemId', 'context', 'execTime', 'initWorkflowId'])
-      const itemId = checkText(where, 'itemId', textOption(where, 'itemId', given.itemId, { max: 200 }))
+      const itemId = textOption(where, 'itemId', given.itemId, { max: 200 })
       const init = textOption(where, 'initWorkflowId', given.initWorkflowId, { max: 512, default: undefined })
-      if (init !== undefined) checkText(where, 'initWorkflowId', init)
       const row = await sealRow(definition, { itemId, init, given, where }, codec)
       sealed.push({ type, version, replace, itemId, row })
     }
@@ -232,13 +230,6 @@ function conflictOf(met: Met): string {
   if (met === 'other time') return 'is scheduled for another time already'
   if (met === 'other context') return 'is scheduled with another context already'
   return `is ${met} and cannot be replaced any more`
-}
-
-function checkText(where: string, option: string, text: string): string {
-  const bad = unstorableIn(text)
-  if (bad === undefined) return text
-  const problem = `contains ${bad}, which PostgreSQL cannot hold`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }
 
 function checkDefinition(definition: unknown): DispatchDefinition<never> {

@@ -20,6 +20,11 @@ export const errorRegistry = {
     (d) => `${d.where}: option \`${d.option}\` ${d.problem}`,
     'Correct the option; the reference page of the function lists what it accepts.',
   ),
+  HF_INVALID_ARGUMENT: entry<{ operation: string; problem: string }>(
+    400,
+    (d) => `${d.operation} cannot use what it was given: ${d.problem}`,
+    'Compare the arguments with the types of the function; `cause` shows where it failed. If they are right, report it as a fault of Holdfast.',
+  ),
   HF_UNKNOWN_OPTION: entry<{ where: string; option: string; nearest?: string }>(
     400,
     (d) => `${d.where}: unknown option \`${d.option}\`${d.nearest ? `; did you mean \`${d.nearest}\`?` : ''}`,

@@ -1,4 +1,3 @@
-import { unstorableIn } from '../kernel/codec/storable-text.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { checkOptions, integerOption, numberOption, textOption } from '../kernel/validation/options.js'
 
@@ -27,7 +26,7 @@ const LONGEST_FILL_SECONDS = 1e9
 
 /** The name of what is limited, checked. */
 export function checkLimitKey(where: string, key: unknown): string {
-  return storable(where, 'key', textOption(where, 'key', key, { max: LONGEST_KEY }))
+  return textOption(where, 'key', key, { max: LONGEST_KEY })
 }
 
 export function checkLimit(where: string, options: unknown): CheckedLimit {
@@ -39,14 +38,7 @@ export function checkLimit(where: string, options: unknown): CheckedLimit {
     throw invalid(where, 'burst', 'is so large that it takes more than 30 years to fill at this rate')
   }
   const description = textOption(where, 'description', given.description, { max: 2_000, default: undefined })
-  if (description !== undefined) storable(where, 'description', description)
   return { ticketsPerSecond, burst: burst ?? null, description: description ?? null }
-}
-
-function storable(where: string, option: string, text: string): string {
-  const bad = unstorableIn(text)
-  if (bad !== undefined) throw invalid(where, option, `contains ${bad}, which PostgreSQL cannot hold`)
-  return text
 }
 
 function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {

@@ -12,6 +12,7 @@ import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
 import type { StarterExecutions } from './immediate.js'
 import { flushStartsStatement, type SealedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
+import { checkDefinition } from './reference.js'
 import type { Respond, RespondOptions } from './respond.js'
 import { type StartDetails, sealStart } from './seal-start.js'
 import { hasEnded, type ProcessStatus } from './states.js'
@@ -89,6 +90,7 @@ export function createProcessClient(
 
   return {
     async start(definition, state, options = {}) {
+      checkDefinition('start', definition)
       const process = definition as ProcessDefinition
       const where = `start ${definition.name}`
       const given = checkOptions(where, options, [...DETAILS, 'deferred', 'transaction'])
@@ -113,6 +115,7 @@ export function createProcessClient(
       return { ...started, status }
     },
     async startMany(definition, processes, options = {}) {
+      checkDefinition('startMany', definition)
       const process = definition as ProcessDefinition
       const given = checkOptions('startMany', options, ['transaction', 'batchId'])
       if (!Array.isArray(processes) || processes.length === 0) {
@@ -122,7 +125,7 @@ export function createProcessClient(
       const sealed: SealedStart[] = []
       for (const [place, one] of processes.entries()) {
         const where = `startMany ${definition.name}: processes[${place}]`
-        checkOptions(where, one, ['state', ...DETAILS])
+        checkOptions(where, one ?? null, ['state', ...DETAILS])
         const shared = given.batchId === undefined ? {} : { batchId: options.batchId as string }
         sealed.push(await sealStart(process, one.state, { ...one, ...shared }, { codec, where }))
       }

@@ -3,7 +3,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
-import { describe } from '../kernel/validation/describe.js'
+import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import type { ProcessContext, ResponseSchemas } from './context.js'
@@ -138,7 +138,7 @@ export function defineProcess<
   type: string,
   options: ProcessOptions<StateSchema, Responses, Result>,
 ): ProcessDefinition<StandardSchemaV1.InferInput<StateSchema>, Responses, Result> {
-  const where = `defineProcess ${domain}/${type}`
+  const where = `defineProcess ${shown(domain)}/${shown(type)}`
   const given = checkOptions(where, options, KNOWN_OPTIONS)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)

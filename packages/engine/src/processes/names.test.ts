@@ -58,7 +58,7 @@ test('K-24 keys of steps, their repetitions, their compensations and their gener
         })
       }
       keys.push(ctx.uuid())
-      if (round < 3) await ctx.continueAsNew({ round: round + 1 })
+      if (round < 3) await ctx.continueAsNew({ round: round + 1 }, { keepEffects: true })
       throw new BusinessError('undo it')
     },
   })

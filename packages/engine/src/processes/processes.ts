@@ -7,7 +7,14 @@ import { isId, parseId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Reports } from '../kernel/reports/reports.js'
 import type { Results } from '../kernel/results/results.js'
-import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
+import {
+  checkOptions,
+  choiceOption,
+  dateOption,
+  durationOption,
+  integerOption,
+  textOption,
+} from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessEngine } from './engine.js'
 import { createProcessOperations, type ProcessOperations } from './operations.js'
@@ -144,10 +151,12 @@ const FILTERS = [
 ] as const satisfies readonly (keyof ProcessListFilter)[]
 
 /** What the database would refuse in its own words. */
-function checkFilter({ longerThan, ...filter }: ProcessListFilter): ProcessFilter {
+function checkFilter(all: ProcessListFilter): ProcessFilter {
   const where = 'processes.list'
-  const given = checkOptions(where, { ...filter, ...(longerThan === undefined ? {} : { longerThan }) }, FILTERS)
+  const given = checkOptions(where, all, FILTERS)
+  const { longerThan, ...filter } = all
   choiceOption(where, 'status', given.status, processStatuses, { default: undefined })
+  for (const name of ['domain', 'type'] as const) textOption(where, name, given[name], { default: undefined })
   checkAttributes(where, given.attributes)
   for (const name of ['batchId', 'parentId'] as const) {
     if (given[name] !== undefined) parseId(`${where}: ${name}`, given[name])
@@ -164,6 +173,8 @@ function checkFilter({ longerThan, ...filter }: ProcessListFilter): ProcessFilte
 function checkTroubleFilter(operation: string, filter: TroubleFilter = {}): TroubleFilter {
   const where = `troubles.${operation}`
   checkOptions(where, filter, ['domain', 'type', 'fingerprint', 'limit'])
+  for (const name of ['domain', 'type', 'fingerprint'] as const)
+    textOption(where, name, filter[name], { default: undefined })
   integerOption(where, 'limit', filter.limit, { min: 1, default: undefined })
   return filter
 }

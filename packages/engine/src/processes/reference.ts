@@ -26,6 +26,14 @@ export function nameOf(where: string, process: ProcessOf<never>): string {
   return `${process.domain}/${process.type}`
 }
 
+/** Refuses what was not made with `defineProcess` or `defineManager`. */
+export function checkDefinition(where: string, definition: unknown): void {
+  if (typeof definition === 'object' && definition !== null && 'name' in definition && 'stateSchema' in definition)
+    return
+  const problem = `must be made with defineProcess or defineManager, not ${describe(definition)}`
+  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'definition', problem })
+}
+
 /** The code of it, where it was given or is registered here. */
 export function codeOf(process: ProcessOf<never>, registry: ProcessRegistry): ProcessDefinition | undefined {
   return isDefinition(process) ? process : registry.find(`${process.domain}/${process.type}`)

@@ -11,6 +11,7 @@ import { checkKey } from '../kernel/ids/key.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { createBackoff } from '../kernel/retry/backoff.js'
+import { shown } from '../kernel/validation/describe.js'
 import { checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { ProcessDefinition } from './define.js'
@@ -18,6 +19,7 @@ import { applyLate } from './late.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import { postResponses } from './queries/post-responses.js'
 import { type ResponseAnswer, type ResponseWrite, respondProcesses } from './queries/respond-processes.js'
+import { checkDefinition } from './reference.js'
 
 export interface RespondOptions {
   /** The same response sent twice under one id is recorded once. */
@@ -112,11 +114,12 @@ export function createRespond(
 
   return {
     async respond(definition, process, response, data, options = {}) {
-      const where = `respond ${definition.name}: ${response}`
+      checkDefinition('respond', definition)
+      const where = `respond ${definition.name}: ${shown(response)}`
       const given = checkOptions(where, options, ['responseId', 'transaction'])
       const known = definition.responses.get(response)
       if (!known)
-        throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: String(response) })
+        throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: shown(response) })
       const responseId = textOption(where, 'responseId', given.responseId, { max: 200, default: newId() })
       const reference = isId(process) ? process.toLowerCase() : checkKey(where, process)
       const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })

@@ -1,9 +1,10 @@
 import type { Codec } from '../kernel/codec/codec.js'
+import { unstorableIn } from '../kernel/codec/storable-text.js'
 import { type Duration, parseDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import { describe } from '../kernel/validation/describe.js'
+import { describe, shown } from '../kernel/validation/describe.js'
 import { dateOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { ProcessDefinition } from './define.js'
@@ -87,6 +88,8 @@ function flatProblem(attributes: unknown): string | undefined {
   for (const [name, value] of Object.entries(attributes)) {
     const fits =
       typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))
+    const bad = unstorableIn(name) ?? (typeof value === 'string' ? unstorableIn(value) : undefined)
+    if (bad !== undefined) return `\`${shown(name)}\` contains ${bad}, which PostgreSQL cannot hold`
     if (!fits) return `\`${name}\` must be a text, a number or a boolean, not ${describe(value)}`
   }
   return undefined

@@ -1,4 +1,4 @@
-import { describe } from '../kernel/validation/describe.js'
+import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'
 import { checkSteps } from './definition/check.js'
 import {
@@ -72,9 +72,9 @@ export function defineWorkflow(
   version: number,
   options?: WorkflowOptions,
 ): WorkflowBuilder<never, never, never> {
-  const where = `defineWorkflow ${String(name)}`
+  const where = `defineWorkflow ${shown(name)}`
   const problem = workflowNameProblem(name)
-  if (problem !== undefined) throw invalidWorkflow(String(name), undefined, problem)
+  if (problem !== undefined) throw invalidWorkflow(shown(name), undefined, problem)
   const head = { name, version: checkVersion(where, version), settings: checkWorkflowOptions(where, options) }
   return new WorkflowBuilder(head, [])
 }
@@ -236,7 +236,10 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
   }
 
   #branches<Taken extends string>(name: string, branches: readonly Branch<Taken>[]): Path[] {
-    return branches.map((branch, index) => {
+    return branches.map((branch: unknown, index) => {
+      if (typeof branch !== 'function') {
+        throw this.#invalid(name, `branch ${index + 1} is ${describe(branch)}; give functions such as (b) => b.step(…)`)
+      }
       const made: unknown = branch(new WorkflowBuilder(this.#head, []))
       if (made instanceof WorkflowBuilder) return made.#path
       const problem = `branch ${index + 1} answered ${describe(made)}; return the builder, as in (b) => b.step(…)`
@@ -245,10 +248,10 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
   }
 
   #where(step: string): string {
-    return `workflow ${this.#head.name}, step \`${String(step)}\``
+    return `workflow ${this.#head.name}, step \`${shown(step)}\``
   }
 
   #invalid(step: string | undefined, problem: string) {
-    return invalidWorkflow(this.#head.name, step === undefined ? undefined : String(step), problem)
+    return invalidWorkflow(this.#head.name, step === undefined ? undefined : shown(step), problem)
   }
 }

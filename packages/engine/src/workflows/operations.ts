@@ -203,6 +203,10 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
     },
     async requeueMany(which, by) {
       const actor = checkActor('workflows.requeueMany', by)
+      const problem = `must be a list of ids or { fingerprint }, not ${describe(which)}`
+      if (typeof which !== 'object' || which === null || !(Array.isArray(which) || 'fingerprint' in which)) {
+        throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeueMany', option: 'which', problem })
+      }
       const ids =
         'fingerprint' in which
           ? (await findDeadLetters(db, codec, { ...which, limit: MOST_LETTERS })).map(({ id }) => id)

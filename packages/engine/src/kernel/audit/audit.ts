@@ -1,5 +1,7 @@
 import type { Executor } from '../database/executor.js'
 import { HoldfastError } from '../errors.js'
+import { parseId } from '../ids/id.js'
+import { checkOptions, textOption } from '../validation/options.js'
 
 /** Who acts and why: asked of every call by which an operator changes something (K-12). */
 export interface Actor {
@@ -37,9 +39,14 @@ export async function appendAudit(executor: Executor, entries: readonly AuditEnt
 
 /** Refuses an operator's call that does not say who acts and why. */
 export function checkActor(operation: string, by: Actor | undefined): Actor {
-  const missing = !by?.actor?.trim() ? 'actor' : !by.reason?.trim() ? 'reason' : undefined
-  if (!by || missing) throw new HoldfastError('HF_INVALID_ACTOR', { operation, missing: missing ?? 'actor' })
-  return { actor: by.actor.trim(), reason: by.reason.trim() }
+  return { actor: partOf(operation, by, 'actor'), reason: partOf(operation, by, 'reason') }
+}
+
+function partOf(operation: string, by: unknown, part: keyof Actor): string {
+  const text = typeof by === 'object' && by !== null && part in by ? (by as Partial<Record<string, unknown>>)[part] : ''
+  const found = typeof text === 'string' ? text.trim() : ''
+  if (found !== '') return textOption(operation, part, found)
+  throw new HoldfastError('HF_INVALID_ACTOR', { operation, missing: part })
 }
 
 /**
@@ -50,9 +57,20 @@ export async function readAudit(
   executor: Executor,
   subject: { readonly id: string; readonly domain?: string } | { readonly name: string },
 ): Promise<RecordedAuditEntry[]> {
-  return 'id' in subject
-    ? executor.run<RecordedAuditEntry & object>(readByIdStatement, [subject.id, subject.domain ?? null])
-    : executor.run<RecordedAuditEntry & object>(readByNameStatement, [subject.name])
+  const { id, name, domain = null } = checkSubject(subject)
+  return id === undefined
+    ? executor.run<RecordedAuditEntry & object>(readByNameStatement, [name])
+    : executor.run<RecordedAuditEntry & object>(readByIdStatement, [id, domain])
+}
+
+function checkSubject(subject: unknown): { readonly id?: string; readonly name?: string; readonly domain?: string } {
+  const where = 'auditTrail'
+  // Anything but an object: also a text, whose id one might have meant.
+  const given = checkOptions(where, subject ?? null, ['id', 'name', 'domain'])
+  const domain = textOption(where, 'domain', given.domain, { default: undefined })
+  if (given.id !== undefined)
+    return { id: parseId(`${where}: id`, given.id), ...(domain === undefined ? {} : { domain }) }
+  return { name: textOption(where, 'name', given.name) }
 }
 
 const appendStatement = {

@@ -20,14 +20,20 @@ describe('K-14 every public call rejects with a code of the registry', () => {
 
   it.each([
     new HoldfastError('HF_STOPPED', { what: 'x' }),
-    new TypeError('not a function'),
     Object.assign(new Error('my own'), { code: 'DECLINED' }),
     'a text',
   ])('%s passes as it is', (error) => {
     expect(codedError(error, 'x', 'hf.send', 12)).toBe(error)
   })
 
-  it('functions of objects within are coded too; values and what is thrown at once stay as they are', async () => {
+  it.each([new TypeError('x is not iterable'), new RangeError('Invalid array length')])(
+    '%s is an argument that cannot be used, with itself as the cause',
+    (error) => {
+      expect(codedError(error, 'x', 'hf.send', 12)).toMatchObject({ code: 'HF_INVALID_ARGUMENT', cause: error })
+    },
+  )
+
+  it('functions of objects within are coded too, at once and later; values stay as they are', async () => {
     const api = coded(
       {
         schema: 'x',
@@ -46,6 +52,6 @@ describe('K-14 every public call rejects with a code of the registry', () => {
     await expect(api.inner.ask()).rejects.toMatchObject({ code: 'HF_SCHEMA_DAMAGED' })
     expect(api.sum(1, 2)).toBe(3)
     expect(api.schema).toBe('x')
-    expect(() => api.refuse()).toThrow(TypeError)
+    expect(() => api.refuse()).toThrow(expect.objectContaining({ code: 'HF_INVALID_ARGUMENT' }))
   })
 })

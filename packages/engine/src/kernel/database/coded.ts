@@ -4,7 +4,8 @@ import { codeOf, isTransient, outcomeUnknown } from './transient.js'
 
 /**
  * Makes every function of an object, and of the objects in it, reject with an error of the registry (K-14): what PostgreSQL or the
- * driver says in their own codes becomes the `cause`. Other errors pass as they are. Applied once, to the public API.
+ * driver says in their own codes becomes the `cause`, and so does a TypeError or a RangeError, by which JavaScript says that an
+ * argument is not what its type promises. Other errors pass as they are. Applied once, to the public API.
  */
 export function coded<Api extends object>(api: Api, schema: string, path = 'hf'): Api {
   const entries = Object.entries(Object.getOwnPropertyDescriptors(api)).map(([name, descriptor]) => {
@@ -23,7 +24,7 @@ type AnyFunction = (...parameters: unknown[]) => unknown
 function codedCall(call: AnyFunction, self: object, schema: string, where: string): AnyFunction {
   return (...parameters) => {
     const began = performance.now()
-    const answer = call.apply(self, parameters)
+    const answer = atOnce(() => call.apply(self, parameters), where)
     if (!(answer instanceof Promise)) return answer
     return answer.catch((error: unknown) => {
       throw codedError(error, schema, where, performance.now() - began)
@@ -31,7 +32,24 @@ function codedCall(call: AnyFunction, self: object, schema: string, where: strin
   }
 }
 
-/** The error of the registry for an error of the database; anything else as it is. */
+function atOnce(call: () => unknown, where: string): unknown {
+  try {
+    return call()
+  } catch (error) {
+    throw isOfArguments(error) ? ofArguments(error, where) : error
+  }
+}
+
+/** Errors of the platform that have no code; those of Node.js have one. */
+function isOfArguments(error: unknown): error is TypeError | RangeError {
+  return (error instanceof TypeError || error instanceof RangeError) && !('code' in error)
+}
+
+function ofArguments(error: Error, operation: string): HoldfastError<'HF_INVALID_ARGUMENT'> {
+  return new HoldfastError('HF_INVALID_ARGUMENT', { operation, problem: error.message }, { cause: error })
+}
+
+/** The error of the registry for an error of the database or of the arguments; anything else as it is. */
 export function codedError(error: unknown, schema: string, operation: string, waitedMs: number): unknown {
   if (!(error instanceof Error) || error instanceof HoldfastError) return error
   const problem = error.message
@@ -42,7 +60,7 @@ export function codedError(error: unknown, schema: string, operation: string, wa
     const waited = formatDuration(Math.max(1, waitedMs))
     return new HoldfastError('HF_DATABASE_UNAVAILABLE', { operation, waited, problem }, { cause: error })
   }
-  if (!ofServer) return error
+  if (!ofServer) return isOfArguments(error) ? ofArguments(error, operation) : error
   if (MISSING.has(state)) return new HoldfastError('HF_SCHEMA_DAMAGED', { schema, problem }, { cause: error })
   if (state === '42501') {
     const remedy = 'docs/operations/rights.md has the grants that a role needs.'

@@ -1,3 +1,4 @@
+import { unstorableIn } from '../codec/storable-text.js'
 import { HoldfastError } from '../errors.js'
 
 /** PostgreSQL cuts longer names off without an error, and two installations would share one schema. */
@@ -17,6 +18,8 @@ function problemOf(schema: string): string | undefined {
   if (typeof schema !== 'string' || schema === '') return 'must be the name of a schema, not empty'
   // The name goes into comments, which end with the line, and into function bodies, which end with two dollar signs.
   if (/\p{Cc}/u.test(schema)) return 'holds a control character'
+  const bad = unstorableIn(schema)
+  if (bad !== undefined) return `contains ${bad}, which PostgreSQL cannot hold`
   if (schema.includes('$$')) return 'holds `$$`'
   if (Buffer.byteLength(schema) > MAX_BYTES) return `is longer than ${MAX_BYTES} bytes`
   if (schema.startsWith('pg_')) return 'begins with `pg_`, which PostgreSQL keeps for itself'

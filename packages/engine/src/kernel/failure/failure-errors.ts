@@ -16,8 +16,9 @@ abstract class FailureError extends Error {
   readonly code: string
   readonly details: unknown
 
-  constructor(message: string, defaultCode: string, options: FailureOptions = {}) {
-    const { code = defaultCode, details, ...errorOptions } = options
+  constructor(message: string, defaultCode: string, options: FailureOptions | undefined) {
+    // Also for null: a TypeError instead of this error would be another kind of failure, and the call would be repeated.
+    const { code = defaultCode, details, ...errorOptions } = options ?? {}
     super(message, errorOptions)
     this.code = code
     this.details = details

@@ -26,7 +26,7 @@ export function isName(value: unknown): value is string {
 /** What is wrong with a name, as the end of a sentence, or nothing. */
 export function problemInName(value: unknown): string | undefined {
   if (typeof value !== 'string') return `must be a text, not ${describe(value)}`
-  if (value === '') return 'must not be empty'
+  if (value.trim() === '') return 'must not be empty'
   if (value.length > LONGEST) return `must have at most ${LONGEST} characters, not ${value.length}`
   const unstorable = unstorableIn(value)
   if (unstorable !== undefined) return `contains ${unstorable}, which PostgreSQL cannot hold`

@@ -2,6 +2,7 @@ import { type Actor, appendAudit, checkActor } from '../audit/audit.js'
 import type { Database } from '../database/database.js'
 import { operatorCall } from '../database/operator-call.js'
 import { HoldfastError } from '../errors.js'
+import { textOption } from '../validation/options.js'
 
 /** What can be paused (K-18): all of a domain, one definition, or one handler. */
 export type PauseSubject = { readonly domain: string } | { readonly definition: string } | { readonly handler: string }
@@ -67,13 +68,15 @@ export function subjectName(operation: string, subject: PauseSubject): string {
 }
 
 function partsOf(operation: string, subject: PauseSubject): { readonly kind: PauseKind; readonly name: string } {
-  const [[kind, name] = [], ...others] = Object.entries(subject)
+  // A text has entries too: one for each character.
+  const entries: [string, unknown][] = typeof subject === 'object' && subject !== null ? Object.entries(subject) : []
+  const [[kind, name] = [], ...others] = entries
   const known = kind === 'domain' || kind === 'definition' || kind === 'handler'
   if (!known || others.length > 0 || typeof name !== 'string' || name.trim() === '') {
     const problem = 'must be one of { domain }, { definition } or { handler }, with a name'
     throw new HoldfastError('HF_INVALID_OPTION', { where: operation, option: 'subject', problem })
   }
-  return { kind, name }
+  return { kind, name: textOption(operation, kind, name) }
 }
 
 const knownStatement = { name: 'pausing.known', text: 'select holdfast.is_known_subject($1, $2) as known' }

@@ -24,9 +24,29 @@ export function describe(value: unknown): string {
   }
 }
 
+/**
+ * A name as a message shows it, whatever was given as the name: cut where it is long, described where it is no text.
+ *
+ * @example
+ * shown('payments')   // 'payments'
+ * shown(undefined)    // 'undefined'
+ */
+export function shown(name: unknown): string {
+  if (typeof name !== 'string') return describe(name)
+  return name.length > longest ? `${name.slice(0, longest)}…` : name
+}
+
 function describeObject(value: object): string {
+  try {
+    return describeReadable(value)
+  } catch {
+    return 'an object that cannot be read'
+  }
+}
+
+function describeReadable(value: object): string {
   if (Array.isArray(value)) return 'an array'
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : value.toISOString()
   const name: unknown = value.constructor?.name
-  return typeof name !== 'string' || name === 'Object' || name === '' ? 'an object' : `an instance of ${name}`
+  return typeof name !== 'string' || name === 'Object' || name === '' ? 'an object' : `an instance of ${shown(name)}`
 }

@@ -1,4 +1,5 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
+import { shown } from './describe.js'
 import {
   booleanOption,
   checkOptions,
@@ -33,7 +34,7 @@ describe('checkOptions', () => {
     'K-13 refuses %j without a guess when nothing is near',
     (option) => {
       expect(() => checkOptions('startWorker', { [option]: 1 }, known)).toThrow(
-        expect.objectContaining({ details: { where: 'startWorker', option } }),
+        expect.objectContaining({ details: { where: 'startWorker', option: shown(option) } }),
       )
     },
   )

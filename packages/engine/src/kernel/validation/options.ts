@@ -1,6 +1,7 @@
+import { unstorableIn } from '../codec/storable-text.js'
 import { type Duration, formatDuration, parseDuration, toMilliseconds } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
-import { describe } from './describe.js'
+import { describe, shown } from './describe.js'
 import { nearestName } from './nearest.js'
 
 /** Without `default` the option is required; `default: undefined` makes it optional. */
@@ -31,10 +32,13 @@ export function checkOptions<Name extends string>(
     throw invalid(where, 'options', `must be an object, not ${describe(options)}`)
   }
   const names: readonly string[] = known
-  for (const option of Object.keys(options)) {
-    if (names.includes(option)) continue
-    const nearest = nearestName(option, known)
-    throw new HoldfastError('HF_UNKNOWN_OPTION', { where, option, ...(nearest === undefined ? {} : { nearest }) })
+  for (const option of keysOf(where, options)) {
+    if (!names.includes(option)) {
+      const nearest = nearestName(option, known)
+      const told = { where, option: shown(option), ...(nearest === undefined ? {} : { nearest }) }
+      throw new HoldfastError('HF_UNKNOWN_OPTION', told)
+    }
+    readOnce(where, option, options)
   }
   return options
 }
@@ -132,7 +136,7 @@ export function booleanOption<Default extends boolean | undefined = boolean>(
 }
 
 /**
- * A text that is not empty.
+ * A text that is not empty and that PostgreSQL can hold: what an option says reaches a statement sooner or later.
  *
  * @example
  * textOption('holdfast', 'schema', given.schema, { max: 63, default: 'holdfast' })
@@ -149,6 +153,8 @@ export function textOption<Default extends string | undefined = string>(
   if (rules.max !== undefined && value.length > rules.max) {
     throw invalid(where, name, `must have at most ${rules.max} characters, not ${value.length}`)
   }
+  const bad = unstorableIn(value)
+  if (bad !== undefined) throw invalid(where, name, `contains ${bad}, which PostgreSQL cannot hold`)
   return value
 }
 
@@ -198,6 +204,28 @@ export function dateOption<Default extends Date | undefined = Date>(
     )
   }
   return date
+}
+
+function keysOf(where: string, options: object): string[] {
+  try {
+    return Object.keys(options)
+  } catch (error) {
+    throw unreadable(where, 'options', error)
+  }
+}
+
+/** A getter or a proxy that throws is found here, and not in the middle of the work. */
+function readOnce(where: string, option: string, options: object): void {
+  try {
+    Reflect.get(options, option)
+  } catch (error) {
+    throw unreadable(where, option, error)
+  }
+}
+
+function unreadable(where: string, option: string, cause: unknown): HoldfastError<'HF_INVALID_OPTION'> {
+  const problem = `cannot be read: ${cause instanceof Error ? cause.message : describe(cause)}`
+  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem }, { cause })
 }
 
 function fallback<Default>(where: string, name: string, rules: Rules<Default>): Default {

@@ -1,6 +1,5 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import { createCodec } from '../../kernel/codec/codec.js'
-import { unstorableIn } from '../../kernel/codec/storable-text.js'
 import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkKey } from '../../kernel/ids/key.js'
@@ -290,17 +289,9 @@ function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {
   if (value === undefined) return undefined
   const given = checkOptions(`${where}: rateLimit`, value, ['key', 'maxWait'])
   return {
-    key: storableText(`${where}: rateLimit`, 'key', given.key),
+    key: textOption(`${where}: rateLimit`, 'key', given.key),
     maxWaitMs: durationOption(`${where}: rateLimit`, 'maxWait', given.maxWait, { max: LONGEST_TIMER, default: '5s' }),
   }
-}
-
-function storableText(where: string, option: string, value: unknown): string {
-  const text = textOption(where, option, value)
-  const unstorable = unstorableIn(text)
-  if (unstorable === undefined) return text
-  const problem = `contains ${unstorable}, which PostgreSQL cannot hold`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }
 
 function functionOption<F>(where: string, option: string, value: unknown, required: true): F

@@ -2,7 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkName } from '../../kernel/ids/name.js'
-import { describe } from '../../kernel/validation/describe.js'
+import { describe, shown } from '../../kernel/validation/describe.js'
 import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
 import { checkSchema } from '../../kernel/validation/schema.js'
 import { checkPlainName } from '../define.js'
@@ -116,7 +116,7 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
   type: string,
   options: ManagerOptions<StateSchema, Step>,
 ): ManagerDefinition<StandardSchemaV1.InferInput<StateSchema>> {
-  const where = `defineManager ${domain}/${type}`
+  const where = `defineManager ${shown(domain)}/${shown(type)}`
   const given = checkOptions(where, options, KNOWN_OPTIONS)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)
