@@ -21,7 +21,7 @@ const statement = {
       loaded.*,
       -- Not a join: a function's rows are estimated as a thousand, and the planner would read the whole table for one.
       (
-        select extract(epoch from holdfast.now() - workflow.created_at)::float8 * 1000
+        select extract(epoch from holdfast.now() - workflow.created_at)::float8 * 1000::float8
         from holdfast.workflow
         where workflow.id = loaded.id
       ) as age_ms
