@@ -317,3 +317,19 @@ function deepFreeze(value: object): object {
   }
   return Object.freeze(value)
 }
+
+describe('K-13 defineType refuses', () => {
+  const whole = { name: 'money', is: () => true, encode: () => '', decode: () => '' }
+  it.each([
+    ['nothing at all', undefined, 'options'],
+    ['null', null, 'options'],
+    ['a type without a name', { ...whole, name: '' }, 'name'],
+    ['a type without `is`', { ...whole, is: undefined }, 'is'],
+    ['an `encode` that is no function', { ...whole, encode: 5 }, 'encode'],
+    ['a type without `decode`', { ...whole, decode: undefined }, 'decode'],
+  ])('%s', (_, definition, option) => {
+    expect(() => defineType(definition as never)).toThrow(
+      expect.objectContaining({ code: 'HF_INVALID_OPTION', details: expect.objectContaining({ option }) }),
+    )
+  })
+})

@@ -51,7 +51,21 @@ describe.each(Object.entries(schemas))('K-13 parseWith %s', (_, schema) => {
   })
 })
 
+/** Like a promise that never settles. */
+const thenable = Object.fromEntries([['then', () => undefined]])
+
 describe('parseWith', () => {
+  it.each([
+    ['without a schema', undefined],
+    ['with a schema that lets it through', z.any()],
+    ['as the output of a schema', z.string().transform(() => ({ ...thenable }))],
+  ])('K-13 refuses a promise %s, which may never settle', async (_, schema) => {
+    const value = schema instanceof z.ZodPipe ? 'text' : thenable
+    await expect(async () => parseWith(schema, value, 'start p/Payment')).rejects.toThrow(
+      expect.objectContaining({ code: 'HF_INVALID_DATA', message: 'start p/Payment: $ is a promise: await it first' }),
+    )
+  })
+
   it('makes no promise where the schema makes none', () => {
     expect(parseWith(schemas.zod, good, 'x')).toEqual(good)
     expect(parseWith(schemas.valibot, good, 'x')).toEqual(good)

@@ -18,6 +18,7 @@ export function parseWith<Output>(
 ): Output | Promise<Output>
 export function parseWith(schema: StandardSchemaV1 | undefined, value: unknown, where: string): unknown
 export function parseWith(schema: StandardSchemaV1 | undefined, value: unknown, where: string): unknown {
+  refuseThenable(value, where)
   if (schema === undefined) return value
   const standard = checkSchema(where, 'schema', schema)['~standard']
   const outcome = guarded(where, () => standard.validate(value))
@@ -64,12 +65,22 @@ function guarded<Result>(where: string, validate: () => Result): Result {
 }
 
 function outputOf(result: StandardSchemaV1.Result<unknown>, where: string): unknown {
-  if (result.issues === undefined) return result.value
+  if (result.issues === undefined) {
+    refuseThenable(result.value, where)
+    return result.value
+  }
   const issues = result.issues.map((issue) => ({ path: pathOf(issue), problem: issue.message }))
   const path = issues[0]?.path ?? '$'
   const further = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
   const problem = `is refused by the schema: ${issues[0]?.problem ?? 'no reason given'}${further}`
   throw new HoldfastError('HF_INVALID_DATA', { where, path, problem, issues })
+}
+
+/** Whoever awaits the result would await this too: mostly a forgotten `await`, and for ever where it never settles. */
+function refuseThenable(value: unknown, where: string): void {
+  if (typeof value !== 'object' || value === null) return
+  if (guarded(where, () => !('then' in value) || typeof value.then !== 'function')) return
+  throw new HoldfastError('HF_INVALID_DATA', { where, path: '$', problem: 'is a promise: await it first' })
 }
 
 function pathOf(issue: StandardSchemaV1.Issue): string {
