@@ -158,8 +158,11 @@ export interface Holdfast
   auditTrail(
     subject: { readonly id: string; readonly domain?: string } | { readonly name: string },
   ): Promise<RecordedAuditEntry[]>
-  /** Drains the workers started here and closes the connections. A pool of yours stays open. */
-  close(): Promise<void>
+  /**
+   * Drains the workers started here and the processes that run in their starter, for 30 seconds unless you give another time, and
+   * closes the connections. A pool of yours stays open.
+   */
+  close(timeout?: Duration): Promise<void>
 }
 
 const KNOWN_OPTIONS = [
@@ -397,9 +400,10 @@ export function assemble(
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),
-    async close() {
+    async close(timeout) {
+      const drainMs = durationOption('close', 'timeout', timeout, { default: '30s' })
       closed = true
-      await Promise.all([...[...workers].map((worker) => worker.stop()), immediate.drain()])
+      await Promise.all([...[...workers].map((worker) => worker.stop(drainMs)), immediate.drain(drainMs)])
       missing.close()
       await results.close()
       await immediate.close()

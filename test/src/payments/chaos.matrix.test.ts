@@ -6,7 +6,7 @@ import { openTestPayments, type TestPayments } from './test-payments.js'
 
 const script = new URL('../../../examples/payments/dist/worker-process.js', import.meta.url)
 /** `PAYMENTS=5000` is the full acceptance. */
-const PAYMENTS = Number(process.env.PAYMENTS ?? longOr(1_000, 300))
+const PAYMENTS = Number(process.env.PAYMENTS ?? longOr(1_000, 100))
 const WORKERS = 2
 const KILL_EVERY = 4_000
 /** The killing ends after that at the latest. */

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openTestPayments } from './test-payments.js'
 
 /** Whole payments, each with risk, currency, gateway and network; `WINDOW=20000` is the full acceptance. */
-const WINDOW = Number(process.env.WINDOW ?? longOr(2_000, 600))
+const WINDOW = Number(process.env.WINDOW ?? longOr(2_000, 200))
 const WORKERS = 2
 const CONCURRENCY = 50
 const BATCH = 50

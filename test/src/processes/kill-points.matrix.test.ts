@@ -1,5 +1,6 @@
 import {
   type Faults,
+  inLanes,
   isLongRun,
   recordPoints,
   sampled,
@@ -125,19 +126,10 @@ async function killAndRecover(kind: Kind, domain: string, dies: KillPoint) {
   return { id, book, killed }
 }
 
-async function inParallel<T>(items: readonly T[], lanes: number, work: (item: T, place: number) => Promise<void>) {
-  let next = 0
-  await Promise.all(
-    Array.from({ length: lanes }, async () => {
-      for (let place = next++; place < items.length; place = next++) await work(items[place] as T, place)
-    }),
-  )
-}
-
 async function killEverywhere(kind: Kind, check: (book: ProcessBooks, straight: ProcessBooks, where: string) => void) {
   const { book: straight, points } = await undisturbed(kind)
   const reached = new Set<string>()
-  await inParallel(sampled(points, 12), 4, async (dies, place) => {
+  await inLanes(sampled(points, 6), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `kill-${kind}-${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)

@@ -4,6 +4,7 @@ import { behaviour, crashTest, createSimulator, fake, testKit } from '@holdfast/
 import { defineCommand, defineProcess, PermanentError, TransientError } from 'holdfast'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { honestBank } from './honest-bank.js'
 import { type Bank, paymentVia } from './payment.js'
 
 const Notify = defineCommand('payments', 'Notify', { data: z.object({ payment: z.string() }) })
@@ -112,46 +113,6 @@ test('A-04 X-01 a hundred payments meet a bank that fails now and then and a net
   expect(count('COMPENSATED')).toBe(approvals.outcomes.TIMEOUT)
 })
 
-/** A bank that books once per key, as real ones do, and knows its books. */
-function honestBank(): Bank & {
-  readonly booked: ReadonlyMap<string, number>
-  readonly submitted: ReadonlySet<string>
-} {
-  const booked = new Map<string, number>()
-  const submitted = new Set<string>()
-  return {
-    booked,
-    submitted,
-    async book(_payment, cents, idempotencyKey) {
-      booked.set(idempotencyKey, cents)
-      return { reference: idempotencyKey }
-    },
-    async unbook(reference) {
-      booked.delete(reference)
-    },
-    async submit(payment, idempotencyKey) {
-      submitted.add(idempotencyKey)
-      return `receipt of ${payment}`
-    },
-  }
-}
-
-test('X-02 wherever a worker is killed, the money is booked once and submitted once', async () => {
-  const report = await crashTest({
-    world: honestBank,
-    register: (bank) => [paymentVia(bank)],
-    start: (hf, bank) => hf.start(paymentVia(bank), { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' }),
-    respond: (hf, { id }, bank) => [
-      () => hf.respond(paymentVia(bank), id, 'approved', { by: 'ann' }, { responseId: 'webhook 1' }),
-    ],
-    invariant: ({ world }) => {
-      assert.deepEqual([...world.booked.values()], [25_000])
-      assert.equal(world.submitted.size, 1)
-    },
-  })
-  expect(report.kills).toBeGreaterThan(0)
-}, 300_000)
-
 const carelessVia = (bank: Bank) =>
   defineProcess('payments', 'Careless', {
     state: z.object({ payment: z.string() }),
@@ -178,9 +139,15 @@ test('X-01 X-02 the guide to testing shows code of this file', async () => {
   const text = await readFile(new URL('../../../docs/guides/testing-your-processes.md', import.meta.url), 'utf8')
   const snippets = [...text.matchAll(/```ts\n([\s\S]*?)\n```/g)].map(([, code = '']) => code)
   const files = await Promise.all(
-    ['guide.test.ts', 'payment.ts', 'crash-worker-process.ts', 'effects-guide.long.test.ts', 'refund.ts'].map((file) =>
-      readFile(new URL(`./${file}`, import.meta.url), 'utf8'),
-    ),
+    [
+      'guide.test.ts',
+      'guide.long.test.ts',
+      'honest-bank.ts',
+      'payment.ts',
+      'crash-worker-process.ts',
+      'effects-guide.long.test.ts',
+      'refund.ts',
+    ].map((file) => readFile(new URL(`./${file}`, import.meta.url), 'utf8')),
   )
   expect(snippets.length).toBeGreaterThan(5)
   for (const snippet of snippets)

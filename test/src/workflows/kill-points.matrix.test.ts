@@ -1,5 +1,6 @@
 import {
   type Faults,
+  inLanes,
   isLongRun,
   recordPoints,
   sampled,
@@ -101,15 +102,6 @@ async function killAndRecover(kind: Kind, round: string, dies: KillPoint) {
 const endLeasesText = `
   update holdfast.workflow_step set due_at = holdfast.now() where workflow_id = $1 and leased_by like 'victim %'`
 
-async function inParallel<T>(items: readonly T[], lanes: number, work: (item: T, place: number) => Promise<void>) {
-  let next = 0
-  await Promise.all(
-    Array.from({ length: lanes }, async () => {
-      for (let place = next++; place < items.length; place = next++) await work(items[place] as T, place)
-    }),
-  )
-}
-
 async function killEverywhere(
   kind: Kind,
   check: (book: InstanceBooks, straight: InstanceBooks, where: string) => void,
@@ -117,7 +109,7 @@ async function killEverywhere(
   const { book: straight, points } = await undisturbed(kind)
   expect(faultsIn(straight)).toEqual([])
   const reached = new Set<string>()
-  await inParallel(sampled(points, 12), 4, async (dies, place) => {
+  await inLanes(sampled(points, 6), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `${kind} ${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)

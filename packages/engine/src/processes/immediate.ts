@@ -18,8 +18,6 @@ import { processSource } from './source.js'
 import type { ProcessStatus } from './states.js'
 
 const LEASE = 30_000
-/** As long as a worker waits when it is stopped. */
-const LONGEST_DRAIN = 30_000
 
 /** Processes that run in whoever starts them: leased from their first moment, kept alive by a heartbeat of our own. */
 export interface StarterExecutions {
@@ -31,8 +29,8 @@ export interface StarterExecutions {
     sealed: SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
-  /** Lets what runs come to its next rest, for a bounded time; nothing more is begun. */
-  drain(): Promise<void>
+  /** Lets what runs come to its next rest, for so long at most; nothing more is begun. */
+  drain(longestMs: number): Promise<void>
   close(): Promise<void>
 }
 
@@ -93,9 +91,9 @@ export function createStarterExecutions(db: Database, options: Options): Starter
         oneEnded.fire()
       }
     },
-    async drain() {
+    async drain(longestMs) {
       stop.abort()
-      const deadline = performance.now() + LONGEST_DRAIN
+      const deadline = performance.now() + longestMs
       while (running > 0 && performance.now() < deadline) await oneEnded.wait(deadline - performance.now())
     },
     async close() {

@@ -1,17 +1,24 @@
-/** Several at once; after the first failure no more are begun. */
-export async function inLanes<T>(items: readonly T[], lanes: number, work: (item: T) => Promise<void>): Promise<void> {
-  const queue = [...items].reverse()
+/**
+ * Several at once, begun in their order; after the first failure no more are begun. Of several failures the earliest item's is
+ * thrown, so that the same cause always has the same message.
+ */
+export async function inLanes<T>(
+  items: readonly T[],
+  lanes: number,
+  work: (item: T, place: number) => Promise<void>,
+): Promise<void> {
+  const failures = new Map<number, unknown>()
+  let next = 0
   async function lane(): Promise<void> {
-    for (let item = queue.pop(); item !== undefined; item = queue.pop()) {
+    while (next < items.length && failures.size === 0) {
+      const place = next++
       try {
-        await work(item)
+        await work(items[place] as T, place)
       } catch (error) {
-        queue.length = 0
-        throw error
+        failures.set(place, error)
       }
     }
   }
-  const ends = await Promise.allSettled(Array.from({ length: lanes }, lane))
-  const failed = ends.find((end) => end.status === 'rejected')
-  if (failed) throw failed.reason
+  await Promise.all(Array.from({ length: lanes }, lane))
+  if (failures.size > 0) throw failures.get(Math.min(...failures.keys()))
 }

@@ -1,9 +1,11 @@
-import { openTestBus, startWorkerProcess, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { longOr, openTestBus, startWorkerProcess, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Import, STEPS } from './definitions.js'
 
 const script = new URL('../../../dist/processes/large/worker-process.js', import.meta.url)
 const PROCESSES = 8
+/** Of each result: together more than a claim may load. */
+const LENGTH = longOr(1_000_000, 250_000)
 
 let bus: TestBus
 beforeAll(async () => {
@@ -37,9 +39,9 @@ async function claimed(ids: readonly string[]) {
 
 test('K-23 processes with hundreds of megabytes of history are claimed together and complete on a small heap', async () => {
   const ids = await waiting()
-  // A claim would load and parse 320 MB; a page of each is what it loads.
+  // A claim would load and parse 320 MB in a long run; a page of each is what it loads.
   await bus.sql(
-    `update holdfast.process_history set result = to_jsonb(repeat('x', 1000000)) where process_id = any ($1::uuid[]) and kind = 'STEP'`,
+    `update holdfast.process_history set result = to_jsonb(repeat('x', ${LENGTH})) where process_id = any ($1::uuid[]) and kind = 'STEP'`,
     [ids],
   )
   for (const id of ids) await bus.hf.respond(Import, id, 'go', {})
@@ -62,7 +64,7 @@ test('K-23 a claim loads at most 32 MB, at least a record of each, and whole his
   const ids = await waiting()
   expect((await claimed(ids)).records).toEqual(Array(PROCESSES).fill(STEPS + 1))
   await bus.sql(
-    `update holdfast.process_history set result = to_jsonb(repeat('x', 1000000)) where process_id = any ($1::uuid[]) and kind = 'STEP'`,
+    `update holdfast.process_history set result = to_jsonb(repeat('x', ${LENGTH})) where process_id = any ($1::uuid[]) and kind = 'STEP'`,
     [ids],
   )
   const { bytes, records } = await claimed(ids)

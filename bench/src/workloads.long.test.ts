@@ -1,9 +1,8 @@
 import { type EmbeddedServer, startEmbedded } from '@holdfast/embedded'
-import { sampled } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { start } from './main.fixture.js'
 
-// A small run of each workload: `npm test` has some of them, `npm run test:long` all.
+// A small run of each workload.
 
 let server: EmbeddedServer
 beforeAll(async () => {
@@ -68,7 +67,7 @@ const cases: readonly Case[] = [
   { workload: 'dispatch-million', items: 500, of: ['release (batch 500)'], results: 1, details: {}, alone: true },
 ]
 
-test.each(sampled(cases, 3))(
+test.each(cases)(
   '$workload runs ours and its peers, if it has any',
   async ({ workload, items, of, results, details, alone }) => {
     const systems = of.flatMap((name) => ['--system', name])

@@ -1,0 +1,28 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { inLanes } from './lanes.js'
+
+test('every item is worked on once, in so many lanes', async () => {
+  const seen: [item: string, place: number][] = []
+  let running = 0
+  let most = 0
+  await inLanes(['a', 'b', 'c', 'd', 'e'], 2, async (item, place) => {
+    most = Math.max(most, ++running)
+    await sleep(1)
+    running -= 1
+    seen.push([item, place])
+  })
+  expect(seen.sort()).toEqual([...'abcde'].map((item, place) => [item, place]))
+  expect(most).toBe(2)
+})
+
+test('the failure of the earliest item is thrown, whoever fails first, and nothing more is begun', async () => {
+  const begun: number[] = []
+  const failing = inLanes([30, 10, 20, 0, 0], 3, async (milliseconds, place) => {
+    begun.push(place)
+    await sleep(milliseconds)
+    throw new Error(`item ${place}`)
+  })
+  await expect(failing).rejects.toThrow('item 0')
+  expect(begun).toEqual([0, 1, 2])
+})
