@@ -134,7 +134,8 @@ describe.skipIf(!isRoot)(
       await createCluster({ dataDir: join(parent, 'made'), binaries, account, ephemeral: true })
       expectUntouched(victim)
       expect(statSync(join(parent, 'made')).uid).toBe(account?.uid)
-      expect(existsSync(join(parent, 'made', 'PG_VERSION'))).toBe(true)
+      // Renamed by now, perhaps: that is the account's own business.
+      expect(readdirSync(join(parent, 'made')).some((name) => name.startsWith('PG_VERSION'))).toBe(true)
       expect(dataDir).not.toBe(parent)
     })
 

@@ -49,7 +49,7 @@ test.each([
 })
 
 test('W-14 the guide on workflows shows what the examples print, and the definition that one of them loads', async () => {
-  const expected = await inRepository('test/src/demo/examples.test.ts')
+  const expected = await inRepository('test/src/demo/examples.matrix.test.ts')
   const outputs = [...(await shown('workflows', 'text')), ...(await shown('workflows', 'mermaid'))]
   expect(outputs).toHaveLength(6)
   for (const line of outputs.flatMap((output) => output.split('\n'))) {

@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 
 const inRepository = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 
-test('C-01 the command of the README is the one that examples.test.ts runs', async () => {
+test('C-01 the command of the README is the one that examples.matrix.test.ts runs', async () => {
   const readme = await readFile(inRepository('README.md'), 'utf8')
   const example = await readFile(inRepository('examples/basics/src/send-and-handle/main.ts'), 'utf8')
   expect(readme).toContain(`\`\`\`ts\n${example}\`\`\``)

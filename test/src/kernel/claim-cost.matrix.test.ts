@@ -68,7 +68,7 @@ test(`K-17 claims stay flat from 10,000 to ${MANY} rows, by plan and by pages re
   await client.end()
 }, 300_000)
 
-const CLAIMED = longOr(300_000, 60_000)
+const CLAIMED = longOr(300_000, 150_000)
 
 test(`K-17 a snapshot held open while ${CLAIMED} rows are claimed does not make claims grow`, async () => {
   const { db, connectionString } = await tinyDatabase({ statementTimeout: 300_000 })

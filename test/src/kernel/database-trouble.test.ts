@@ -31,6 +31,7 @@ test('K-11 PostgreSQL restarted and killed in the middle loses nothing, and no w
   const options = { connectionString, leaseMs: 1_500, workMs: 20, concurrency: 20, pollMs: 100 }
   const workers = ['w1', 'w2'].map((worker) => startWorkerProcess(tinyWorkerScript, { ...options, worker }))
   const doneOver = (count: number) => async () => (await tinyBooks(db)).done > count
+  await waitFor('both workers are there', () => workers.every(({ messages }) => messages.length > 0))
   await waitFor('work is under way', doneOver(200))
   await server.restart('fast')
   await waitFor('it goes on after a restart', doneOver(1_000), { timeout: 60_000 })

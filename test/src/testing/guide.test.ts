@@ -131,7 +131,7 @@ test('X-02 a booking outside of a step is found, and its seed printed', async ()
     invariant: ({ world }) => assert.equal(world.booked.size, 1, 'the money is booked once'),
   })
   await expect(failing).rejects.toThrow(
-    /^crashTest: it does not hold when its worker is killed before processes.write\n {2}the money is booked once\n {2}rerun exactly this: seed: '0:before processes.write#1'$/,
+    /^crashTest: it does not hold when its worker is killed before call submit\n {2}the money is booked once\n {2}rerun exactly this: seed: '0:before call submit#1'$/,
   )
 }, 120_000)
 

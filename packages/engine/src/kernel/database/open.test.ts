@@ -49,7 +49,8 @@ test.each(UNREACHABLE)('%s is one clear error without the password', async (_, a
   const error = await refusal({ connectionString: address() })
   expect(error).toMatchObject({ code: 'HF_DATABASE_UNREACHABLE', message: expect.stringMatching(problem) })
   expect(inspect(error)).not.toContain(SECRET)
-  await vi.waitFor(() => expect(openSockets()).toBe(before))
+  // Those of tests before this one may still be closing.
+  await vi.waitFor(() => expect(openSockets()).toBeLessThanOrEqual(before))
 })
 
 test('a wrong password is one clear error that does not repeat it', async (context) => {
@@ -155,7 +156,7 @@ async function startingServer(
     client.on('error', () => undefined)
     if (refused < refusals) {
       refused += 1
-      client.once('data', () => client.end(answer))
+      client.once('data', () => (state === 'DROPPED' ? client.destroy() : client.end(answer)))
       return
     }
     const upstream = connect(target)
@@ -169,7 +170,7 @@ async function startingServer(
   return { connectionString: real.href, refused: () => refused }
 }
 
-test.each(['57P03', '53300'])('K-11 opening waits for a server that answers %s', async (state) => {
+test.each(['57P03', '53300', 'DROPPED'])('K-11 opening waits for a server that answers %s', async (state) => {
   const server = await startingServer(3, state)
   const db = await openDatabase({ connectionString: server.connectionString })
   onTestFinished(() => db.close())

@@ -90,18 +90,26 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
 /** What a server says that is there and will take connections a little later. */
 const NOT_READY = new Set(['57P03', '57P01', '57P02', '53300'])
 
-/** Repeats the first statement while the server starts up or recovers; what is wrong for good is an error at once. */
+/** How a connection ends that somebody had accepted: a server that is being restarted, and not a wrong address. */
+const DROPPED = /^Connection terminated unexpectedly$|ECONNRESET/
+
+/**
+ * Repeats the first statement while the server starts up, recovers or is being restarted; what is wrong for good is an error at
+ * once.
+ */
 async function whenReady(operation: () => Promise<void>, options: CheckedOptions): Promise<void> {
   const { connectTimeout, waitForServer, logger } = options
   const backoff = createBackoff({ base: 50, cap: 2_000 })
   const began = performance.now()
+  let isThere = waitForServer
   for (;;) {
     try {
       return await operation()
     } catch (error) {
       const cause = error instanceof HoldfastError ? error.cause : error
       const delay = backoff.next()
-      const mayPass = NOT_READY.has(codeOf(cause)) || (waitForServer && isTransient(error))
+      isThere ||= NOT_READY.has(codeOf(cause)) || (cause instanceof Error && DROPPED.test(cause.message))
+      const mayPass = isThere && (NOT_READY.has(codeOf(cause)) || isTransient(error))
       if (!mayPass || performance.now() - began + delay > connectTimeout) throw error
       logger.info({ code: codeOf(cause) }, 'PostgreSQL does not take connections yet: waiting for it')
       await sleep(delay)

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { dropTestDatabase, testDatabase } from '@holdfast/testing'
+import { sampled } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 
 const oneServer = new URL('../../dist/demo/one-server/register.js', import.meta.url).href
@@ -29,7 +30,8 @@ const beside = (stderr: string) =>
     .split('\n')
     .filter((line) => line !== '' && !/^ {4}| holdfast: .* event=(attempt_failed|needs_person) /.test(line))
 
-test.each<[rule: string, example: string, output: string[]]>([
+/** `npm test` runs some of them, `npm run test:long` all. */
+const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
   [
     'C-01 define, send and handle',
     'send-and-handle',
@@ -386,7 +388,9 @@ test.each<[rule: string, example: string, output: string[]]>([
       'RATE_LIMIT_SET by bob: we have bought a new one',
     ],
   ],
-])(
+]
+
+test.each(sampled(EXAMPLES, 6))(
   '%s: the example %s does what it says',
   async (_, example, output) => {
     expect(await run(example)).toEqual([...output, ''])

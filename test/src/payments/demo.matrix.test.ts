@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startEmbedded } from '@holdfast/embedded'
-import { testDatabase, waitFor } from '@holdfast/testing/internal'
+import { longOr, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 
 const built = (name: string) => fileURLToPath(new URL(`../../../examples/payments/dist/${name}.js`, import.meta.url))
@@ -23,6 +23,10 @@ function start(name: string, args: string[], options: { cwd?: string; DATABASE_U
 }
 const demo = (args: string[], options?: Parameters<typeof start>[2]) =>
   start('demo/main', [...args, '--port', '0'], options)
+
+/** Payments of the run that is ended in the middle. */
+const RUN = longOr(60, 12)
+const SETTLED = new RegExp(`[1-9]\\d* of ${RUN} settled`)
 
 test('A-06 the demo with chaos on a database of the user: all settled, the books balance, the exit code says so', async () => {
   const { connectionString: DATABASE_URL } = await testDatabase({ empty: true })
@@ -64,8 +68,8 @@ test('A-06 the books command fails where money is missing', async () => {
 test('K-11 the demo on the embedded PostgreSQL: Ctrl-C drains and stops everything, and the next start goes on', async () => {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'holdfast-payments-')))
   await writeFile(join(folder, 'package.json'), '{}')
-  const first = demo(['--payments', '60'], { cwd: folder })
-  await waitFor('some are settled', () => /[1-9]\d* of 60 settled/.test(first.output()), { timeout: 90_000 })
+  const first = demo(['--payments', String(RUN)], { cwd: folder })
+  await waitFor('some are settled', () => SETTLED.test(first.output()), { timeout: 90_000 })
   first.child.kill('SIGINT')
   expect(await first.ended, first.output()).toBe(0)
   expect(first.output()).toContain('SIGINT: draining the workers')
