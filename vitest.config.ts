@@ -31,7 +31,7 @@ export default defineConfig({
     // Not what decides a test: a busy machine is slow, and a test that hangs ends all the same.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    maxWorkers: 4,
+    maxWorkers: 5,
     // Files share the modules of their worker: loading them anew for each file took a third of the whole time. So a test leaves
     // no module, environment variable or timer changed behind it.
     isolate: false,

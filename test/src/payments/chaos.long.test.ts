@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Books, startOperator } from '@holdfast/example-payments'
-import { longOr, startWorkerProcess, waitFor } from '@holdfast/testing/internal'
+import { startWorkerProcess, waitFor } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 import { openTestPayments, type TestPayments } from './test-payments.js'
 
 const script = new URL('../../../examples/payments/dist/worker-process.js', import.meta.url)
 /** `PAYMENTS=5000` is the full acceptance. */
-const PAYMENTS = Number(process.env.PAYMENTS ?? longOr(1_000, 100))
+const PAYMENTS = Number(process.env.PAYMENTS ?? 1_000)
 const WORKERS = 2
 const KILL_EVERY = 4_000
 /** The killing ends after that at the latest. */

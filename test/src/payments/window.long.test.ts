@@ -1,9 +1,9 @@
-import { longOr, startWorkerProcess, waitFor } from '@holdfast/testing/internal'
+import { startWorkerProcess, waitFor } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 import { openTestPayments } from './test-payments.js'
 
 /** Whole payments, each with risk, currency, gateway and network; `WINDOW=20000` is the full acceptance. */
-const WINDOW = Number(process.env.WINDOW ?? longOr(2_000, 200))
+const WINDOW = Number(process.env.WINDOW ?? 2_000)
 const WORKERS = 2
 const CONCURRENCY = 50
 const BATCH = 50

@@ -1,4 +1,4 @@
-import { sampled, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { assemble, type Database, openDatabase } from 'holdfast/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { begin, models, registerAll, standing } from './definitions.js'
@@ -39,7 +39,7 @@ const CODES = {
   workflows: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
 }
 
-test.each(sampled(models, 1))(
+test.each(models)(
   'K-26 one of %s that ends its workers goes to troubleshooting, and the twenty that shared a worker with it do not',
   { timeout: 180_000 },
   async (model) => {

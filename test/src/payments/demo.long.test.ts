@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startEmbedded } from '@holdfast/embedded'
-import { longOr, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { testDatabase, waitFor } from '@holdfast/testing/internal'
 import { expect, onTestFinished, test } from 'vitest'
 
 const built = (name: string) => fileURLToPath(new URL(`../../../examples/payments/dist/${name}.js`, import.meta.url))
@@ -25,7 +25,7 @@ const demo = (args: string[], options?: Parameters<typeof start>[2]) =>
   start('demo/main', [...args, '--port', '0'], options)
 
 /** Payments of the run that is ended in the middle. */
-const RUN = longOr(60, 12)
+const RUN = 60
 const SETTLED = new RegExp(`[1-9]\\d* of ${RUN} settled`)
 
 test('A-06 the demo with chaos on a database of the user: all settled, the books balance, the exit code says so', async () => {
