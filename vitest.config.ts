@@ -35,9 +35,6 @@ export default defineConfig({
     // Files share the modules of their worker: loading them anew for each file took a third of the whole time. So a test leaves
     // no module, environment variable or timer changed behind it.
     isolate: false,
-    // In CI only, until the suite has been run ten times under load: a test that needed its second try is named in the
-    // output, and is a defect to look into.
-    retry: process.env['CI'] ? 1 : 0,
     coverage: {
       provider: 'v8',
       include: ['packages/*/src/**'],

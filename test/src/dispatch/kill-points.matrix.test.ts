@@ -82,7 +82,7 @@ async function killAt(points: readonly string[], remote: boolean): Promise<Reado
   const left = [
     ...sampled(
       points.flatMap((point) => times.map((time) => ({ point, time }))),
-      4,
+      3,
     ),
   ]
   const lanes = Array.from({ length: 3 }, async () => {

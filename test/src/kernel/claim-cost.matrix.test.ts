@@ -37,7 +37,7 @@ const fill = (db: Database, type: string, count: number, dueIn: string) =>
     [type, count, dueIn],
   )
 
-const MANY = longOr(5_000_000, 400_000)
+const MANY = longOr(5_000_000, 200_000)
 
 test(`K-17 claims stay flat from 10,000 to ${MANY} rows, by plan and by pages read`, async () => {
   const { db, connectionString } = await tinyDatabase({ statementTimeout: 300_000 })

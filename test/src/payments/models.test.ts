@@ -7,7 +7,7 @@ let app: TestPayments
 beforeAll(async () => {
   app = await openTestPayments({
     // A service that does not answer is waited for as long as this.
-    pace: { serviceTimeout: '5s' },
+    pace: { serviceTimeout: '2s' },
   })
 })
 afterEach(async () => {

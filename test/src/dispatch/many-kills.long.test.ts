@@ -1,11 +1,11 @@
-import { longOr, stopDeadAt, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { stopDeadAt, testDatabase, waitFor } from '@holdfast/testing/internal'
 import { assemble, newId, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { onProcesses } from './definitions.js'
 
-const ITEMS = longOr(10_000, 2_000)
-const DEATHS = longOr(200, 40)
+const ITEMS = 10_000
+const DEATHS = 200
 /** A death at each of the first so many statements of a dispatcher's life, over and over. */
 const LONGEST_LIFE = 24
 const CONFIG = { dispatchIntervalSecs: 0, jitterWindowMs: 0, batchSize: 10, maxBatchesAhead: null } as const

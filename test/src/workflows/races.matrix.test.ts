@@ -1,4 +1,4 @@
-import { holdAt, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
+import { holdAt, longOr, observeWorkflows, openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { defineWorkflow, type Workflow } from 'holdfast'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
@@ -10,6 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
+const ROUNDS = longOr(10, 3)
 const by = { actor: 'ann', reason: 'because' }
 const forked = (name: string, join: 'all' | 'any') =>
   defineWorkflow(name, 1)
@@ -43,7 +44,7 @@ async function atTheFinish(name: string, Flow: Workflow) {
 test('W-07 two workers record the two last branches of a join at the same moment: it fires once, with both', async () => {
   bus.hf.workflows.handle('all last', (input) => input)
   const worker = await bus.hf.run({ poll: '20ms' })
-  for (let round = 0; round < 10; round += 1) {
+  for (let round = 0; round < ROUNDS; round += 1) {
     const { id, go, close } = await atTheFinish('all', forked('all', 'all'))
     go()
     expect((await see.until(id, 'COMPLETED')).output).toEqual({ left: 'left', right: 'right' })
@@ -56,7 +57,7 @@ test('W-07 two workers record the two last branches of a join at the same moment
 test('W-07 two workers record a branch each of an `any` join at the same moment: one wins, once, and the other is on record', async () => {
   bus.hf.workflows.handle('any last', (input) => input)
   const worker = await bus.hf.run({ poll: '20ms' })
-  for (let round = 0; round < 10; round += 1) {
+  for (let round = 0; round < ROUNDS; round += 1) {
     const { id, go, close } = await atTheFinish('any', forked('any', 'any'))
     go()
     const { output } = await see.until(id, 'COMPLETED')
@@ -75,7 +76,7 @@ test('W-11 a cancel at the moment when both branches end: both are on record, an
   const undone: string[] = []
   bus.hf.workflows.handle('cancelled undo', (_, { stepName }) => void undone.push(stepName))
   const worker = await bus.hf.run({ poll: '20ms' })
-  for (let round = 0; round < 5; round += 1) {
+  for (let round = 0; round < ROUNDS; round += 1) {
     undone.length = 0
     const { id, go, close } = await atTheFinish('cancelled', forked('cancelled', 'all'))
     const cancelling = bus.hf.workflows.cancel(id, by)

@@ -1,19 +1,21 @@
-import { startWorkerProcess, waitFor } from '@holdfast/testing/internal'
+import { longOr, startWorkerProcess, waitFor } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 import { enqueueTiny, tinyBooks, tinySource, tinyWorker, tinyWorkerScript } from '../tiny-model/index.js'
 import { tinyDatabase } from './tiny-database.js'
 
-test('K-01 20,000 items are each claimed and run once by 8 concurrent worker processes', async () => {
+const ITEMS = longOr(20_000, 4_000)
+
+test(`K-01 ${ITEMS} items are each claimed and run once by 8 concurrent worker processes`, async () => {
   const { db, connectionString } = await tinyDatabase()
-  await enqueueTiny(db, 'a', 20_000)
+  await enqueueTiny(db, 'a', ITEMS)
   const workers = Array.from({ length: 8 }, (_, n) =>
     startWorkerProcess(tinyWorkerScript, { connectionString, worker: `w${n}`, concurrency: 50 }),
   )
-  await waitFor('all items are done', async () => (await tinyBooks(db)).done === 20_000, {
+  await waitFor('all items are done', async () => (await tinyBooks(db)).done === ITEMS, {
     timeout: 90_000,
     every: 200,
   })
-  expect(await tinyBooks(db)).toEqual({ items: 20_000, done: 20_000, repeated: 0, effects: 20_000, audits: 20_000 })
+  expect(await tinyBooks(db)).toEqual({ items: ITEMS, done: ITEMS, repeated: 0, effects: ITEMS, audits: ITEMS })
   for (const worker of workers) worker.send({ stop: true })
   const ends = await Promise.all(workers.map((worker) => worker.ended))
   expect(ends).toEqual(Array.from({ length: 8 }, () => ({ code: 0, signal: null })))

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { longOr, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import { startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
 import type { Holdfast } from 'holdfast'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
@@ -9,12 +9,12 @@ import { notesTable, openNotes } from '../notes.js'
 import { type Fate, fates, ordersOf } from './orders.js'
 
 const script = new URL('../../../dist/processes/chaos/worker-process.js', import.meta.url)
-const ORDERS = longOr(1_000, 200)
+const ORDERS = 1_000
 const WORKERS = 8
 const KILLED_EACH_SECOND = 2
 /** The killing ends after that at the latest, and the responses have all been sent long before. */
 const LONGEST = 30_000
-const RESPONDING = longOr(8_000, 3_000)
+const RESPONDING = 8_000
 
 const kinds: readonly Fate[] = ['good', 'good', 'good', 'refused', 'broken', 'unanswered']
 const fateOf = (n: number): Fate => kinds[n % kinds.length] ?? 'good'
