@@ -15,7 +15,7 @@ export default mergeConfig(
       env: { HOLDFAST_TEST_LONG: '1' },
       testTimeout: 300_000,
       // Each starts worker processes of its own.
-      maxWorkers: 2,
+      maxWorkers: 3,
     },
   }),
 )

@@ -83,6 +83,7 @@ export { BusinessError, PermanentError, TransientError } from './kernel/failure/
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
+export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
 export {
   type BulkOperationAnswer,

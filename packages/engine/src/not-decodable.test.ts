@@ -42,7 +42,7 @@ test('K-26 a process whose state cannot be decoded goes to troubleshooting on it
   const domain = domainOf()
   const Pay = defineProcess(domain, 'Pay', {
     state: z.object({ n: z.number() }),
-    execute: (ctx, state) => ctx.step('pay', { run: () => state.n * 2 }),
+    execute: (ctx, state) => ctx.step('pay', () => state.n * 2),
   })
   bus.hf.register(Pay)
   const { id } = await bus.hf.start(Pay, { n: 21 }, { deferred: true })
@@ -66,7 +66,7 @@ test('K-26 a process whose history cannot be decoded goes to troubleshooting, an
     state: z.object({}),
     responses: { go: { data: z.object({}) } },
     async execute(ctx) {
-      const paid = await ctx.step('pay', { run: () => ++calls })
+      const paid = await ctx.step('pay', () => ++calls)
       await ctx.event('go', 'go', { timeout: '10d' })
       return paid
     },
@@ -134,7 +134,9 @@ test('K-26 a workflow step whose input cannot be decoded fails at once, and is n
   const name = domainOf()
   let calls = 0
   bus.hf.workflows.handle(`pay ${name}`, async () => ++calls)
-  const Flow = defineWorkflow(name, 1, { dlq: true }).step('pay', `pay ${name}`, { maxAttempts: 5 }).build()
+  const Flow = defineWorkflow(name, 1, { dlq: true })
+    .step('pay', `pay ${name}`, { retry: { maxAttempts: 5 } })
+    .build()
   const { id } = await bus.hf.workflows.start(Flow, { n: 1 })
   key = 'second'
   await work()
@@ -155,14 +157,16 @@ test.each([
     const Pay = defineProcess(domain, 'Pay', {
       state: z.object({}),
       async execute(ctx) {
-        await ctx.step('pay', { maxAttempts: 5, run: () => ({ raw, n: ++calls.step }) })
+        await ctx.step('pay', () => ({ raw, n: ++calls.step }), { retry: { maxAttempts: 5 } })
       },
     })
     const Book = defineCommand(domain, 'Book')
     bus.hf.register(Pay)
     bus.hf.handle(Book, async () => ({ raw, n: ++calls.handler }))
     bus.hf.workflows.handle(`pay ${domain}`, async () => ({ raw, n: ++calls.workflow }))
-    const Flow = defineWorkflow(domain, 1, { dlq: true }).step('pay', `pay ${domain}`, { maxAttempts: 5 }).build()
+    const Flow = defineWorkflow(domain, 1, { dlq: true })
+      .step('pay', `pay ${domain}`, { retry: { maxAttempts: 5 } })
+      .build()
     await work(domain)
     await bus.hf.start(Pay, {}, { deferred: true })
     await bus.hf.send(Book, {})
@@ -189,7 +193,7 @@ test('K-26 K-19 what the database refuses to store goes to troubleshooting with 
   const Pay = defineProcess(domain, 'Pay', {
     state: z.object({}),
     async execute(ctx) {
-      await ctx.step('pay', { run: () => ++calls })
+      await ctx.step('pay', () => ++calls)
     },
   })
   bus.hf.register(Pay)

@@ -75,7 +75,7 @@ test('K-27 what another role plants in public is never called, from the installa
     responses: { confirmed: { data: z.object({}), apply: () => undefined } },
     async execute(ctx) {
       await ctx.event('confirmed', 'confirmed')
-      return ctx.step('refund', { run: () => 'refunded' })
+      return ctx.step('refund', () => 'refunded')
     },
   })
   const Flow = defineWorkflow('planted', 1).step('ship', 'planted ship').build()

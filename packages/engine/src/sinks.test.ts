@@ -12,11 +12,11 @@ beforeAll(async () => {
 })
 
 const Any = z.any()
-const Charge = defineCommand('sinks', 'Charge', { data: Any, maxAttempts: 2, retry: [20] })
+const Charge = defineCommand('sinks', 'Charge', { data: Any, retry: { maxAttempts: 2, delays: [20] } })
 const Order = defineProcess('sinks', 'Order', {
   state: Any,
   async execute(ctx) {
-    await ctx.step('a', { run: () => 1 })
+    await ctx.step('a', () => 1)
     await ctx.sleep('nap', 20)
     return 'ordered'
   },

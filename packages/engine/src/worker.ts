@@ -23,7 +23,8 @@ import { type Listener, startListener } from './kernel/notify/listener.js'
 import { createPresence } from './kernel/presence/presence.js'
 import type { Reports } from './kernel/reports/reports.js'
 import { createBackoff } from './kernel/retry/backoff.js'
-import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicyInput } from './kernel/retry/retry-policy.js'
+import { type Retry, retryOption } from './kernel/retry/retry-option.js'
+import { normalizeRetryPolicy } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import type { Gate } from './kernel/work/alone.js'
@@ -52,8 +53,7 @@ export interface WorkerOptions {
   /** How long a handler may take, for commands that do not say it themselves; as long as it likes by default. */
   readonly handlerTimeout?: Duration
   /** For commands that do not say it themselves: 3 attempts, after 10, 60 and 300 s. */
-  readonly maxAttempts?: number
-  readonly retry?: RetryPolicyInput
+  readonly retry?: Retry
 }
 
 export interface Worker {
@@ -302,12 +302,14 @@ const KNOWN_OPTIONS = [
   'poll',
   'notify',
   'handlerTimeout',
-  'maxAttempts',
   'retry',
 ] as const satisfies readonly (keyof WorkerOptions)[]
 
+const DEFAULT_RETRY = normalizeRetryPolicy(['10s', '60s', '300s'])
+
 function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly string[]) {
   const given = checkOptions('run', options, KNOWN_OPTIONS)
+  const retry = retryOption('run', 'retry', given.retry)
   return {
     domains: checkDomains(options?.domains, known),
     workflows: booleanOption('run', 'workflows', given.workflows, { default: options?.domains === undefined }),
@@ -324,8 +326,8 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
       max: '24d',
       default: undefined,
     }),
-    maxAttempts: given.maxAttempts === undefined ? 3 : checkMaxAttempts('run', given.maxAttempts),
-    retry: normalizeRetryPolicy(given.retry ?? ['10s', '60s', '300s'], 'run'),
+    maxAttempts: retry.maxAttempts ?? 3,
+    retry: retry.policy ?? DEFAULT_RETRY,
   }
 }
 

@@ -3,7 +3,7 @@ import { defineCommand, type Holdfast, TransientError } from 'holdfast'
 /** The commands of the kill tests: one with an effect outside, one with an effect in its own transaction, one that fails first. */
 export const Plain = defineCommand('kills', 'Plain')
 export const Booked = defineCommand('kills', 'Booked')
-export const Flaky = defineCommand('kills', 'Flaky', { retry: ['50ms'], maxAttempts: 5 })
+export const Flaky = defineCommand('kills', 'Flaky', { retry: { maxAttempts: 5, delays: ['50ms'] } })
 export const BatchDone = defineCommand('kills', 'BatchDone')
 
 export function handleAll(hf: Holdfast): void {

@@ -18,7 +18,7 @@ function processOf(domain: string, ran: Ran) {
   return defineProcess(domain, 'Pay', {
     state: Context,
     async execute(ctx, state) {
-      await ctx.step('pay', { run: () => ran(state.n) })
+      await ctx.step('pay', () => ran(state.n))
     },
   })
 }

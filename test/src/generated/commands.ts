@@ -7,12 +7,19 @@ import { FAULTS } from './faults.js'
 const by = { actor: 'ann', reason: 'generated' }
 const NAME = 'pay'
 
-const options = { data: z.object({ seed: z.number() }), retry: ['20ms'], timeout: '60ms' } as const
-const Pay = defineCommand('generated', 'Pay', { ...options, maxAttempts: 3 })
-const PayPatiently = defineCommand('generated', 'PayPatiently', { ...options, maxAttempts: 8 })
+const options = { data: z.object({ seed: z.number() }), retry: { delays: ['20ms'] }, timeout: '60ms' } as const
+const Pay = defineCommand('generated', 'Pay', { ...options, retry: { maxAttempts: 3, delays: ['20ms'] } })
+const PayPatiently = defineCommand('generated', 'PayPatiently', {
+  ...options,
+  retry: { maxAttempts: 8, delays: ['20ms'] },
+})
 // The bank does not recognise repetitions of these: K-20.
 const PayOnce = defineCommand('generated', 'PayOnce', { ...options, atMostOnce: true })
-const PayOnceOrAsk = defineCommand('generated', 'PayOnceOrAsk', { ...options, atMostOnce: true, maxAttempts: 3 })
+const PayOnceOrAsk = defineCommand('generated', 'PayOnceOrAsk', {
+  ...options,
+  atMostOnce: true,
+  retry: { maxAttempts: 3, delays: ['20ms'] },
+})
 const KINDS = [Pay, PayPatiently, PayOnce, PayOnceOrAsk] as const
 
 /**

@@ -9,8 +9,7 @@ const by = { actor: 'ann', reason: 'generated' }
 
 const options = {
   data: z.object({ execution: z.string(), name: z.string() }),
-  maxAttempts: 3,
-  retry: ['10ms'],
+  retry: { maxAttempts: 3, delays: ['10ms'] },
   timeout: '60ms',
 } as const
 const Pay = defineCommand('generated', 'Pay', options)
@@ -178,16 +177,18 @@ function interpreter(bank: Effects) {
   async function call(ctx: Context, { name, once, inquires, maxAttempts, caught }: CallNode): Promise<void> {
     const { id: execution } = ctx
     try {
-      await ctx.step(name, {
-        run: ({ idempotencyKey, signal }) => bank.perform({ execution, name, idempotencyKey, signal, once }),
-        maxAttempts,
-        retryDelay: '10ms',
-        timeout: '40ms',
-        ...(caught ? { onFailure: 'throw' } : {}),
-        ...(once ? { atMostOnce: true } : {}),
-        ...(inquires ? { inquire: () => bank.inquire({ execution, name }) } : {}),
-        ...undoOf(ctx, name),
-      })
+      await ctx.step(
+        name,
+        ({ idempotencyKey, signal }) => bank.perform({ execution, name, idempotencyKey, signal, once }),
+        {
+          retry: { maxAttempts, delay: '10ms' },
+          timeout: '40ms',
+          ...(caught ? { onFailure: 'throw' } : {}),
+          ...(once ? { atMostOnce: true } : {}),
+          ...(inquires ? { inquire: () => bank.inquire({ execution, name }) } : {}),
+          ...undoOf(ctx, name),
+        },
+      )
     } catch (error) {
       if (!caught || !(error instanceof StepFailed)) throw error
     }

@@ -111,12 +111,14 @@ function generatedWorkflow(seed: number): Generated {
     if (racing) raced.add(here)
     const options = {
       timeout: '40ms',
-      ...(once ? { nonIdempotent: true } : { maxAttempts: 1 + Math.floor(random() * 3), retry: ['20ms'] }),
+      ...(once ? { nonIdempotent: true } : { retry: { maxAttempts: 1 + Math.floor(random() * 3), delays: ['20ms'] } }),
       // The last one fails more often, so that much is undone.
       metadata: { once, last },
     }
     const handler = once && random() < 0.5 ? 'PerformKnown' : 'Perform'
-    return builder.step(here, handler, options).onFailure(`undo ${here}`, 'Undo', { retry: ['20ms'], maxAttempts: 5 })
+    return builder
+      .step(here, handler, options)
+      .onFailure(`undo ${here}`, 'Undo', { retry: { maxAttempts: 5, delays: ['20ms'] } })
   }
 
   function part(builder: AnyBuilder, depth: number, racing: boolean): AnyBuilder {

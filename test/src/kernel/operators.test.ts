@@ -31,10 +31,8 @@ async function answer(call: Promise<unknown>): Promise<unknown> {
 const Broken = defineProcess('operators', 'Broken', {
   state: z.object({}),
   execute: (ctx) =>
-    ctx.step('fail', {
-      run: () => {
-        throw new PermanentError('broken')
-      },
+    ctx.step('fail', () => {
+      throw new PermanentError('broken')
     }),
 })
 const BrokenCommand = defineCommand('operators', 'BrokenCommand')

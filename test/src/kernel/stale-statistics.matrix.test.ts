@@ -44,12 +44,12 @@ async function call(): Promise<void> {
     await waitFor('the leases are kept', () => Math.max(0, ...beats.values()) >= BEATS, { timeout: 60_000 })
 }
 
-const Do = defineCommand('stale', 'Do', { maxAttempts: 1 })
+const Do = defineCommand('stale', 'Do', { retry: { maxAttempts: 1 } })
 const Reserve = defineProcess('stale', 'Reserve', {
   state: numbered,
   responses: { told: { data: z.number() } },
   async execute(ctx, { n }) {
-    await ctx.step('reserve', { run: call, compensate: () => undefined })
+    await ctx.step('reserve', call, { compensate: () => undefined })
     await ctx.command('pay', Do, null)
     await ctx.event('told', 'told')
     if (n % 2 === 1) throw new BusinessError('no')

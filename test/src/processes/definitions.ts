@@ -10,7 +10,7 @@ export function processesOf(domain: string, { called, undone, wasCalled }: Notes
   const Child = defineProcess(domain, 'Child', {
     state: z.object({ n: z.number() }),
     async execute(ctx, { n }) {
-      await ctx.step('inner', { run: () => called(ctx.id, 'inner') })
+      await ctx.step('inner', () => called(ctx.id, 'inner'))
       return n * 2
     },
   })
@@ -27,25 +27,23 @@ export function processesOf(domain: string, { called, undone, wasCalled }: Notes
       },
     },
     async execute(ctx, state) {
-      await ctx.step('plain', { run: () => called(ctx.id, 'plain') })
+      await ctx.step('plain', () => called(ctx.id, 'plain'))
       state.steps += 1
-      const attempts = await ctx.step('flaky', {
-        maxAttempts: 3,
-        retryDelay: '20ms',
-        async run({ attempt }) {
+      const attempts = await ctx.step(
+        'flaky',
+        async ({ attempt }) => {
           await called(ctx.id, 'flaky', ['plain'])
           if (attempt === 1) throw new TransientError('not yet')
           return attempt
         },
-      })
+        { retry: { maxAttempts: 3, delay: '20ms' } },
+      )
       state.steps += 1
       const pair = await Promise.all(
         ['left', 'right'].map((side) =>
-          ctx.step(side, {
-            async run() {
-              await called(ctx.id, side, ['flaky'])
-              return side
-            },
+          ctx.step(side, async () => {
+            await called(ctx.id, side, ['flaky'])
+            return side
           }),
         ),
       )
@@ -58,14 +56,17 @@ export function processesOf(domain: string, { called, undone, wasCalled }: Notes
       })
       state.steps += 1
       const doubled = await ctx.child('child', Child, { n: 21 })
-      const once = await ctx.step('once', {
-        atMostOnce: true,
-        async run() {
+      const once = await ctx.step(
+        'once',
+        async () => {
           await called(ctx.id, 'once', ['book', 'child'])
           return 'done'
         },
-        inquire: async () => ((await wasCalled(ctx.id, 'once')) ? { done: 'done' } : 'notDone'),
-      })
+        {
+          atMostOnce: true,
+          inquire: async () => ((await wasCalled(ctx.id, 'once')) ? { done: 'done' } : 'notDone'),
+        },
+      )
       state.steps += 1
       return { attempts, pair, booked, doubled, once }
     },
@@ -76,16 +77,19 @@ export function processesOf(domain: string, { called, undone, wasCalled }: Notes
     state: z.object({ done: z.array(z.string()).default([]) }),
     async execute(ctx, state) {
       const kept = async (name: string) => {
-        const reference = await ctx.step(name, {
-          async run() {
+        const reference = await ctx.step(
+          name,
+          async () => {
             await called(ctx.id, name)
             return `${name} of ${ctx.id}`
           },
-          async compensate(result) {
-            if (result !== `${name} of ${ctx.id}`) throw new Error(`given the result of another step: ${result}`)
-            await undone(ctx.id, name)
+          {
+            async compensate(result) {
+              if (result !== `${name} of ${ctx.id}`) throw new Error(`given the result of another step: ${result}`)
+              await undone(ctx.id, name)
+            },
           },
-        })
+        )
         state.done.push(reference.slice(0, name.length))
       }
       await kept('first')
@@ -106,9 +110,9 @@ export function processesOf(domain: string, { called, undone, wasCalled }: Notes
   const Careful = defineProcess(domain, 'Careful', {
     state: z.object({}),
     async execute(ctx) {
-      await ctx.step('before', { run: () => called(ctx.id, 'before') })
-      await ctx.step('pay', { atMostOnce: true, run: () => called(ctx.id, 'pay', ['before']) })
-      await ctx.step('after', { run: () => called(ctx.id, 'after', ['pay']) })
+      await ctx.step('before', () => called(ctx.id, 'before'))
+      await ctx.step('pay', () => called(ctx.id, 'pay', ['before']), { atMostOnce: true })
+      await ctx.step('after', () => called(ctx.id, 'after', ['pay']))
       return 'paid'
     },
   })

@@ -191,14 +191,12 @@ function held(domain: string, second: boolean) {
     state: z.object({}),
     deadlineAction: 'FAIL',
     async execute(ctx) {
-      await ctx.step('first', {
-        async run({ signal }) {
-          called.push('first')
-          signal.addEventListener('abort', () => called.push('aborted'))
-          await step.opened
-        },
+      await ctx.step('first', async ({ signal }) => {
+        called.push('first')
+        signal.addEventListener('abort', () => called.push('aborted'))
+        await step.opened
       })
-      if (second) await ctx.step('second', { run: () => called.push('second') })
+      if (second) await ctx.step('second', () => called.push('second'))
       return 'done'
     },
   })
@@ -256,7 +254,7 @@ test('P-16 a cancel while the end is on its way: whoever is committed first wins
   const slow = await another(end.faults)
   const Quick = defineProcess('cancel-end', 'Quick', {
     state: z.object({}),
-    execute: (ctx) => ctx.step('only', { run: () => 'done' }),
+    execute: (ctx) => ctx.step('only', () => 'done'),
   })
   slow.hf.register(Quick)
   const { id } = await bus.hf.start(Quick, {}, { deferred: true })

@@ -24,7 +24,7 @@ test('K-23 `close` returns although handlers and steps of all models hang for ev
   const Command = defineCommand('hanging', 'Do', { data: z.boolean() })
   const Step = defineProcess('hanging', 'Step', {
     state: z.any(),
-    execute: async (ctx) => ctx.step('hang', { run: hanging, timeout: '1h' }),
+    execute: async (ctx) => ctx.step('hang', hanging, { timeout: '1h' }),
   })
   const Transaction = defineProcess('hanging', 'Transaction', {
     state: z.any(),
@@ -57,13 +57,14 @@ test('K-23 `close` returns although a process that `start` executes in its calle
   const Step = defineProcess('hanging_here', 'Step', {
     state: z.any(),
     execute: async (ctx) =>
-      ctx.step('hang', {
-        run: () => {
+      ctx.step(
+        'hang',
+        () => {
           called = true
           return hang()
         },
-        timeout: '1h',
-      }),
+        { timeout: '1h' },
+      ),
   })
   hf.register(Step)
   void hf.start(Step, {}).catch(() => undefined)

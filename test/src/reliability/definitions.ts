@@ -9,15 +9,17 @@ interface Given {
 
 const given = z.object({ poison: z.boolean() })
 
-const PoisonCommand = defineCommand('apples', 'Eat', { data: given, maxAttempts: 3 })
+const PoisonCommand = defineCommand('apples', 'Eat', { data: given, retry: { maxAttempts: 3 } })
 const PoisonProcess = defineProcess('apples', 'Eat', {
   state: given,
   execute: async (ctx, state) => {
-    await ctx.step('prepare', { run: () => 'ready' })
-    await ctx.step('eat', { run: () => eat(state as Given) })
+    await ctx.step('prepare', () => 'ready')
+    await ctx.step('eat', () => eat(state as Given))
   },
 })
-const PoisonWorkflow = defineWorkflow('Eat', 1).step('eat', 'eat', { maxAttempts: 3 }).build()
+const PoisonWorkflow = defineWorkflow('Eat', 1)
+  .step('eat', 'eat', { retry: { maxAttempts: 3 } })
+  .build()
 
 export const models = ['commands', 'processes', 'workflows'] as const
 export type Model = (typeof models)[number]

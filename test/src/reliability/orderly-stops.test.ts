@@ -14,7 +14,7 @@ type Call = (signal: AbortSignal) => Promise<string>
 /** One item of each model whose call is given from outside, and how it stands. */
 const items = {
   commands(name: string) {
-    const Do = defineCommand(name, 'Do', { maxAttempts: 3 })
+    const Do = defineCommand(name, 'Do', { retry: { maxAttempts: 3 } })
     return {
       register: (hf: Holdfast, call: Call) => hf.handle(Do, (_data, ctx) => call(ctx.signal)),
       begin: (hf: Holdfast) => hf.send(Do, null),
@@ -25,7 +25,7 @@ const items = {
     let current: Call
     const Do = defineProcess(name, 'Do', {
       state: z.any(),
-      execute: (ctx) => ctx.step('call', { timeout: '1h', run: ({ signal }) => current(signal) }),
+      execute: (ctx) => ctx.step('call', ({ signal }) => current(signal), { timeout: '1h' }),
     })
     return {
       register(hf: Holdfast, call: Call) {
@@ -37,7 +37,9 @@ const items = {
     }
   },
   workflows(name: string) {
-    const Do = defineWorkflow(name, 1).step('call', name, { maxAttempts: 3 }).build()
+    const Do = defineWorkflow(name, 1)
+      .step('call', name, { retry: { maxAttempts: 3 } })
+      .build()
     return {
       register(hf: Holdfast, call: Call) {
         hf.register(Do)

@@ -119,7 +119,7 @@ const carelessVia = (bank: Bank) =>
     async execute(ctx, { payment }) {
       // Not in a step: whoever replays this books again.
       void bank.book(payment, 100, crypto.randomUUID())
-      await ctx.step('submit', { run: ({ idempotencyKey }) => bank.submit(payment, idempotencyKey) })
+      await ctx.step('submit', ({ idempotencyKey }) => bank.submit(payment, idempotencyKey))
     },
   })
 

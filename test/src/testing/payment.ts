@@ -20,17 +20,13 @@ export const paymentVia = (bank: Bank) =>
       },
     },
     async execute(ctx, state) {
-      await ctx.step('bookRisk', {
-        run: ({ idempotencyKey }) => bank.book(state.payment, state.cents, idempotencyKey),
-        maxAttempts: 3,
-        retryDelay: '5s',
+      await ctx.step('bookRisk', ({ idempotencyKey }) => bank.book(state.payment, state.cents, idempotencyKey), {
+        retry: { maxAttempts: 3, delay: '5s' },
         // Nobody may know whether it was booked: then the bank finds the booking by its key.
         compensate: (booked) => bank.unbook(booked?.reference ?? `RISK-${state.payment}`),
       })
       await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h', onTimeout: 'compensate' })
-      const receipt = await ctx.step('submit', {
-        run: ({ idempotencyKey }) => bank.submit(state.payment, idempotencyKey),
-      })
+      const receipt = await ctx.step('submit', ({ idempotencyKey }) => bank.submit(state.payment, idempotencyKey))
       if (receipt === '') throw new BusinessError('the bank gave no receipt', { code: 'NO_RECEIPT' })
       return receipt
     },

@@ -8,15 +8,12 @@ export const refundVia = ({ bank, ledger }: { readonly bank: Effects; readonly l
     state: z.object({ refund: z.string() }),
     async execute(ctx) {
       const execution = ctx.id
-      await ctx.step('debit', {
-        run: (call) => ledger.perform({ execution, name: 'debit', ...call }),
+      await ctx.step('debit', (call) => ledger.perform({ execution, name: 'debit', ...call }), {
         compensate: (_, call) => ledger.undo({ execution, name: 'debit', ...call }),
-        maxAttempts: 5,
-        retryDelay: '100ms',
+        retry: { maxAttempts: 5, delay: '100ms' },
         timeout: '50ms',
       })
-      await ctx.step('pay', {
-        run: (call) => bank.perform({ execution, name: 'pay', once: true, ...call }),
+      await ctx.step('pay', (call) => bank.perform({ execution, name: 'pay', once: true, ...call }), {
         inquire: (call) => bank.inquire({ execution, name: 'pay', ...call }),
         compensate: (_, call) => bank.undo({ execution, name: 'pay', ...call }),
         atMostOnce: true,

@@ -29,7 +29,7 @@ const levels = (id: string) => told.about(id).map(({ level, event, code, attempt
 
 test('K-21 a command: each failed attempt is a warning, the last one an error with its stack, once', async () => {
   const name = domain()
-  const Pay = defineCommand(name, 'Pay', { maxAttempts: 2, retry: ['1ms'] })
+  const Pay = defineCommand(name, 'Pay', { retry: { maxAttempts: 2, delays: ['1ms'] } })
   const worker = await bus.work(Pay, () => {
     throw new TransientError('the bank is closed', { code: 'CLOSED' })
   })
@@ -75,17 +75,15 @@ test('K-21 a process: attempts, troubleshooting with step, key and stack, and no
   const Payment = defineProcess(name, 'Payment', {
     state: z.object({}),
     async execute(ctx) {
-      await ctx.step('reserve', {
-        maxAttempts: 2,
-        retryDelay: '1ms',
-        run: ({ attempt }) => {
+      await ctx.step(
+        'reserve',
+        ({ attempt }) => {
           if (attempt === 1) throw new TransientError('busy', { code: 'BUSY' })
         },
-      })
-      await ctx.step('book', {
-        run: () => {
-          throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
-        },
+        { retry: { maxAttempts: 2, delay: '1ms' } },
+      )
+      await ctx.step('book', () => {
+        throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
       })
     },
   })
@@ -115,8 +113,7 @@ test('K-21 a process: ends are counted, failed compensations need a person', asy
   const Payment = defineProcess(name, 'Payment', {
     state,
     async execute(ctx, { how }) {
-      await ctx.step('book', {
-        run: () => 1,
+      await ctx.step('book', () => 1, {
         compensate() {
           if (how === 'stuck') throw new Error('cannot undo')
         },
@@ -184,7 +181,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
     if (input === 'bad') throw new TransientError('no', { code: 'NO' })
   })
   const Flow = defineWorkflow(name, 1, { dlq: true })
-    .step('a', name, { maxAttempts: 2, retry: ['1ms'] })
+    .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   await bus.hf.workflows.startAndWait(Flow, 'good')

@@ -35,7 +35,7 @@ test('K-22 the result of a command that needs a person is an error at once, and 
 test('K-22 the result of a process that needs a person is an error at once that names the step', async () => {
   const Payment = defineProcess(domain(), 'Payment', {
     state: z.object({}),
-    execute: (ctx) => ctx.step('book', { run: broken }),
+    execute: (ctx) => ctx.step('book', broken),
   })
   const worker = await bus.runProcesses(Payment)
   const { id } = await bus.hf.start(Payment, {}, { key: 'PAY-1' })

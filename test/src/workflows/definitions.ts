@@ -7,7 +7,7 @@ import type { Notes } from './notes.js'
  */
 export function workflowsOf(round: string) {
   const handler = (name: string) => `${name} of ${round}`
-  const soon = { maxAttempts: 4, retry: ['20ms'] } as const
+  const soon = { retry: { maxAttempts: 4, delays: ['20ms'] } } as const
 
   /** A chain, a retry, a fork with a join, and a step that ends with its own transaction. */
   const Journey = defineWorkflow(`journey ${round}`, 1)

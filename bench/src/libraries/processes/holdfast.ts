@@ -46,7 +46,7 @@ function define(body: Body) {
     execute: (ctx, state) =>
       body(
         {
-          step: (name) => ctx.step(name, { run: async () => 1 }),
+          step: (name) => ctx.step(name, async () => 1),
           response: () => ctx.wait('answer', () => state.answer !== undefined, { timeout: '1h' }),
         },
         state.place,

@@ -6,7 +6,7 @@ const Leg = defineProcess('fx', 'Leg', {
   state: z.object({ from: z.string(), to: z.string() }),
   async execute(ctx, { from, to }) {
     if (to === 'XXX') throw new BusinessError(`nobody trades ${to}`, { code: 'NO_MARKET' })
-    return ctx.step('quote', { run: async () => ({ pair: `${from}/${to}`, rate: 2 }) })
+    return ctx.step('quote', async () => ({ pair: `${from}/${to}`, rate: 2 }))
   },
 })
 

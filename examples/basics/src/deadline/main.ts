@@ -17,8 +17,7 @@ const Transfer = defineProcess('payments', 'Transfer', {
   deadlineAction: 'COMPENSATE',
   deadline: () => '1h',
   async execute(ctx, state) {
-    await ctx.step('reserve', {
-      run: async () => `funds of ${state.payment}`,
+    await ctx.step('reserve', async () => `funds of ${state.payment}`, {
       compensate: (funds) => console.log(`released: ${funds}`),
     })
     await ctx.wait('confirmation', () => state.confirmed === true, { timeout: '24h' })

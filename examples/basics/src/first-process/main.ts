@@ -13,18 +13,18 @@ const Payment = defineProcess('payments', 'Payment', {
     },
   },
   async execute(ctx, state) {
-    const booked = await ctx.step('bookRisk', {
+    const booked = await ctx.step(
+      'bookRisk',
       // The key is the same however often this is called: the risk service books once.
-      run: async ({ idempotencyKey }) => {
+      async ({ idempotencyKey }) => {
         console.log(`booking ${state.cents} cents under ${idempotencyKey.slice(-9)}`)
         return { reference: `RISK-${state.payment}` }
       },
-      maxAttempts: 3,
-      retryDelay: '5s',
-    })
+      { retry: { maxAttempts: 3, delay: '5s' } },
+    )
     // For two hours if need be. Meanwhile there is a row in the database, and nothing in memory.
     await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h' })
-    const receipt = await ctx.step('submit', { run: async () => `receipt for ${state.payment}` })
+    const receipt = await ctx.step('submit', async () => `receipt for ${state.payment}`)
     return { receipt, booked: booked.reference, approvedBy: state.approvedBy }
   },
 })

@@ -13,13 +13,14 @@ const Payment = defineProcess('mine', 'Payment', {
     },
   },
   async execute(ctx, state) {
-    const reference = await ctx.step('bookRisk', {
-      run: async ({ idempotencyKey }) => {
+    const reference = await ctx.step(
+      'bookRisk',
+      async ({ idempotencyKey }) => {
         console.log('booking the risk')
         return `RISK-${state.payment}-${idempotencyKey.slice(0, 4)}`
       },
-      compensate: (booked) => console.log(`unwinding ${booked}`),
-    })
+      { compensate: (booked) => console.log(`unwinding ${booked}`) },
+    )
     await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h' })
     return `paid, booked as ${reference}, approved by ${state.approvedBy}`
   },

@@ -6,7 +6,7 @@ const paid: string[] = []
 const SettlePayment = defineProcess('payments', 'SettlePayment', {
   state: z.object({ payment: z.string() }),
   async execute(ctx, { payment }) {
-    await ctx.step('transfer', { run: () => void paid.push(payment) })
+    await ctx.step('transfer', () => void paid.push(payment))
   },
 })
 

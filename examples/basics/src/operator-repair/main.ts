@@ -14,12 +14,10 @@ const Payout = defineProcess('payouts', 'Payout', {
     },
   },
   async execute(ctx, state) {
-    await ctx.step('hold', { run: async () => console.log(`${state.cents} cents held`) })
-    return ctx.step('pay', {
-      run: async () => {
-        if (state.iban === 'ED-1') throw new PermanentError(`no such account: ${state.iban}`, { code: 'NO_ACCOUNT' })
-        return `paid to ${state.iban}`
-      },
+    await ctx.step('hold', async () => console.log(`${state.cents} cents held`))
+    return ctx.step('pay', async () => {
+      if (state.iban === 'ED-1') throw new PermanentError(`no such account: ${state.iban}`, { code: 'NO_ACCOUNT' })
+      return `paid to ${state.iban}`
     })
   },
 })

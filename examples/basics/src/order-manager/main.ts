@@ -22,7 +22,7 @@ const Purchase = defineManager('shop', 'Purchase', {
   firstStep: () => 'reserve',
   command(step, { order, cents, receipt, parcel }) {
     if (step === 'reserve') return stepCommand(Reserve, { order, cents })
-    if (step === 'charge') return stepCommand(Charge, { order, cents }, { maxAttempts: 5 })
+    if (step === 'charge') return stepCommand(Charge, { order, cents }, { retry: { maxAttempts: 5 } })
     return stepCommand(Thank, { order, text: `receipt ${receipt}, parcel ${parcel}` })
   },
   onReply(purchase, step, reply) {

@@ -5,8 +5,7 @@ import { z } from 'zod'
 
 const Transfer = defineCommand('payments', 'Transfer', {
   data: z.object({ to: z.string(), cents: z.int().positive() }),
-  maxAttempts: 3,
-  retry: ['50ms', '100ms'], // short for the example
+  retry: { maxAttempts: 3, delays: ['50ms', '100ms'] }, // short for the example
 })
 
 const database = await startEmbedded({ ephemeral: true })

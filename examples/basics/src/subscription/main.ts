@@ -9,7 +9,7 @@ const Subscription = defineProcess('billing', 'Subscription', {
   state: z.object({ customer: z.string(), month: z.int(), last: z.int() }),
   async execute(ctx, account) {
     await ctx.sleep('a month', MONTH)
-    await ctx.step('charge', { run: async () => console.log(`${account.customer} pays for month ${account.month}`) })
+    await ctx.step('charge', async () => console.log(`${account.customer} pays for month ${account.month}`))
     if (account.month === account.last) return 'ended by the customer'
     // The fresh history begins with this state, under the same id and key.
     return ctx.continueAsNew({ ...account, month: account.month + 1 })

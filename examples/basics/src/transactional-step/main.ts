@@ -18,7 +18,7 @@ const Booking = defineProcess('ledger', 'Booking', {
         const { rows } = await tx.query('select sum(cents)::int as balance from booking where account = $1', [account])
         return z.array(z.object({ balance: z.int() })).parse(rows)[0]?.balance ?? 0
       },
-      { maxAttempts: 2, retryDelay: '10ms' },
+      { retry: { maxAttempts: 2, delay: '10ms' } },
     )
   },
 })

@@ -6,7 +6,7 @@ import { z } from 'zod'
 const SettlePayment = defineProcess('payments', 'SettlePayment', {
   state: z.object({ payment: z.string(), cents: z.number(), account: z.string() }),
   async execute(ctx, { payment, cents, account }) {
-    await ctx.step('transfer', { run: () => console.log(`${payment}: ${cents} cents to ${account}`) })
+    await ctx.step('transfer', () => console.log(`${payment}: ${cents} cents to ${account}`))
   },
 })
 

@@ -5,7 +5,7 @@ import { defineWorkflow, holdfast, TransientError, type WorkflowStepRecord } fro
 
 const Report = defineWorkflow('report', 1).step('write', 'WriteReport', { priority: 10 }).build()
 const Payment = defineWorkflow('payment', 1)
-  .step('pay', 'Pay', { priority: 90, retry: { kind: 'fixed', delay: '1h' } })
+  .step('pay', 'Pay', { priority: 90, retry: { delay: '1h', factor: 1 } })
   .build()
 const Import = defineWorkflow('import', 1)
   .step('open', 'OpenLedger')

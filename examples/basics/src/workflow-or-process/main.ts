@@ -25,7 +25,7 @@ const shop = {
 const PurchaseWorkflow = defineWorkflow('purchase', 1)
   .step('reserve', 'Reserve')
   .onFailure('putBack', 'PutBack')
-  .step('charge', 'Charge', { maxAttempts: 3, retry: { kind: 'fixed', delay: '5s' } })
+  .step('charge', 'Charge', { retry: { maxAttempts: 3, delay: '5s', factor: 1 } })
   .onFailure('refund', 'Refund')
   .step('ship', 'Ship')
   .build()
@@ -33,17 +33,14 @@ const PurchaseWorkflow = defineWorkflow('purchase', 1)
 const PurchaseProcess = defineProcess('shop', 'Purchase', {
   state: Order,
   async execute(ctx, { order, to }) {
-    await ctx.step('reserve', {
-      run: async () => shop.reserve(order),
+    await ctx.step('reserve', async () => shop.reserve(order), {
       compensate: async (reserved) => shop.putBack(reserved?.shelf ?? `shelf of ${order}`),
     })
-    await ctx.step('charge', {
-      run: async ({ idempotencyKey }) => shop.charge(order, idempotencyKey),
+    await ctx.step('charge', async ({ idempotencyKey }) => shop.charge(order, idempotencyKey), {
       compensate: async (charged) => shop.refund(charged?.receipt ?? `R-${order}`),
-      maxAttempts: 3,
-      retryDelay: '5s',
+      retry: { maxAttempts: 3, delay: '5s' },
     })
-    return ctx.step('ship', { run: async () => shop.ship(order, to) })
+    return ctx.step('ship', async () => shop.ship(order, to))
   },
 })
 

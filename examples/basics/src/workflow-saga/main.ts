@@ -6,8 +6,8 @@ import { z } from 'zod'
 const Trip = defineWorkflow('trip', 1)
   .step('consult', 'Consult')
   .savePoint('advised') // once it is reached, nothing before it is undone
-  .step('flight', 'BookFlight', { maxAttempts: 5, retry: { kind: 'fixed', delay: '50ms' }, timeout: '10s' })
-  .onFailure('cancelFlight', 'CancelFlight', { maxAttempts: 10 })
+  .step('flight', 'BookFlight', { retry: { maxAttempts: 5, delay: '50ms', factor: 1 }, timeout: '10s' })
+  .onFailure('cancelFlight', 'CancelFlight', { retry: { maxAttempts: 10 } })
   .step('hotel', 'BookHotel')
   .onFailure('cancelHotel', 'CancelHotel')
   .step('car', 'RentCar', { nonIdempotent: true })

@@ -8,11 +8,10 @@ export function paymentCommands(pace: Pace) {
   const data = PaymentState
   const only = z.object({ paymentId: z.uuid() })
   const tried = ({ maxAttempts, retryDelay }: Pace['risk']) => ({
-    maxAttempts,
-    retry: { kind: 'fixed' as const, delay: retryDelay },
+    retry: { maxAttempts, delay: retryDelay, factor: 1 },
     timeout: pace.serviceTimeout,
   })
-  const undoing = { data: only, maxAttempts: 3, retry: { kind: 'fixed' as const, delay: pace.risk.retryDelay } }
+  const undoing = { data: only, retry: { maxAttempts: 3, delay: pace.risk.retryDelay, factor: 1 } }
   return {
     Begin: defineCommand('payments', 'Begin', { data: only }),
     BookRisk: defineCommand('payments', 'BookRisk', { data, result: RiskState, ...tried(pace.risk) }),
@@ -22,7 +21,7 @@ export function paymentCommands(pace: Pace) {
       data,
       result: z.object({ reference: z.string() }),
       ...tried(pace.gateway),
-      maxAttempts: 5,
+      retry: { maxAttempts: 5 },
     }),
     Complete: defineCommand('payments', 'Complete', { data }),
     Recall: defineCommand('payments', 'Recall', undoing),

@@ -33,15 +33,13 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
   const { risk, fx, gateway } = services
   const limited = (service: keyof typeof limitKeys) => ({
     rateLimit: { key: limitKeys[service], maxWait: pace[service].maxWait },
-    maxAttempts: pace[service].maxAttempts,
-    retryDelay: pace[service].retryDelay,
+    retry: { maxAttempts: pace[service].maxAttempts, delay: pace[service].retryDelay },
     timeout: pace.serviceTimeout,
   })
 
   async function bookRisk(ctx: Context, state: PaymentState): Promise<void> {
-    state.risk = await ctx.step('bookRisk', {
+    state.risk = await ctx.step('bookRisk', (call) => risk.book(riskRequestOf(state), call), {
       ...limited('risk'),
-      run: (call) => risk.book(riskRequestOf(state), call),
       // Also where the call failed: it may have been booked before the answer was lost.
       compensateIf: 'attempted',
       compensate: (_, call) => risk.unwind(state.paymentId, call),
@@ -55,23 +53,25 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
   }
 
   async function bookFx(ctx: Context, state: PaymentState): Promise<void> {
-    state.fx = await ctx.step('bookFx', {
-      ...limited('fx'),
-      run: async (call) => {
+    state.fx = await ctx.step(
+      'bookFx',
+      async (call) => {
         const { contractId, rate, bought } = await fx.book(fxRequestOf(state), call)
         return { contractId, rate, bought: { ...bought } }
       },
-      compensateIf: 'attempted',
-      compensate: (_, call) => fx.unwind(state.paymentId, call),
-    })
+      {
+        ...limited('fx'),
+        compensateIf: 'attempted',
+        compensate: (_, call) => fx.unwind(state.paymentId, call),
+      },
+    )
   }
 
   async function submit(ctx: Context, state: PaymentState): Promise<void> {
-    const { reference } = await ctx.step('submit', {
+    const { reference } = await ctx.step('submit', (call) => gateway.submit(submissionOf(state), call), {
       ...limited('gateway'),
       // The gateway pays twice when it is called twice: after a crash or a timeout it is asked, not called.
       atMostOnce: true,
-      run: (call) => gateway.submit(submissionOf(state), call),
       inquire: (call) => gateway.inquire(call),
       compensateIf: 'attempted',
       compensate: (_, call) => gateway.recall(state.paymentId, call),

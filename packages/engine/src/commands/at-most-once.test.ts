@@ -105,7 +105,7 @@ describe('K-20 a call that threw', () => {
   )
 
   test('K-20 what `inquire` calls notDone is called again, and inquired about before each further call', async () => {
-    const Pay = defineCommand('once_again', 'Pay', { atMostOnce: true, maxAttempts: 3 })
+    const Pay = defineCommand('once_again', 'Pay', { atMostOnce: true, retry: { maxAttempts: 3 } })
     const happened: string[] = []
     bus.hf.handle(
       Pay,
@@ -139,7 +139,10 @@ describe('K-20 a call that threw', () => {
     ['answers nonsense', () => ({ finished: true })],
     ['throws', () => Promise.reject(new Error('the bank is closed'))],
   ])('K-20 an `inquire` that %s leaves it to a person; their retry inquires first', async (what, answer) => {
-    const Pay = defineCommand(`once_${what.replaceAll(' ', '_')}`, 'Pay', { atMostOnce: true, maxAttempts: 5 })
+    const Pay = defineCommand(`once_${what.replaceAll(' ', '_')}`, 'Pay', {
+      atMostOnce: true,
+      retry: { maxAttempts: 5 },
+    })
     let calls = 0
     let known = false
     bus.hf.handle(
@@ -256,7 +259,10 @@ describe('K-20 a call of which nobody knows whether it began', () => {
     ['done', 'COMPLETED'],
     ['notDone', 'ATTEMPTS_EXHAUSTED_BY_CRASH'],
   ])('C-16 K-20 its worker died as often as it has attempts, and it is %s: %s', async (answer, end) => {
-    const Pay = defineCommand(`dead_always_${answer}`.toLowerCase(), 'Pay', { atMostOnce: true, maxAttempts: 2 })
+    const Pay = defineCommand(`dead_always_${answer}`.toLowerCase(), 'Pay', {
+      atMostOnce: true,
+      retry: { maxAttempts: 2 },
+    })
     const id = await bus.hf.send(Pay, null)
     await die(Pay.domain, 2)
     let calls = 0
@@ -322,7 +328,7 @@ test('K-20 a worker that stops while it inquires leaves the question to the next
 
 describe('K-19 a handler whose time is over', () => {
   test('K-19 the next attempt does not run beside a handler that ends late', async () => {
-    const Slow = defineCommand('late', 'Slow', { timeout: '20ms', maxAttempts: 2 })
+    const Slow = defineCommand('late', 'Slow', { timeout: '20ms', retry: { maxAttempts: 2 } })
     const patient = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20s' })
     const late = gate()
     const happened: string[] = []
@@ -398,7 +404,7 @@ test('K-13 an `inquire` that would never be asked, or is no function, is refused
 })
 
 test('K-26 an `inquire` in which its workers die is not asked for ever: a person has to find out', async () => {
-  const Pay = defineCommand('dies_asking', 'Pay', { atMostOnce: true, maxAttempts: 2 })
+  const Pay = defineCommand('dies_asking', 'Pay', { atMostOnce: true, retry: { maxAttempts: 2 } })
   const id = await bus.hf.send(Pay, null)
   let asked = 0
   const inquire = () => {

@@ -49,10 +49,10 @@ test.each<[string, SendOptions, string, string]>([
   ['a correlationId that is none', { correlationId: '7' }, 'HF_INVALID_ID', 'correlationId'],
   ['a batchId that is none', { batchId: '7' }, 'HF_INVALID_ID', 'batchId'],
   ['a batch that does not exist', { batchId: randomUUID() }, 'HF_BATCH_CLOSED', 'does not exist'],
-  ['no attempts', { maxAttempts: 0 }, 'HF_INVALID_OPTION', 'maxAttempts'],
-  ['attempts without end', { maxAttempts: 3e9 }, 'HF_INVALID_OPTION', 'maxAttempts'],
+  ['no attempts', { retry: { maxAttempts: 0 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
+  ['attempts without end', { retry: { maxAttempts: 3e9 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   ['a runAt beyond all years', { runAt: new Date(8.64e15) }, 'HF_INVALID_OPTION', '9999'],
-  ['half an attempt', { maxAttempts: 1.5 }, 'HF_INVALID_OPTION', 'maxAttempts'],
+  ['half an attempt', { retry: { maxAttempts: 1.5 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   ['an ifExists that is none', { ifExists: 'replace' as 'ignore' }, 'HF_INVALID_OPTION', "'ignore'"],
   ['an unknown option', { comandId: randomUUID() } as SendOptions, 'HF_UNKNOWN_OPTION', 'did you mean `commandId`?'],
   ['a transaction that is none', { transaction: {} as never }, 'HF_INVALID_OPTION', 'query'],
@@ -87,9 +87,9 @@ test.each([
 })
 
 test.each([
-  [{ maxAtempts: 3 }, 'HF_UNKNOWN_OPTION', 'did you mean `maxAttempts`?'],
+  [{ retry: { maxAtempts: 3 } }, 'HF_UNKNOWN_OPTION', 'did you mean `maxAttempts`?'],
   [{ data: { type: 'object' } }, 'HF_INVALID_OPTION', 'Standard Schema'],
-  [{ maxAttempts: 0 }, 'HF_INVALID_OPTION', 'maxAttempts'],
+  [{ retry: { maxAttempts: 0 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   [{ version: 0 }, 'HF_INVALID_OPTION', 'version'],
   [{ timeout: 'long' }, 'HF_INVALID_DURATION', 'long'],
   [{ timeout: '30d' }, 'HF_INVALID_OPTION', 'timeout'],
@@ -118,7 +118,7 @@ test('C-06 a second handler, or one that is no function, is refused', () => {
 test.each([
   [{ domains: ['nobody'] }, 'nobody'],
   [{ domains: 'handlers' }, 'list'],
-  [{ maxAttempts: 0 }, 'maxAttempts'],
+  [{ retry: { maxAttempts: 0 } }, 'maxAttempts'],
   [{ retry: ['x'] }, 'x'],
   [{ concurency: 1 }, 'did you mean `concurrency`?'],
 ])('K-13 a worker with %j is refused, and no queue is made', async (options, said) => {
@@ -174,7 +174,7 @@ test.each([
 })
 
 test('an error message that PostgreSQL cannot hold is stored as far as it can be', async () => {
-  const Do = defineCommand('odd-errors', 'Do', { maxAttempts: 1 })
+  const Do = defineCommand('odd-errors', 'Do', { retry: { maxAttempts: 1 } })
   await bus.work(Do, () => {
     throw new Error('nul \u0000 and \ud800')
   })

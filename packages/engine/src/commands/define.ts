@@ -3,12 +3,8 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
-import {
-  checkMaxAttempts,
-  normalizeRetryPolicy,
-  type RetryPolicy,
-  type RetryPolicyInput,
-} from '../kernel/retry/retry-policy.js'
+import { type Retry, retryOption } from '../kernel/retry/retry-option.js'
+import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
@@ -21,9 +17,8 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly result?: Result
   /** Raise it when the schema changes: data that was sent under another version is parsed again by the worker. */
   readonly version?: number
-  /** How often a handler is called at most, the first call included; the worker's unless given. */
-  readonly maxAttempts?: number
-  readonly retry?: RetryPolicyInput
+  /** How often a handler is called, and how long apart; what is not given is the worker's. */
+  readonly retry?: Retry
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
   /** How long `ctx.transaction` of its handler may take before it is rolled back. Default: 30 s. */
@@ -62,7 +57,6 @@ const KNOWN_OPTIONS = [
   'data',
   'result',
   'version',
-  'maxAttempts',
   'retry',
   'timeout',
   'transactionTimeout',
@@ -77,7 +71,7 @@ const KNOWN_OPTIONS = [
  * const BookRisk = defineCommand('payments', 'BookRisk', {
  *   data: z.object({ paymentId: z.string(), amount: z.number() }),
  *   result: z.object({ reference: z.string() }),
- *   maxAttempts: 5,
+ *   retry: { maxAttempts: 5, delay: '2s' },
  * })
  */
 export function defineCommand<
@@ -96,14 +90,15 @@ export function defineCommand<
   const given = checkOptions(where, options, KNOWN_OPTIONS)
   checkName(where, 'domain', domain)
   checkName(where, 'type', type)
+  const retry = retryOption(where, 'retry', given.retry)
   return {
     domain,
     type,
     version: integerOption(where, 'version', given.version, { min: 1, max: 1_000_000_000, default: 1 }),
     dataSchema: schemaOption(where, 'data', options.data),
     resultSchema: schemaOption(where, 'result', options.result),
-    maxAttempts: options.maxAttempts === undefined ? undefined : checkMaxAttempts(where, options.maxAttempts),
-    retry: options.retry === undefined ? undefined : normalizeRetryPolicy(options.retry, where),
+    maxAttempts: retry.maxAttempts,
+    retry: retry.policy,
     timeoutMs: durationOption(where, 'timeout', given.timeout, { min: '1ms', max: LONGEST_TIMER, default: undefined }),
     transactionTimeoutMs: durationOption(where, 'transactionTimeout', given.transactionTimeout, {
       min: '1ms',

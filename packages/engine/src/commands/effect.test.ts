@@ -51,7 +51,7 @@ async function finalReply({ domain }: CommandDefinition) {
 }
 
 describe('K-19 the final reply says whether the command may have had its effect', () => {
-  const twice = { maxAttempts: 2, retry: ['1ms'] } as const
+  const twice = { retry: { maxAttempts: 2, delays: ['1ms'] } } as const
 
   test('a refusal after a call that nobody knows the outcome of: it may', async () => {
     const Do = defineCommand('effect_refused_later', 'Do', twice)
@@ -99,7 +99,7 @@ describe('K-19 the final reply says whether the command may have had its effect'
   })
 
   test('refused after the retry of an operator, and called without an answer before: it may', async () => {
-    const Do = defineCommand('effect_retried', 'Do', { maxAttempts: 1 })
+    const Do = defineCommand('effect_retried', 'Do', { retry: { maxAttempts: 1 } })
     await throwing(Do, [reset, declined])
     const id = await sendTo(Do)
     await inTroubleshooting(Do)

@@ -1,7 +1,8 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
-import { checkOptions, choiceOption, dateOption, durationOption, integerOption } from '../kernel/validation/options.js'
+import { retryCountOption } from '../kernel/retry/retry-option.js'
+import { checkOptions, choiceOption, dateOption, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { queueNameFor } from '../queue/index.js'
 import type { CommandDefinition } from './define.js'
@@ -22,7 +23,7 @@ export const SEND_OPTIONS = [
   'commandId',
   'correlationId',
   'replyTo',
-  'maxAttempts',
+  'retry',
   'delay',
   'runAt',
   'batchId',
@@ -70,11 +71,7 @@ function seal(
     correlation_id:
       options.correlationId === undefined ? undefined : parseId(`${where}: correlationId`, options.correlationId),
     reply_to: options.replyTo === undefined ? undefined : queueNameFor(schema, options.replyTo),
-    max_attempts: integerOption(where, 'maxAttempts', options.maxAttempts, {
-      min: 1,
-      max: 1_000_000_000,
-      default: undefined,
-    }),
+    max_attempts: retryCountOption(where, options.retry),
     batch_id: options.batchId === undefined ? undefined : parseId(`${where}: batchId`, options.batchId),
     version,
     // An id that was made here can be nobody else's: a command that has it was sent by us.

@@ -37,7 +37,7 @@ test('C-14 one command with its audit trail in order', async () => {
 })
 
 test('C-14 commands are listed by status, also by IN_PROGRESS while they run', async () => {
-  const Do = defineCommand('statuses', 'Do', { maxAttempts: 1 })
+  const Do = defineCommand('statuses', 'Do', { retry: { maxAttempts: 1 } })
   let release = () => {}
   const gate = new Promise<void>((resolve) => {
     release = resolve

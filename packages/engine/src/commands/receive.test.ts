@@ -335,7 +335,7 @@ test('C-09 after a standstill of hours nothing is swept before every worker that
 })
 
 test('C-16 a message whose attempts were begun and never ended is not called again', async () => {
-  const Do = defineCommand('crashing', 'Do', { maxAttempts: 2 })
+  const Do = defineCommand('crashing', 'Do', { retry: { maxAttempts: 2 } })
   const id = await bus.hf.send(Do, null)
   // Two workers received it and died while it ran alone: their leases are over.
   await bus.sql('update pgmq.q_crashing__commands set read_ct = 2')
@@ -357,7 +357,7 @@ test('C-16 a message whose attempts were begun and never ended is not called aga
 })
 
 test('K-26 receives that were lost beside other work use up no attempt', async () => {
-  const Do = defineCommand('company', 'Do', { maxAttempts: 2 })
+  const Do = defineCommand('company', 'Do', { retry: { maxAttempts: 2 } })
   const id = await bus.hf.send(Do, null)
   await bus.sql('update pgmq.q_company__commands set read_ct = 2')
   const attempts: number[] = []

@@ -108,7 +108,7 @@ test.each([
 )
 
 test('C-10 retries send no reply; the last attempt sends a provisional one of type TRANSIENT, a later success the final', async () => {
-  const Do = defineCommand('stubborn', 'Do', { maxAttempts: 2, retry: ['1ms'] })
+  const Do = defineCommand('stubborn', 'Do', { retry: { maxAttempts: 2, delays: ['1ms'] } })
   let broken = true
   await bus.work(Do, () => {
     if (broken) throw new TransientError('busy', { code: 'BUSY' })

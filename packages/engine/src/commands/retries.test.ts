@@ -123,7 +123,7 @@ test.each([
   ['nothing', undefined, 'undefined'],
 ])('C-09 %s that nobody knows is transient, with the code INTERNAL_ERROR', async (what, thrown, message) => {
   const domain = `unknown-${what.replaceAll(' ', '-').toLowerCase()}`
-  const Do = define(domain, { maxAttempts: 2, retry: ['1ms'] })
+  const Do = define(domain, { retry: { maxAttempts: 2, delays: ['1ms'] } })
   await bus.work(Do, () => {
     // oxlint-disable-next-line typescript/only-throw-error -- what a handler throws may be anything
     throw thrown
@@ -141,14 +141,14 @@ test("C-02 a command's maxAttempts beats its definition's, which beats the worke
     seen[key] = [...(seen[key] ?? []), ctx.maxAttempts, Number(ctx.isLastAttempt)]
     throw new TransientError('again')
   }
-  const Defined = defineCommand('attempts', 'Defined', { maxAttempts: 2 })
+  const Defined = defineCommand('attempts', 'Defined', { retry: { maxAttempts: 2 } })
   const Plain = defineCommand('attempts', 'Plain')
   bus.hf.handle(Plain, (key, ctx) => remember(String(key), ctx))
-  await bus.work(Defined, (key, ctx) => remember(String(key), ctx), { maxAttempts: 4, retry: ['1ms'] })
+  await bus.work(Defined, (key, ctx) => remember(String(key), ctx), { retry: { maxAttempts: 4, delays: ['1ms'] } })
   const ids = [
     await bus.hf.send(Plain, 'worker'),
     await bus.hf.send(Defined, 'definition'),
-    await bus.hf.send(Defined, 'command', { maxAttempts: 1 }),
+    await bus.hf.send(Defined, 'command', { retry: { maxAttempts: 1 } }),
   ]
   for (const id of ids) await ended('attempts', id)
   expect(seen).toEqual({
@@ -163,7 +163,7 @@ test('C-05 the third delay is used where a command allows more attempts', async 
   await bus.work(Do, () => {
     throw new TransientError('busy')
   })
-  const id = await bus.hf.send(Do, null, { maxAttempts: 6 })
+  const id = await bus.hf.send(Do, null, { retry: { maxAttempts: 6 } })
   for (const seconds of [10, 60, 300, 300, 300]) {
     await waitFor('the next retry is scheduled', async () => {
       const [row] = await waiting('third')
@@ -186,7 +186,7 @@ test('C-09 the definition tells the kind of errors that do not say it themselves
 })
 
 test('C-05 a handler that takes too long hears of it by its signal, and it counts as a transient TIMEOUT', async () => {
-  const Do = define('slow', { timeout: '30ms', maxAttempts: 1 })
+  const Do = define('slow', { timeout: '30ms', retry: { maxAttempts: 1 } })
   let reason: unknown
   await bus.work(
     Do,
@@ -208,7 +208,7 @@ test('C-05 a handler that takes too long hears of it by its signal, and it count
 })
 
 test("C-05 the worker's handlerTimeout counts for definitions that have none", async () => {
-  const Do = define('slow-worker', { maxAttempts: 1 })
+  const Do = define('slow-worker', { retry: { maxAttempts: 1 } })
   await bus.work(Do, () => new Promise(() => undefined), { handlerTimeout: '20ms' })
   const id = await bus.hf.send(Do, null)
   expect(await ended('slow-worker', id)).toMatchObject({ error: { code: 'TIMEOUT' } })

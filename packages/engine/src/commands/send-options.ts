@@ -1,5 +1,6 @@
 import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import type { RetryCount } from '../kernel/retry/retry-option.js'
 
 export interface SendOptions {
   /** Your own id: the same command sent twice is refused (or ignored, see `ifExists`). A new one unless given. */
@@ -8,8 +9,8 @@ export interface SendOptions {
   readonly correlationId?: string
   /** The queue to which the reply goes; it must exist. */
   readonly replyTo?: string
-  /** How often a handler is called at most, the first call included. */
-  readonly maxAttempts?: number
+  /** How often a handler is called at most, the first call included; the definition's unless given. */
+  readonly retry?: RetryCount
   readonly delay?: Duration
   readonly runAt?: Date | string
   /** An open batch that it belongs to. */

@@ -214,7 +214,10 @@ test('a pool of one connection is enough, also for a send inside a transaction o
 test('K-23 a handler that hangs in its transaction is rolled back when its time is over: row, connection and slot are free', async () => {
   const hanging = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms', poolSize: 3 })
   onTestFinished(() => hanging.close())
-  const Do = defineCommand('tx-hangs', 'Do', { transactionTimeout: '100ms', maxAttempts: 2, retry: ['1ms'] })
+  const Do = defineCommand('tx-hangs', 'Do', {
+    transactionTimeout: '100ms',
+    retry: { maxAttempts: 2, delays: ['1ms'] },
+  })
   const signals: AbortSignal[] = []
   let after: unknown
   hanging.hf.handle(Do, (_, ctx) =>

@@ -70,7 +70,7 @@ test('C-13 failures of one code and shape are one group, which can be listed by 
 })
 
 test('C-13 a retry begins again at the first attempt, and is audited with who and why', async () => {
-  const Do = defineCommand('retried', 'Do', { maxAttempts: 2, retry: ['1ms'] })
+  const Do = defineCommand('retried', 'Do', { retry: { maxAttempts: 2, delays: ['1ms'] } })
   const attempts: number[] = []
   await bus.work(Do, (_, ctx) => {
     attempts.push(ctx.attempt)
@@ -247,7 +247,7 @@ test('C-07 a command in troubleshooting is not received again', async () => {
 })
 
 test('C-13 a command that is retried has all its attempts again, and shows none until it is called', async () => {
-  const Do = defineCommand('again', 'Do', { maxAttempts: 2, retry: ['10ms'] })
+  const Do = defineCommand('again', 'Do', { retry: { maxAttempts: 2, delays: ['10ms'] } })
   const attempts: number[] = []
   const worker = await bus.work(Do, (_, { attempt }) => {
     attempts.push(attempt)

@@ -110,7 +110,7 @@ test('K-10 a codec with a registered type is used on both ends, and a plain one 
 test('C-13 a retry gives the handler what the first attempt got, also where the schema transforms', async () => {
   const Once = defineCommand('transforming', 'Once', {
     data: z.string().transform((text) => new Date(text)),
-    maxAttempts: 1,
+    retry: { maxAttempts: 1 },
   })
   const seen: unknown[] = []
   await bus.work(Once, (data) => {

@@ -269,7 +269,7 @@ test('Q-03 two installations in one database do not meet', async () => {
     await holdfast({ connectionString, schema: 'pay_one' }),
     await holdfast({ connectionString, schema: "Odd 'name" }),
   ]
-  const Do = defineCommand('installed', 'Do', { maxAttempts: 1 })
+  const Do = defineCommand('installed', 'Do', { retry: { maxAttempts: 1 } })
   first.handle(Do, () => 'first')
   second.handle(Do, () => Promise.reject(new Error('second')))
   await first.run({ poll: '20ms' })

@@ -63,7 +63,7 @@ test('D-06 completed: the item is COMPLETED in the same transaction, and its con
 test('D-06 compensated: FAILED for good, counted and on record, and its context is gone', async () => {
   const undone: string[] = []
   const { Settlement, until, worker } = await released(async (ctx) => {
-    await ctx.step('book', { run: () => 'r1', compensate: () => void undone.push('book') })
+    await ctx.step('book', () => 'r1', { compensate: () => void undone.push('book') })
     throw new BusinessError('declined', { code: 'DECLINED' })
   })
   const item = await until('FAILED')
@@ -123,10 +123,8 @@ test('D-06 in troubleshooting it is still DISPATCHED; an operator who completes 
 test('D-06 retried from troubleshooting, the item ends as the process does', async () => {
   let broken = true
   const { Pay, key, until, worker } = await released(async (ctx) => {
-    await ctx.step('pay', {
-      run: () => {
-        if (broken) throw new PermanentError('no such account')
-      },
+    await ctx.step('pay', () => {
+      if (broken) throw new PermanentError('no such account')
     })
   })
   await waitFor(

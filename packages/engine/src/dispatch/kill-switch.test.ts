@@ -22,11 +22,9 @@ test('D-04 the kill switch leaves alone what has begun, whether it runs or waits
     state: z.object({ name: z.enum(['runs', 'sleeps']) }),
     async execute(ctx, { name }) {
       if (name === 'sleeps') await ctx.sleep('a while', '1h')
-      await ctx.step('settle', {
-        run: () => {
-          called.push(name)
-          return bank.passed
-        },
+      await ctx.step('settle', () => {
+        called.push(name)
+        return bank.passed
       })
     },
   })

@@ -222,11 +222,9 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
     state: z.object({ kind: z.string() }),
     responses: { go: { data: z.object({}) } },
     async execute(ctx, { kind }) {
-      await ctx.step('call', {
-        async run() {
-          calls.set(kind, (calls.get(kind) ?? 0) + 1)
-          if (kind === 'running') await waitFor('the test lets it go on', () => open)
-        },
+      await ctx.step('call', async () => {
+        calls.set(kind, (calls.get(kind) ?? 0) + 1)
+        if (kind === 'running') await waitFor('the test lets it go on', () => open)
       })
       if (kind === 'waiting') await ctx.event('go', 'go')
     },

@@ -23,7 +23,7 @@ async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolea
   const name = named()
   const Flow = defineWorkflow(name, 1, { dlq: options.dlq ?? false })
     .condition('large', '{{ gt .cents 0 }}')
-    .step('pay', `pay ${name}`, { maxAttempts: 1 })
+    .step('pay', `pay ${name}`, { retry: { maxAttempts: 1 } })
     .build()
   bus.hf.workflows.handle(`pay ${name}`, pay)
   const Payout = defineDispatch(name, {

@@ -24,16 +24,16 @@ test.each<[string, () => Error]>([
     state: anything,
     async execute(ctx) {
       const winner = await Promise.race([
-        ctx.step('slow', {
-          maxAttempts: 3,
-          retryDelay: 0,
-          run: async () => {
+        ctx.step(
+          'slow',
+          async () => {
             called.push('slow')
             await slow.passed
             throw failure()
           },
-        }),
-        ctx.step('fast', { run: () => 'fast', compensate: () => void called.push('undone') }),
+          { retry: { maxAttempts: 3, delay: 0 } },
+        ),
+        ctx.step('fast', () => 'fast', { compensate: () => void called.push('undone') }),
       ])
       slow.open()
       return winner
@@ -52,15 +52,15 @@ test('P-06 a loser whose retry is due when execute has returned is not tried aga
     state: anything,
     execute: (ctx) =>
       Promise.race([
-        ctx.step('flaky', {
-          maxAttempts: 3,
-          retryDelay: 0,
-          run: () => {
+        ctx.step(
+          'flaky',
+          () => {
             called.push('flaky')
             throw new TransientError('busy')
           },
-        }),
-        ctx.step('fast', { run: () => 'fast' }),
+          { retry: { maxAttempts: 3, delay: 0 } },
+        ),
+        ctx.step('fast', () => 'fast'),
       ]),
   })
   const { id, status } = await bus.hf.start(Race, {})
@@ -75,14 +75,12 @@ test('P-06 whoever goes on after a crash finds that the loser decides nothing', 
     state: anything,
     async execute(ctx) {
       const winner = await Promise.race([
-        ctx.step('declined', {
-          run: async () => {
-            await slow.passed
-            throw new BusinessError('declined')
-          },
+        ctx.step('declined', async () => {
+          await slow.passed
+          throw new BusinessError('declined')
         }),
-        ctx.step('hangs', { timeout: '1h', run: () => (runs++ === 0 ? new Promise<string>(() => undefined) : 'late') }),
-        ctx.step('fast', { run: () => 'fast' }),
+        ctx.step('hangs', () => (runs++ === 0 ? new Promise<string>(() => undefined) : 'late'), { timeout: '1h' }),
+        ctx.step('fast', () => 'fast'),
       ])
       slow.open()
       return winner
@@ -109,8 +107,8 @@ test('P-17 a loser of which nobody knows what it did needs a person all the same
     state: anything,
     execute: (ctx) =>
       Promise.race([
-        ctx.step('pay', { atMostOnce: true, timeout: 20, run: () => new Promise<string>(() => undefined) }),
-        ctx.step('fast', { run: () => 'fast' }),
+        ctx.step('pay', () => new Promise<string>(() => undefined), { atMostOnce: true, timeout: 20 }),
+        ctx.step('fast', () => 'fast'),
       ]),
   })
   const { id, status } = await bus.hf.start(Race, {})
@@ -123,13 +121,11 @@ test('P-24 a loser that fails after continueAsNew decides nothing', async () => 
     state: z.object({ round: z.number() }),
     async execute(ctx, state) {
       if (state.round > 1) return 'second round'
-      void ctx.step('slow', {
-        run: async () => {
-          await slow.passed
-          throw new BusinessError('declined')
-        },
+      void ctx.step('slow', async () => {
+        await slow.passed
+        throw new BusinessError('declined')
       })
-      await ctx.step('fast', { run: () => 'fast' })
+      await ctx.step('fast', () => 'fast')
       slow.open()
       return ctx.continueAsNew({ round: 2 })
     },
@@ -143,7 +139,7 @@ test('P-07 a step that nobody awaits is called and recorded before the end', asy
   const Forget = defineProcess(domain(), 'Forget', {
     state: anything,
     async execute(ctx) {
-      void ctx.step('forgotten', { run: () => 'done' })
+      void ctx.step('forgotten', () => 'done')
       return 'end'
     },
   })

@@ -14,19 +14,20 @@ afterAll(() => bus.close())
 const domain = numbered('at-most-once')
 
 /** A payment whose first call never comes back, and what was asked of the bank. */
-function payment(options: Partial<StepOptions<string>> = {}) {
+function payment({ work, ...options }: StepOptions<string> & { work?: () => string } = {}) {
   const calls: string[] = []
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
     execute: async (ctx) =>
-      ctx.step('pay', {
-        atMostOnce: true,
-        run: ({ idempotencyKey }) => {
+      ctx.step<string>(
+        'pay',
+        ({ idempotencyKey }) => {
+          if (work) return work()
           calls.push(idempotencyKey)
-          return calls.length === 1 ? new Promise<string>(() => undefined) : 'paid the second time'
+          return calls.length === 1 ? new Promise(() => undefined) : 'paid the second time'
         },
-        ...options,
-      }),
+        { atMostOnce: true, ...options },
+      ),
   })
   return { Pay, calls }
 }
@@ -64,7 +65,7 @@ test.each(answers)('P-17 after a crash the bank is asked: %s', async (_, answer,
 })
 
 test.each(answers)('P-17 after a timeout the bank is asked: %s', async (_, answer, status, result, calls) => {
-  const pay = payment({ timeout: '20ms', maxAttempts: 2, retryDelay: 1, inquire: () => answer })
+  const pay = payment({ timeout: '20ms', retry: { maxAttempts: 2, delay: 1 }, inquire: () => answer })
   await bus.runProcesses(pay.Pay)
   const { id } = await bus.hf.start(pay.Pay, {})
   expect((await bus.rests(id, status)).result).toEqual(result)
@@ -74,7 +75,7 @@ test.each(answers)('P-17 after a timeout the bank is asked: %s', async (_, answe
 test('P-17 without a way to ask, a person has to, after a crash and after a timeout', async () => {
   const crashed = await crashWhilePaying(payment())
   expect((await bus.rests(crashed, 'WAITING_FOR_TSQ')).error_code).toBe('OUTCOME_UNKNOWN')
-  const { Pay, calls } = payment({ timeout: '20ms', maxAttempts: 3 })
+  const { Pay, calls } = payment({ timeout: '20ms', retry: { maxAttempts: 3 } })
   const { id, status } = await bus.hf.start(Pay, {})
   expect([status, calls.length]).toEqual(['WAITING_FOR_TSQ', 1])
   expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
@@ -135,15 +136,15 @@ test('K-20 a person says that a call which `execute` did not wait for was not do
     state: z.any(),
     execute: (ctx) =>
       Promise.race([
-        ctx.step('pay', {
-          atMostOnce: true,
-          timeout: '20ms',
-          run: () => {
+        ctx.step(
+          'pay',
+          () => {
             calls += 1
             return calls === 1 ? new Promise<string>(() => undefined) : 'paid'
           },
-        }),
-        ctx.step('quick', { run: () => 'quick' }),
+          { atMostOnce: true, timeout: '20ms' },
+        ),
+        ctx.step('quick', () => 'quick'),
       ]),
   })
   const { id, status } = await bus.hf.start(Pay, {})
@@ -159,14 +160,14 @@ test('K-20 `onFailure: throw` hands no unknown outcome to user code: it is for a
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
     execute: async (ctx) => {
-      const paying = ctx.step('pay', {
-        atMostOnce: true,
-        onFailure: 'throw',
-        run: (): string => {
+      const paying = ctx.step(
+        'pay',
+        (): string => {
           calls += 1
           throw new Error('read ECONNRESET')
         },
-      })
+        { atMostOnce: true, onFailure: 'throw' },
+      )
       return paying.catch(() => 'another bank')
     },
   })
@@ -198,21 +199,23 @@ test.each([
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
     execute: async (ctx) =>
-      ctx.step('pay', {
-        atMostOnce: true,
-        maxAttempts: 3,
-        retryDelay: 1,
-        run: ({ idempotencyKey }): string => {
+      ctx.step(
+        'pay',
+        ({ idempotencyKey }): string => {
           calls.push(idempotencyKey)
           bank.set(idempotencyKey, `receipt ${calls.length}`)
           // oxlint-disable-next-line typescript/only-throw-error -- user code throws anything
           throw thrown()
         },
-        inquire: ({ idempotencyKey }) => {
-          const receipt = bank.get(idempotencyKey)
-          return receipt ? { done: receipt } : 'notDone'
+        {
+          atMostOnce: true,
+          retry: { maxAttempts: 3, delay: 1 },
+          inquire: ({ idempotencyKey }) => {
+            const receipt = bank.get(idempotencyKey)
+            return receipt ? { done: receipt } : 'notDone'
+          },
         },
-      }),
+      ),
   })
   const { id } = await bus.hf.start(Pay, {})
   expect(await bus.process(id)).toMatchObject({ status: 'COMPLETED', result: 'receipt 1' })
@@ -224,19 +227,22 @@ test('K-20 refused is refused: a business error is not asked about', async () =>
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
     execute: async (ctx) =>
-      ctx.step('pay', {
-        atMostOnce: true,
-        run: (): string => {
+      ctx.step(
+        'pay',
+        (): string => {
           throw new BusinessError('declined', { code: 'DECLINED' })
         },
-        inquire: () => {
-          asked += 1
-          return 'unknown'
+        {
+          atMostOnce: true,
+          inquire: () => {
+            asked += 1
+            return 'unknown'
+          },
+          compensate: () => {
+            asked += 1
+          },
         },
-        compensate: () => {
-          asked += 1
-        },
-      }),
+      ),
   })
   const { id, status } = await bus.hf.start(Pay, {})
   expect([status, asked]).toEqual(['COMPENSATED', 0])
@@ -262,10 +268,9 @@ test('P-17 an inquiry that fails, hangs or answers nonsense leaves the outcome u
 test('K-20 an error that does not say that nothing was done is repeated only after the bank said so', async () => {
   let calls = 0
   const { Pay } = payment({
-    maxAttempts: 2,
-    retryDelay: 1,
+    retry: { maxAttempts: 2, delay: 1 },
     inquire: () => 'notDone',
-    run: () => {
+    work: () => {
       calls += 1
       if (calls === 1) throw new TransientError('busy: nothing was booked')
       return 'paid'
@@ -298,12 +303,13 @@ test('P-17 whoever stood still past its lease does not call, though nobody has t
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
     execute: async (ctx) =>
-      ctx.step('pay', {
-        atMostOnce: true,
-        run: () => {
+      ctx.step(
+        'pay',
+        () => {
           paid += 1
         },
-      }),
+        { atMostOnce: true },
+      ),
   })
   const worker = await frozen.runProcesses(Pay, { lease: '200ms' })
   const { id } = await bus.hf.start(Pay, {}, { deferred: true })
@@ -325,7 +331,7 @@ test('K-20 a worker that stops between the record of a call and the call leaves 
   let paid = 0
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
-    execute: async (ctx) => ctx.step('pay', { atMostOnce: true, run: () => (paid += 1) }),
+    execute: async (ctx) => ctx.step('pay', () => (paid += 1), { atMostOnce: true }),
   })
   const worker = await stopping.runProcesses(Pay)
   const { id } = await bus.hf.start(Pay, {}, { deferred: true })
@@ -345,7 +351,7 @@ test('P-17 a call whose beginning could not be recorded is not made', async () =
   let paid = 0
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
-    execute: async (ctx) => ctx.step('pay', { atMostOnce: true, run: () => (paid += 1) }),
+    execute: async (ctx) => ctx.step('pay', () => (paid += 1), { atMostOnce: true }),
   })
   const starting = slow.hf.start(Pay, {})
   await held.reached
@@ -359,7 +365,7 @@ test('P-17 a call whose beginning could not be recorded is not made', async () =
 test('K-20 an `inquire` that would never be asked is refused', async () => {
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
-    execute: (ctx) => ctx.step('pay', { run: () => 'paid', inquire: () => 'notDone' }),
+    execute: (ctx) => ctx.step('pay', () => 'paid', { inquire: () => 'notDone' }),
   })
   const { id } = await bus.hf.start(Pay, {})
   expect(await bus.hf.processes.get(Pay, id)).toMatchObject({

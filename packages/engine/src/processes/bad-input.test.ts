@@ -125,18 +125,14 @@ test('P-10 an id that belongs to another definition is refused', async () => {
 })
 
 test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Promise<unknown>, RegExp]>([
-  [
-    'a name for two kinds',
-    (ctx) => Promise.all([ctx.step('a', { run: () => 1 }), ctx.sleep('a', 1)]),
-    /HF_STEP_NAME_REUSED/,
-  ],
+  ['a name for two kinds', (ctx) => Promise.all([ctx.step('a', () => 1), ctx.sleep('a', 1)]), /HF_STEP_NAME_REUSED/],
   [
     'a result over the limit',
-    (ctx) => ctx.step('large', { run: () => 'x'.repeat(10_001) }),
+    (ctx) => ctx.step('large', () => 'x'.repeat(10_001)),
     /HF_TOO_LARGE.*the result of large/,
   ],
-  ['a result that cannot be encoded', (ctx) => ctx.step('fn', { run: () => ({ f: () => 1 }) }), /the result of fn\.f/],
-  ['a result with \\u0000', (ctx) => ctx.step('nul', { run: () => 'a\u0000b' }), /HF_NOT_ENCODABLE.*nul/],
+  ['a result that cannot be encoded', (ctx) => ctx.step('fn', () => ({ f: () => 1 })), /the result of fn\.f/],
+  ['a result with \\u0000', (ctx) => ctx.step('nul', () => 'a\u0000b'), /HF_NOT_ENCODABLE.*nul/],
   [
     'a transaction’s result over the limit',
     (ctx) => ctx.transaction('t', async () => 'x'.repeat(10_001)),
@@ -145,14 +141,14 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
   ['a result of execute over the limit', async () => 'x'.repeat(10_001), /HF_TOO_LARGE.*result of the process/],
   [
     'a request that cannot be encoded',
-    (ctx) => ctx.step('r', { run: () => 1, request: () => 1 }),
+    (ctx) => ctx.step('r', () => 1, { request: () => 1 }),
     /HF_NOT_ENCODABLE.*step r: request/,
   ],
-  ['a request with \\u0000', (ctx) => ctx.step('r', { run: () => 1, request: '\u0000' }), /HF_NOT_ENCODABLE/],
-  ['an unknown option', (ctx) => ctx.step('s', JSON.parse('{"tiemout": 1}')), /HF_UNKNOWN_OPTION.*timeout/],
-  ['no run', (ctx) => ctx.step('s', JSON.parse('{}')), /run.*must be a function/],
-  ['a name of ours', (ctx) => ctx.step('@s', { run: () => 1 }), /must not begin with @/],
-  ['an empty name', (ctx) => ctx.step('', { run: () => 1 }), /HF_INVALID_OPTION/],
+  ['a request with \\u0000', (ctx) => ctx.step('r', () => 1, { request: '\u0000' }), /HF_NOT_ENCODABLE/],
+  ['an unknown option', (ctx) => ctx.step('s', () => 1, JSON.parse('{"tiemout": 1}')), /HF_UNKNOWN_OPTION.*timeout/],
+  ['no function', (ctx) => ctx.step('s', JSON.parse('{}')), /work.*must be a function/],
+  ['a name of ours', (ctx) => ctx.step('@s', () => 1), /must not begin with @/],
+  ['an empty name', (ctx) => ctx.step('', () => 1), /HF_INVALID_OPTION/],
   ['an unknown event', (ctx) => ctx.event('e', JSON.parse('"nonsense"')), /HF_UNKNOWN_RESPONSE/],
   ['a bad duration', (ctx) => ctx.sleep('z', JSON.parse('"soon"')), /HF_INVALID_DURATION/],
   ['an invalid date', (ctx) => ctx.sleep('z', new Date(Number.NaN)), /must be a valid date/],
@@ -176,12 +172,12 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
   ],
   [
     'a step in a step',
-    (ctx) => ctx.step('s', { timeout: 20, run: () => ctx.step('t', { run: () => 1 }) }),
+    (ctx) => ctx.step('s', () => ctx.step('t', () => 1), { timeout: 20 }),
     /HF_CALL_OUT_OF_PLACE.*`t`/,
   ],
   [
     'a call after something else was awaited',
-    (ctx) => new Promise((resolve) => setTimeout(resolve, 5)).then(() => ctx.step('s', { run: () => 1 })),
+    (ctx) => new Promise((resolve) => setTimeout(resolve, 5)).then(() => ctx.step('s', () => 1)),
     /HF_CALL_OUT_OF_PLACE.*`s`/,
   ],
   ['no child', (ctx) => ctx.child('c', JSON.parse('{"name":"x"}'), {}), /must be made with defineProcess/],
@@ -193,18 +189,17 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
 })
 
 test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Promise<unknown>]>([
-  ['in its first part', (ctx, state) => ctx.step('s', { run: () => (state.n = 1) })],
-  ['after an await', (ctx, state) => ctx.step('s', { run: () => Promise.resolve().then(() => (state.n = 1)) })],
+  ['in its first part', (ctx, state) => ctx.step('s', () => (state.n = 1))],
+  ['after an await', (ctx, state) => ctx.step('s', () => Promise.resolve().then(() => (state.n = 1)))],
   [
     'after a while',
-    (ctx, state) =>
-      ctx.step('s', { run: () => new Promise((resolve) => setTimeout(resolve, 5)).then(() => (state.n = 1)) }),
+    (ctx, state) => ctx.step('s', () => new Promise((resolve) => setTimeout(resolve, 5)).then(() => (state.n = 1))),
   ],
   [
     'nested',
     async (ctx, state) => {
       state.list = [{ n: 1 }]
-      await ctx.step('s', { run: () => (state.list as number[]).push(1) })
+      await ctx.step('s', () => (state.list as number[]).push(1))
     },
   ],
   ['in a side effect', (ctx, state) => ctx.sideEffect('s', () => (state.n = 1))],
@@ -219,16 +214,15 @@ test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Prom
 test('P-02 writes in execute between the steps are fine, also after a caught failure', async () => {
   const { status, state } = await run(async (ctx, own) => {
     own.list = [1]
-    await ctx.step('a', { run: () => 1 })
+    await ctx.step('a', () => 1)
     ;(own.list as number[]).push(2)
-    await ctx.step('b', { onFailure: 'throw', run: () => Promise.reject(new Error('no')) }).catch(() => {
-      own.caught = true
-    })
+    await ctx
+      .step('b', () => Promise.reject(new Error('no')), { onFailure: 'throw' })
+      .catch(() => {
+        own.caught = true
+      })
     own.map = new Map([['a', new Date(1)]])
-    await Promise.all([
-      ctx.step('c', { run: () => 1 }).then(() => (own.c = 1)),
-      ctx.sleep('d', 0).then(() => (own.d = 1)),
-    ])
+    await Promise.all([ctx.step('c', () => 1).then(() => (own.c = 1)), ctx.sleep('d', 0).then(() => (own.d = 1))])
   })
   expect(status).toBe('COMPLETED')
   expect(state).toMatchObject({ list: [1, 2], caught: true, c: 1, d: 1 })
@@ -312,7 +306,7 @@ test('P-09 a reducer that throws on a replay too needs a person, not five crashe
 test('a swallowed error of a step’s own code is the step’s affair', async () => {
   const { status, error_code, error_message } = await run(async (ctx) => {
     try {
-      await ctx.step('fails', { run: () => Promise.reject(new Error('down')) })
+      await ctx.step('fails', () => Promise.reject(new Error('down')))
     } catch {
       return 'swallowed'
     }

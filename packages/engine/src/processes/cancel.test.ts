@@ -27,7 +27,7 @@ test.each([
   const Wait = defineProcess(domain(), 'Wait', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('book', { run: () => 'booked', compensate: (result) => undone.push(result) })
+      await ctx.step('book', () => 'booked', { compensate: (result) => undone.push(result) })
       await ctx.wait('never', () => false)
     },
   })
@@ -48,9 +48,9 @@ test('P-16 a running process hears of it: its signal fires, its step is recorded
     state: anything,
     async execute(ctx) {
       const { signal: ofContext } = ctx
-      await ctx.step('slow', {
-        compensate: (result) => undone.push(result),
-        run: ({ signal }) =>
+      await ctx.step(
+        'slow',
+        ({ signal }) =>
           new Promise<string>((resolve) => {
             began.open()
             signal.addEventListener('abort', () => {
@@ -58,8 +58,9 @@ test('P-16 a running process hears of it: its signal fires, its step is recorded
               resolve('ended early')
             })
           }),
-      })
-      await ctx.step('after', { run: () => (after += 1) })
+        { compensate: (result) => undone.push(result) },
+      )
+      await ctx.step('after', () => (after += 1))
     },
   })
   await bus.runProcesses(Slow)
@@ -77,7 +78,7 @@ test('P-16 a process that never pauses and never ends keeps its lease, and can b
   const Forever = defineProcess(domain(), 'Forever', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('first', { run: () => 'recorded' })
+      await ctx.step('first', () => 'recorded')
       began.open()
       await new Promise(() => undefined)
     },
@@ -143,11 +144,9 @@ test('P-16 one in troubleshooting is cancelled, with its steps undone where aske
   const Fail = defineProcess(domain(), 'Fail', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('book', { run: () => 'booked', compensate: (result) => undone.push(result) })
-      await ctx.step('fail', {
-        run: () => {
-          throw new PermanentError('no')
-        },
+      await ctx.step('book', () => 'booked', { compensate: (result) => undone.push(result) })
+      await ctx.step('fail', () => {
+        throw new PermanentError('no')
       })
     },
   })
@@ -170,9 +169,9 @@ test('P-16 cancelling without compensation ends an undoing too', async () => {
           calls.push(name)
           throw new PermanentError('cannot')
         }
-        await ctx.step(name, { run: () => name, compensate })
+        await ctx.step(name, () => name, { compensate })
       }
-      await ctx.step('wait', { run: () => passing(began, go) })
+      await ctx.step('wait', () => passing(began, go))
       await ctx.wait('never', () => false)
     },
   })

@@ -105,7 +105,7 @@ test('P-05 a failed child that nobody catches compensates the parent', async () 
       throw new BusinessError('declined')
     },
     async (ctx, Child) => {
-      await ctx.step('book', { run: () => 'booked', compensate: (result) => undone.push(result) })
+      await ctx.step('book', () => 'booked', { compensate: (result) => undone.push(result) })
       await ctx.child('pay', Child, { n: 1 })
     },
   )
@@ -117,11 +117,9 @@ test('P-05 a child in troubleshooting keeps the parent waiting', async () => {
   let broken = true
   const { id, childOf } = await family(
     async (ctx) =>
-      ctx.step('book', {
-        run: () => {
-          if (broken) throw new PermanentError('no')
-          return 'repaired'
-        },
+      ctx.step('book', () => {
+        if (broken) throw new PermanentError('no')
+        return 'repaired'
       }),
     (ctx, Child) => ctx.child('pay', Child, { n: 1 }),
   )
@@ -138,7 +136,7 @@ test.each(['PLAIN', 'COMPENSATE'] as const)('P-05 cancelling the parent cancels 
   const undone: unknown[] = []
   const { id, childOf } = await family(
     async (ctx) => {
-      await ctx.step('book', { run: () => 'booked', compensate: (result) => undone.push(result) })
+      await ctx.step('book', () => 'booked', { compensate: (result) => undone.push(result) })
       await never(ctx)
     },
     (ctx, Child) => ctx.child('pay', Child, { n: 1 }),
@@ -158,11 +156,9 @@ test('P-05 P-14 a parent that undoes calls its child off', async () => {
   const { id, childOf } = await family(never, async (ctx, Child) => {
     await Promise.all([
       ctx.child('pay', Child, { n: 1 }),
-      ctx.step('fails', {
-        run: async () => {
-          await waitFor('there is a child', childOfParent)
-          throw new BusinessError('no')
-        },
+      ctx.step('fails', async () => {
+        await waitFor('there is a child', childOfParent)
+        throw new BusinessError('no')
       }),
     ])
     async function childOfParent() {
@@ -180,17 +176,15 @@ test('P-14 a child that ends well while its parent turns to undoing is undone', 
   const Parent = defineProcess('children-undoing', 'Parent', {
     state: z.any(),
     async execute(ctx) {
-      await ctx.step('first', { run: () => 'first', compensate: (result) => undone.push(result) })
+      await ctx.step('first', () => 'first', { compensate: (result) => undone.push(result) })
       await Promise.all([
         ctx.child('pay', Child, { n: 1 }, { compensate: (result) => undone.push(result) }),
-        ctx.step('fails', {
-          run: async () => {
-            await waitFor('the child has ended', async () => {
-              const text = 'select 1 from holdfast.process_detail where parent_id = $1 and ended_at is not null'
-              return (await bus.sql(text, [ctx.id])).length > 0
-            })
-            throw new BusinessError('no')
-          },
+        ctx.step('fails', async () => {
+          await waitFor('the child has ended', async () => {
+            const text = 'select 1 from holdfast.process_detail where parent_id = $1 and ended_at is not null'
+            return (await bus.sql(text, [ctx.id])).length > 0
+          })
+          throw new BusinessError('no')
         }),
       ])
     },
@@ -221,7 +215,7 @@ test('P-05 a state that the child refuses is the failure of the parent’s call'
 test('P-05 a key that belongs to another process is refused, not waited for', async () => {
   const { id, Child } = await family(never, async (ctx, Kind) => {
     await ctx.wait('go on', () => true)
-    await ctx.step('take the key', { run: () => bus.hf.start(Kind, { n: 5 }, { key: 'TAKEN', deferred: true }) })
+    await ctx.step('take the key', () => bus.hf.start(Kind, { n: 5 }, { key: 'TAKEN', deferred: true }))
     await ctx.child('pay', Kind, { n: 1 }, { key: 'TAKEN' })
   })
   const { error_message } = await bus.rests(id, 'WAITING_FOR_TSQ')

@@ -12,18 +12,17 @@ test('P-10 close waits for a process that runs in its starter: its call is on re
   const Pay = defineProcess('closing', 'Pay', {
     state: z.any(),
     async execute(ctx) {
-      await ctx.step('pay', {
-        atMostOnce: true,
-        run: async () => {
+      await ctx.step(
+        'pay',
+        async () => {
           called.open()
           await answered.passed
           return 'paid'
         },
-      })
-      await ctx.step('second', {
-        run: () => {
-          seconds += 1
-        },
+        { atMostOnce: true },
+      )
+      await ctx.step('second', () => {
+        seconds += 1
       })
       return 'done'
     },

@@ -62,7 +62,7 @@ test('P-05 a command is sent once, and its result is the result of the call', as
 test('P-05 a command that failed compensates, or is caught', async () => {
   const undone: unknown[] = []
   const failing = await sent(async (ctx) => {
-    await ctx.step('reserve', { run: () => 'r1', compensate: (result) => undone.push(result) })
+    await ctx.step('reserve', () => 'r1', { compensate: (result) => undone.push(result) })
     await book(ctx)
   })
   await failing.reply({ outcome: 'FAILED', errorCode: 'DECLINED', errorMessage: 'no money' })

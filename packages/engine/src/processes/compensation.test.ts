@@ -24,8 +24,7 @@ test('P-14 a business failure undoes the steps in reverse order of their records
     state: z.object({ reference: z.string().optional() }),
     async execute(ctx, state) {
       for (const turn of [1, 2, 3]) {
-        const booked = await ctx.step('book', {
-          run: () => ({ reference: `r${turn}` }),
+        const booked = await ctx.step('book', () => ({ reference: `r${turn}` }), {
           compensate: (result, { idempotencyKey }) => undone.push([result?.reference, idempotencyKey]),
         })
         // A compensation that closed over the state would undo the last reference three times.
@@ -33,11 +32,11 @@ test('P-14 a business failure undoes the steps in reverse order of their records
         booked.reference = 'changed by user code'
       }
       await Promise.all([
-        ctx.step('ends last', { run: () => slow.passed, compensate: () => undone.push('ends last') }),
-        ctx.step('ends first', { run: () => slow.open(), compensate: () => undone.push('ends first') }),
+        ctx.step('ends last', () => slow.passed, { compensate: () => undone.push('ends last') }),
+        ctx.step('ends first', () => slow.open(), { compensate: () => undone.push('ends first') }),
       ])
-      await ctx.step('no compensation', { run: () => 1 })
-      await ctx.step('pay', { run: refuse })
+      await ctx.step('no compensation', () => 1)
+      await ctx.step('pay', refuse)
     },
   })
   const { id, status } = await bus.hf.start(Trip, {})
@@ -66,7 +65,7 @@ test('P-14 an error of execute itself that is a business failure undoes too', as
     state: anything,
     classifyError: (error) => (error instanceof RangeError ? 'business' : undefined),
     async execute(ctx) {
-      await ctx.step('reserve', { run: () => 'r', compensate: (result) => undone.push(result) })
+      await ctx.step('reserve', () => 'r', { compensate: (result) => undone.push(result) })
       throw new RangeError('too much')
     },
   })
@@ -80,7 +79,7 @@ test('P-14 an unknown error of execute needs a person, and undoes nothing', asyn
   const Bug = defineProcess(domain(), 'Bug', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('reserve', { run: () => 'r', compensate: (result) => undone.push(result) })
+      await ctx.step('reserve', () => 'r', { compensate: (result) => undone.push(result) })
       throw new TypeError('undefined is not a function')
     },
   })
@@ -99,19 +98,22 @@ test('K-19 compensateIf says which calls are undone: possible by default, comple
         for (const [outcome, error] of Object.entries(failures)) {
           const name = `${outcome} ${compensateIf ?? 'by default'}`
           await ctx
-            .step(name, {
-              onFailure: 'throw',
-              ...(compensateIf ? { compensateIf } : {}),
-              compensate: (result: string | undefined, call: CompensationCall) =>
-                undone.push([name, result, call.outcome]),
-              run: (): string => {
+            .step(
+              name,
+              (): string => {
                 throw error
               },
-            })
+              {
+                onFailure: 'throw',
+                ...(compensateIf ? { compensateIf } : {}),
+                compensate: (result: string | undefined, call: CompensationCall) =>
+                  undone.push([name, result, call.outcome]),
+              },
+            )
             .catch(() => 'failed')
         }
       }
-      await ctx.step('pay', { run: refuse, compensateIf: 'attempted', compensate: () => undone.push('pay') })
+      await ctx.step('pay', refuse, { compensateIf: 'attempted', compensate: () => undone.push('pay') })
     },
   })
   const { status } = await bus.hf.start(Pay, {})
@@ -131,8 +133,7 @@ function stubborn(failing: Set<string>, calls: string[], extra: Partial<{ stuck:
     state: anything,
     async execute(ctx: ProcessContext) {
       for (const name of ['a', 'b', 'c']) {
-        await ctx.step(name, {
-          run: () => `result of ${name}`,
+        await ctx.step(name, () => `result of ${name}`, {
           compensate: async (result) => {
             calls.push(`${name}: ${result}`)
             await extra.stuck?.()
@@ -140,7 +141,7 @@ function stubborn(failing: Set<string>, calls: string[], extra: Partial<{ stuck:
           },
         })
       }
-      await ctx.step('pay', { run: refuse })
+      await ctx.step('pay', refuse)
     },
   })
 }
@@ -219,8 +220,8 @@ test('P-14 a response during the undoing changes nothing of it', async () => {
     state,
     responses,
     async execute(ctx) {
-      await ctx.step('a', { run: () => 1, compensate: () => bus.hf.respond(Told, ctx.id, 'told', 5) })
-      await ctx.step('pay', { run: refuse })
+      await ctx.step('a', () => 1, { compensate: () => bus.hf.respond(Told, ctx.id, 'told', 5) })
+      await ctx.step('pay', refuse)
     },
   })
   const { id, status } = await bus.hf.start(Undo, {})
@@ -238,8 +239,8 @@ test('P-14 a transient failure of a compensation is tried again after a time', a
         calls += 1
         if (calls === 1) throw new TransientError('busy')
       }
-      await ctx.step('a', { run: () => 1, compensate })
-      await ctx.step('pay', { run: refuse })
+      await ctx.step('a', () => 1, { compensate })
+      await ctx.step('pay', refuse)
     },
   })
   const { id, status } = await bus.hf.start(Undo, {})
@@ -258,7 +259,7 @@ test('P-14 a transactional step and a step after it are undone alike', async () 
       await ctx.transaction('tx', async (tx) => (await tx.query('select 7 as n')).rows, {
         compensate: (rows) => undone.push(rows),
       })
-      await ctx.step('pay', { run: refuse })
+      await ctx.step('pay', refuse)
     },
   })
   expect((await bus.hf.start(Mixed, {})).status).toBe('COMPENSATED')
@@ -270,10 +271,9 @@ test('K-19 a compensation whose time is up is waited for: nothing else is undone
   const Pay = defineProcess(domain(), 'Pay', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('first', { run: () => 1, compensate: () => seen.push('undo first') })
-      await ctx.step('last', {
-        run: () => 2,
-        compensateMaxAttempts: 1,
+      await ctx.step('first', () => 1, { compensate: () => seen.push('undo first') })
+      await ctx.step('last', () => 2, {
+        compensateRetry: { maxAttempts: 1 },
         compensateTimeout: '20ms',
         // Told to stop, it needs a while for what it has begun: long enough for another to begin.
         compensate: async (_, { signal }) => {

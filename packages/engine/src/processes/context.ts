@@ -5,6 +5,7 @@ import type { CallOutcome, CompensateIf } from '../kernel/calls/outcome.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { Logger } from '../kernel/logger.js'
+import type { Retry, RetryCount } from '../kernel/retry/retry-option.js'
 
 /** What a step's own code gets. */
 export interface StepCall {
@@ -34,10 +35,8 @@ export interface CompensationCall extends Pick<StepCall, 'idempotencyKey' | 'att
 
 /** How a compensation is tried. */
 interface CompensationPolicy {
-  /** All calls of `compensate`, the first included. Default: 3. */
-  readonly compensateMaxAttempts?: number
-  /** Before the second call of `compensate`, doubled before each further one, 5 minutes at most. Default: 1 s. */
-  readonly compensateRetryDelay?: Duration
+  /** How often `compensate` is called, and how long apart. Default: 3 times, after 1 s, doubled each time. */
+  readonly compensateRetry?: Retry
   /** Of each call of `compensate`. Default: 30 s. */
   readonly compensateTimeout?: Duration
 }
@@ -56,11 +55,8 @@ export interface Compensation<Result> extends CompensationPolicy {
 export type OnFailure = 'tsq' | 'throw'
 
 export interface StepOptions<Result> extends Compensation<Result> {
-  readonly run: (call: StepCall) => Promise<Result> | Result
-  /** All calls, the first included; 1 unless given. */
-  readonly maxAttempts?: number
-  /** Before the second call, doubled before each further one, 5 minutes at most; 1 s unless given. */
-  readonly retryDelay?: Duration
+  /** How often the step is called, and how long apart. Default: once; with more attempts after 1 s, doubled each time. */
+  readonly retry?: Retry
   /** 30 s unless given. */
   readonly timeout?: Duration
   readonly rateLimit?: { readonly key: string; readonly maxWait?: Duration }
@@ -81,8 +77,7 @@ export interface WaitOptions {
 }
 
 export interface TransactionOptions<Result> extends CompensationPolicy {
-  readonly maxAttempts?: number
-  readonly retryDelay?: Duration
+  readonly retry?: Retry
   /** After this it is rolled back. Default: 30 s. */
   readonly timeout?: Duration
   /** A transaction commits with its record or not at all, so that its outcome is never unknown. */
@@ -95,7 +90,8 @@ export interface CommandCallOptions<Result> extends Compensation<Result> {
   readonly timeout?: Duration
   readonly onTimeout?: Exclude<OnTimeout, 'return'>
   readonly onFailure?: OnFailure
-  readonly maxAttempts?: number
+  /** How often the command's handler is called at most; its definition's unless given. */
+  readonly retry?: RetryCount
 }
 
 export interface ChildOptions<Result> extends Compensation<Result> {
@@ -123,8 +119,20 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
   /** Fires when the process is cancelled, the lease is lost or the worker is stopped now. */
   readonly signal: AbortSignal
   readonly logger: Logger
-  /** Calls the outside world once, as far as the record knows. */
-  step<Result>(name: string, options: StepOptions<Result>): Promise<Result>
+  /**
+   * Calls the outside world once, as far as the record knows.
+   *
+   * @example
+   * const risk = await ctx.step('bookRisk', ({ idempotencyKey }) => risks.book(payment, idempotencyKey), {
+   *   retry: { maxAttempts: 3, delay: '5s' },
+   *   compensate: (booking, call) => risks.unwind(booking?.reference ?? call.originalKey),
+   * })
+   */
+  step<Result>(
+    name: string,
+    work: (call: StepCall) => Promise<Result> | Result,
+    options?: StepOptions<NoInfer<Result>>,
+  ): Promise<Result>
   /** Your SQL and the step's record in one transaction: exactly once. */
   transaction<Result>(
     name: string,

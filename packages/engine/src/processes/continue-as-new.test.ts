@@ -30,7 +30,7 @@ test('P-24 a loop goes on with a fresh history under the same id and key', async
     state: z.object({ turn: z.number(), at: z.date() }),
     async execute(ctx, state) {
       drawn.push(ctx.uuid())
-      await ctx.step('work', { run: ({ idempotencyKey }) => keys.push(idempotencyKey) })
+      await ctx.step('work', ({ idempotencyKey }) => keys.push(idempotencyKey))
       if (state.turn < 3) await ctx.continueAsNew({ turn: state.turn + 1, at: new Date(state.turn) })
       return [state.turn, state.at.getTime(), ctx.key]
     },
@@ -207,7 +207,7 @@ test('P-24 what runs beside it is recorded before the history ends', async () =>
     state: z.object({ turn: z.number() }),
     async execute(ctx, state) {
       if (state.turn === 2) return 'end'
-      void ctx.step('beside', { run: () => (calls += 1) })
+      void ctx.step('beside', () => (calls += 1))
       return ctx.continueAsNew({ turn: 2 })
     },
   })
@@ -253,10 +253,7 @@ describe('K-19 P-24 continueAsNew forgets nothing that may have to be undone', (
   const paying = (keepEffects: boolean) => {
     const undone: string[] = []
     const pay = (ctx: ProcessContext, turn: number) =>
-      ctx.step('pay', {
-        run: () => `payment ${turn}`,
-        compensate: (payment) => undone.push(payment ?? 'unknown'),
-      })
+      ctx.step('pay', () => `payment ${turn}`, { compensate: (payment) => undone.push(payment ?? 'unknown') })
     const Loop = defineProcess(domain(), 'Loop', {
       state: z.object({ turn: z.number() }),
       async execute(ctx, { turn }) {
@@ -295,7 +292,7 @@ describe('K-19 P-24 continueAsNew forgets nothing that may have to be undone', (
       state: z.object({ turn: z.number() }),
       async execute(ctx, { turn }) {
         if (turn === 2) await ctx.wait('never', () => false, { timeout: '1ms', onTimeout: 'fail' })
-        await ctx.step('pay', { run: () => 'paid' })
+        await ctx.step('pay', () => 'paid')
         return ctx.continueAsNew({ turn: 2 })
       },
     })

@@ -22,7 +22,7 @@ function booking(deadlineAction: DeadlineAction | undefined, rest: (ctx: Process
     state: anything,
     ...(deadlineAction ? { deadlineAction } : {}),
     async execute(ctx: ProcessContext) {
-      await ctx.step('book', { run: () => 'r1', compensate: (result) => undone.push(result) })
+      await ctx.step('book', () => 'r1', { compensate: (result) => undone.push(result) })
       return rest(ctx)
     },
   })
@@ -37,13 +37,13 @@ async function passDeadline(id: string): Promise<void> {
 const inWait = (ctx: ProcessContext) => ctx.wait('never', () => false, { timeout: '10h' })
 const inSleep = (ctx: ProcessContext) => ctx.sleep('long', '10h')
 const inRetry = (ctx: ProcessContext) =>
-  ctx.step('busy', {
-    maxAttempts: 5,
-    retryDelay: '10h',
-    run: () => {
+  ctx.step(
+    'busy',
+    () => {
       throw new TransientError('busy')
     },
-  })
+    { retry: { maxAttempts: 5, delay: '10h' } },
+  )
 
 test.each([
   ['a wait', inWait],
@@ -82,7 +82,7 @@ test('P-15 a deadline in the past is found before the first step is called', asy
   const Late = defineProcess(domain(), 'Late', {
     state: anything,
     deadlineAction: 'FAIL',
-    execute: async (ctx) => void (await ctx.step('a', { run: () => (calls += 1) })),
+    execute: async (ctx) => void (await ctx.step('a', () => (calls += 1))),
   })
   const { status } = await bus.hf.start(Late, {}, { deadline: new Date(0) })
   expect([status, calls]).toEqual(['FAILED', 0])
@@ -97,16 +97,17 @@ test('P-15 a running step is never interrupted; the deadline is found at the nex
     state: anything,
     deadlineAction: 'COMPENSATE',
     async execute(ctx) {
-      const paid = await ctx.step('pay', {
-        run: async ({ signal }) => {
+      const paid = await ctx.step(
+        'pay',
+        async ({ signal }) => {
           began.open()
           await bank.passed
           aborted = signal.aborted
           return 'paid'
         },
-        compensate: (result) => undone.push(result),
-      })
-      await ctx.step('after', { run: () => (after += 1) })
+        { compensate: (result) => undone.push(result) },
+      )
+      await ctx.step('after', () => (after += 1))
       return paid
     },
   })
@@ -132,11 +133,9 @@ test('P-15 a process that has done everything completes, though its deadline is 
   const Slow = defineProcess(domain(), 'Slow', {
     state: anything,
     execute: async (ctx) =>
-      ctx.step('pay', {
-        run: async () => {
-          began.open()
-          await bank.passed
-        },
+      ctx.step('pay', async () => {
+        began.open()
+        await bank.passed
       }),
   })
   const starting = bus.hf.start(Slow, {}, { deadline: '3s' })
@@ -177,10 +176,8 @@ test('P-15 a time is counted from the start of the process, not from the call', 
 
 test('P-15 in troubleshooting the deadline means nothing', async () => {
   const { Book } = booking('FAIL', (ctx) =>
-    ctx.step('fails', {
-      run: () => {
-        throw new PermanentError('no')
-      },
+    ctx.step('fails', () => {
+      throw new PermanentError('no')
     }),
   )
   const { id } = await bus.hf.start(Book, {}, { deadline: '1h' })
@@ -201,7 +198,7 @@ test('P-15 while undoing the deadline means nothing', async () => {
         calls += 1
         if (calls === 1) throw new TransientError('busy')
       }
-      await ctx.step('a', { run: () => 1, compensate })
+      await ctx.step('a', () => 1, { compensate })
       await ctx.wait('never', () => false)
     },
   })

@@ -21,15 +21,16 @@ function counting(domain: string, concurrency: number | undefined) {
     state: empty,
     ...(concurrency === undefined ? {} : { concurrency }),
     async execute(ctx) {
-      await ctx.step('hold', {
-        timeout: '1h',
-        run: () =>
+      await ctx.step(
+        'hold',
+        () =>
           new Promise<void>((resolve) => {
             inside.set(ctx.id, resolve)
             seen.entered += 1
             seen.most = Math.max(seen.most, inside.size)
           }),
-      })
+        { timeout: '1h' },
+      )
     },
   })
   const letGo = (count = inside.size) => {

@@ -18,7 +18,7 @@ const Do = defineCommand('names', 'Do', { data: z.any(), result: z.any() })
 const Child = defineProcess('names', 'Child', { state: z.any(), execute: async () => undefined })
 
 const kinds: [string, (ctx: ProcessContext, name: string, called: () => void) => Promise<unknown>][] = [
-  ['step', (ctx, name, run) => ctx.step(name, { run })],
+  ['step', (ctx, name, run) => ctx.step(name, run)],
   ['sideEffect', (ctx, name, run) => ctx.sideEffect(name, run)],
   ['transaction', (ctx, name, run) => ctx.transaction(name, async () => run())],
   ['wait', (ctx, name) => ctx.wait(name, () => true)],
@@ -52,8 +52,7 @@ test('K-24 keys of steps, their repetitions, their compensations and their gener
     async execute(ctx, { round }) {
       const names = ['2', 'compensate', 'a', 'a', 'a 2', '1']
       for (const name of names) {
-        await ctx.step(name, {
-          run: ({ idempotencyKey }) => keys.push(idempotencyKey),
+        await ctx.step(name, ({ idempotencyKey }) => keys.push(idempotencyKey), {
           compensate: (_result, { idempotencyKey }) => keys.push(idempotencyKey),
         })
       }

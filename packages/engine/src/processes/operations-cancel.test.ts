@@ -74,7 +74,7 @@ test('P-16, P-18 a process whose code no longer fits is cancelled without undoin
   const First = defineProcess(domain, 'P', {
     state: empty,
     async execute(ctx) {
-      await ctx.step('one', { run: () => 1 })
+      await ctx.step('one', () => 1)
       await ctx.wait('never', () => false)
     },
   })
@@ -82,7 +82,7 @@ test('P-16, P-18 a process whose code no longer fits is cancelled without undoin
   const Changed = defineProcess(domain, 'P', {
     state: empty,
     mismatchGrace: '1ms',
-    execute: async (ctx) => void (await ctx.step('two', { run: () => 2 })),
+    execute: async (ctx) => void (await ctx.step('two', () => 2)),
   })
   bus.hf.register(Changed)
   await work(domain)

@@ -12,15 +12,15 @@ test('P-16 resume makes the next attempt of a step due now', async () => {
   const Later = defineProcess('resume-retry', 'Later', {
     state: empty,
     async execute(ctx) {
-      return ctx.step('flaky', {
-        maxAttempts: 3,
-        retryDelay: '1h',
-        run: ({ attempt }) => {
+      return ctx.step(
+        'flaky',
+        ({ attempt }) => {
           calls += 1
           if (attempt === 1) throw new TransientError('busy')
           return attempt
         },
-      })
+        { retry: { maxAttempts: 3, delay: '1h' } },
+      )
     },
   })
   bus.hf.register(Later)
@@ -69,8 +69,7 @@ test('P-16 resume makes the next attempt of an undoing due now', async () => {
   const Undo = defineProcess('resume-undo', 'Undo', {
     state: empty,
     async execute(ctx) {
-      await ctx.step('a', {
-        run: () => 'a',
+      await ctx.step('a', () => 'a', {
         compensate: () => {
           if (broken) throw new Error('not now')
         },

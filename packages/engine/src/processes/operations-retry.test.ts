@@ -69,8 +69,7 @@ test('P-16 a retry of a failed undoing runs only what failed, and goes on undoin
     state: empty,
     async execute(ctx) {
       for (const name of ['a', 'b']) {
-        await ctx.step(name, {
-          run: () => name,
+        await ctx.step(name, () => name, {
           compensate: () => {
             if (name === 'a' && broken) throw new Error('not now')
             undone.push(name)

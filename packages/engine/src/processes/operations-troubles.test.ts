@@ -50,10 +50,8 @@ test('P-16 an error that says it is permanent is in the list of troubles with it
   const Bad = defineProcess('troubles', 'Bad', {
     state: z.object({ at: z.date() }),
     execute: async (ctx) => {
-      await ctx.step('bad', {
-        run: () => {
-          throw new PermanentError('account 7 is closed', { code: 'CLOSED' })
-        },
+      await ctx.step('bad', () => {
+        throw new PermanentError('account 7 is closed', { code: 'CLOSED' })
       })
     },
   })

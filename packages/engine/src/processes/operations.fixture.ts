@@ -36,19 +36,18 @@ export async function openOperations() {
         },
       },
       async execute(ctx, state) {
-        await ctx.step('reserve', {
-          run: () => void calls.push('reserve'),
-          compensate: () => void undone.push('reserve'),
-        })
-        return ctx.step('pay', {
-          maxAttempts: options.maxAttempts ?? 1,
-          retryDelay: '1ms',
-          run: ({ attempt }) => {
+        await ctx.step('reserve', () => void calls.push('reserve'), { compensate: () => void undone.push('reserve') })
+        return ctx.step(
+          'pay',
+          ({ attempt }) => {
             calls.push(`pay ${state.iban} ${attempt}`)
             if (failing.has(state.iban)) throw new TransientError(`no route to '${state.iban}'`, { code: 'NO_ROUTE' })
             return `paid ${state.iban}`
           },
-        })
+          {
+            retry: { maxAttempts: options.maxAttempts ?? 1, delay: '1ms' },
+          },
+        )
       },
     })
     bus.hf.register(Payment)

@@ -27,12 +27,22 @@ test('P-06 a replay settles recorded results in the order in which they came the
         return then()
       }
       // Called first, and done last: a replay that settles in the order of the calls would take the other path.
-      const first = ctx.step('first called', { run: called('first', () => slow.passed) }).then(note('first'))
-      const second = ctx.step('second called', { run: called('second', () => slow.open()) }).then(note('second'))
+      const first = ctx
+        .step(
+          'first called',
+          called('first', () => slow.passed),
+        )
+        .then(note('first'))
+      const second = ctx
+        .step(
+          'second called',
+          called('second', () => slow.open()),
+        )
+        .then(note('second'))
       await Promise.all([first, second])
       orders.push(order.join())
-      if (order[0] === 'second') await ctx.step('second won', { run: () => 'ok' })
-      else await ctx.step('first won', { run: () => 'ok' })
+      if (order[0] === 'second') await ctx.step('second won', () => 'ok')
+      else await ctx.step('first won', () => 'ok')
       await ctx.sleep('a', '1h')
       await ctx.sleep('b', '1h')
       return order[0]
@@ -59,11 +69,9 @@ test('P-06 the same name used again in a loop is told apart by its occurrence', 
     async execute(ctx) {
       const results: number[] = []
       for (let turn = 0; turn < 3; turn += 1) {
-        const done = await ctx.step('turn', {
-          run({ idempotencyKey }) {
-            keys.push(idempotencyKey)
-            return turn
-          },
+        const done = await ctx.step('turn', ({ idempotencyKey }) => {
+          keys.push(idempotencyKey)
+          return turn
         })
         results.push(done)
         await ctx.sleep('pause', 1)
@@ -88,7 +96,7 @@ test('P-06 parallel steps really run at the same time', async () => {
         if (running === 3) all.open()
         await all.passed
       }
-      await Promise.all(['a', 'b', 'c'].map((name) => ctx.step(name, { run })))
+      await Promise.all(['a', 'b', 'c'].map((name) => ctx.step(name, run)))
     },
   })
   expect((await bus.hf.start(Both, {})).status).toBe('COMPLETED')
@@ -107,15 +115,10 @@ test.each([
       state: anything,
       execute: async (ctx) =>
         void (await Promise.all([
-          ctx.step('slow', {
-            run: () => slow.passed.then(() => 'the other'),
-            compensate: (result) => undone.push(result),
-          }),
-          ctx.step('fails', {
-            run: () => {
-              failed.open()
-              throw new Kind('no')
-            },
+          ctx.step('slow', () => slow.passed.then(() => 'the other'), { compensate: (result) => undone.push(result) }),
+          ctx.step('fails', () => {
+            failed.open()
+            throw new Kind('no')
           }),
         ])),
     })
@@ -144,16 +147,16 @@ test('P-07 a retry of one begins while its sibling still runs', async () => {
     state: anything,
     execute: async (ctx) =>
       Promise.all([
-        ctx.step('slow', { run: () => slow.passed.then(() => 'slow') }),
-        ctx.step('again', {
-          maxAttempts: 2,
-          retryDelay: 1,
-          run: () => {
+        ctx.step('slow', () => slow.passed.then(() => 'slow')),
+        ctx.step(
+          'again',
+          () => {
             calls += 1
             if (calls === 1) throw new TransientError('busy')
             return 'again'
           },
-        }),
+          { retry: { maxAttempts: 2, delay: 1 } },
+        ),
       ]),
   })
   const starting = bus.hf.start(Pair, {})
@@ -171,10 +174,10 @@ test('P-06 a sleep that races a running step wins when its time is over', async 
     state: anything,
     async execute(ctx) {
       const winner = await Promise.race([
-        ctx.step('slow', { run: () => slow.passed.then(() => 'step') }),
+        ctx.step('slow', () => slow.passed.then(() => 'step')),
         ctx.sleep('timer', 20).then(() => 'timer'),
       ])
-      await ctx.step('after', { run: () => after.push(winner) })
+      await ctx.step('after', () => after.push(winner))
       await ctx.sleep('replay it', 1)
       return winner
     },
@@ -196,14 +199,12 @@ test('P-06 the loser of a race is recorded before the process rests, and the rep
     state: anything,
     async execute(ctx) {
       const winner = await Promise.race([
-        ctx.step('slow', {
-          run: async () => {
-            losers += 1
-            await slow.passed
-            return 'slow'
-          },
+        ctx.step('slow', async () => {
+          losers += 1
+          await slow.passed
+          return 'slow'
         }),
-        ctx.step('fast', { run: () => 'fast' }),
+        ctx.step('fast', () => 'fast'),
       ])
       slow.open()
       winners.push(winner)
@@ -229,12 +230,10 @@ test('P-06 hundreds of parallel steps: each called once, all settled alike on re
       await Promise.all(
         Array.from({ length: 300 }, (_, n) =>
           ctx
-            .step(`s${n}`, {
-              run: async () => {
-                calls += 1
-                for (let turn = n % 7; turn > 0; turn -= 1) await new Promise((resolve) => setImmediate(resolve))
-                return n
-              },
+            .step(`s${n}`, async () => {
+              calls += 1
+              for (let turn = n % 7; turn > 0; turn -= 1) await new Promise((resolve) => setImmediate(resolve))
+              return n
             })
             .then((value) => order.push(value)),
         ),

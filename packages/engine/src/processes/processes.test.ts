@@ -24,8 +24,7 @@ function anyStatus(domain: string) {
     state: z.object({ into: z.string(), hold: z.boolean().optional() }),
     async execute(ctx, { into, hold }) {
       const holding = () => (hold ? new Promise<void>((resolve) => release.add(resolve)) : undefined)
-      await ctx.step('undoable', {
-        run: () => 'done',
+      await ctx.step('undoable', () => 'done', {
         compensate: into === 'COMPENSATING' ? () => failOrHold() : () => holding(),
       })
       async function failOrHold() {
@@ -36,10 +35,8 @@ function anyStatus(domain: string) {
         case 'WAITING_FOR_ASYNC':
           return void (await ctx.wait('answer', () => false, { timeout: '2h' }))
         case 'WAITING_FOR_RETRY':
-          return ctx.step('flaky', {
-            maxAttempts: 2,
-            retryDelay: '1h',
-            run: () => Promise.reject(new TransientError('busy')),
+          return ctx.step('flaky', () => Promise.reject(new TransientError('busy')), {
+            retry: { maxAttempts: 2, delay: '1h' },
           })
         case 'WAITING_FOR_TSQ':
           throw new PermanentError('broken', { code: 'BROKEN' })
@@ -49,7 +46,7 @@ function anyStatus(domain: string) {
         case 'FAILED':
           return void (await ctx.wait('answer', () => false, { timeout: '1ms', onTimeout: 'fail' }))
         case 'EXECUTING':
-          return ctx.step('long', { timeout: '1h', run: () => new Promise<void>((resolve) => release.add(resolve)) })
+          return ctx.step('long', () => new Promise<void>((resolve) => release.add(resolve)), { timeout: '1h' })
       }
     },
   })

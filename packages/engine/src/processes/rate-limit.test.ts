@@ -28,7 +28,7 @@ function calling(key: string) {
   const Calling = defineProcess(domain(), 'Calling', {
     state: z.any(),
     execute: async (ctx) =>
-      ctx.step('call', { run: ({ attempt }) => attempts.push(attempt), rateLimit: { key, maxWait: '1ms' } }),
+      ctx.step('call', ({ attempt }) => attempts.push(attempt), { rateLimit: { key, maxWait: '1ms' } }),
   })
   return { Calling, attempts }
 }
@@ -69,8 +69,7 @@ async function waitingForSlot(options: { lease?: '1s' } = {}) {
     state: z.any(),
     deadlineAction: 'FAIL',
     execute: async (ctx) =>
-      ctx.step('call', {
-        run: () => (calls += 1),
+      ctx.step('call', () => (calls += 1), {
         rateLimit: { key, maxWait: '1h' },
         compensate: () => undone.push('undone'),
       }),

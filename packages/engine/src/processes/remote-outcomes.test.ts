@@ -27,7 +27,7 @@ async function paying(onTimeout: 'compensate' | 'fail' | 'tsq', { handled }: { h
   const Pay = defineProcess(name, 'Pay', {
     state: z.any(),
     execute: async (ctx: ProcessContext) => {
-      await ctx.step('reserve', { run: () => 'reserved', compensate: () => order.push('reservation undone') })
+      await ctx.step('reserve', () => 'reserved', { compensate: () => order.push('reservation undone') })
       await ctx.command('pay', Do, 1, {
         timeout: '10m',
         onTimeout,
@@ -82,11 +82,9 @@ test.each(['its reply', 'a cancel without compensation'])(
       execute: async (ctx: ProcessContext) => {
         await Promise.all([
           ctx.command('pay', Do, 1, { compensate: (result) => refunded.push(result) }),
-          ctx.step('check', {
-            run: async () => {
-              await called.passed
-              throw new BusinessError('no', { code: 'NO' })
-            },
+          ctx.step('check', async () => {
+            await called.passed
+            throw new BusinessError('no', { code: 'NO' })
           }),
         ])
       },
@@ -171,7 +169,7 @@ describe('K-19 a command whose time is over', () => {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
         void (await ctx.command('pay', Do, 1, {
-          maxAttempts: 1,
+          retry: { maxAttempts: 1 },
           compensate: (result, { outcome }) => undone.push([result, outcome]),
         })),
     })
@@ -196,7 +194,7 @@ describe('K-19 a command whose time is over', () => {
 
 test('K-19 a command that is refused after a call without an answer is undone as unknown', async () => {
   const name = domain()
-  const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), maxAttempts: 2, retry: ['1ms'] })
+  const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), retry: { maxAttempts: 2, delays: ['1ms'] } })
   const undone: unknown[] = []
   const Pay = defineProcess(name, 'Pay', {
     state: z.any(),
@@ -227,11 +225,9 @@ describe('K-19 a command beside a step that fails', () => {
       execute: (ctx: ProcessContext) =>
         Promise.all([
           ctx.command('pay', Do, 1, { compensate: (result) => undone.push(result) }),
-          ctx.step('refused', {
-            run: async () => {
-              await waitFor('the command was sent', async () => (await commandsOf(ctx.id)) === 1)
-              throw failure
-            },
+          ctx.step('refused', async () => {
+            await waitFor('the command was sent', async () => (await commandsOf(ctx.id)) === 1)
+            throw failure
           }),
         ]),
     })
@@ -270,7 +266,7 @@ describe('K-19 a command that may have been sent by a worker that was killed', (
     const Pay = defineProcess(name, 'Pay', {
       state: z.any(),
       execute: async (ctx: ProcessContext) => {
-        await ctx.step('reserve', { run: () => 'reserved', compensate: (result) => undone.push(result) })
+        await ctx.step('reserve', () => 'reserved', { compensate: (result) => undone.push(result) })
         await ctx.command('pay', Do, 1, { compensate: () => undone.push('refunded') })
       },
     })
@@ -311,14 +307,14 @@ describe('K-19 a child whose time is over', () => {
     const Child = defineProcess(name, 'Child', {
       state: z.any(),
       execute: async (ctx: ProcessContext) => {
-        await ctx.step('pay', { run: () => order.push('child paid'), compensate: () => order.push('child refunded') })
+        await ctx.step('pay', () => order.push('child paid'), { compensate: () => order.push('child refunded') })
         await ctx.wait('never', () => false, { timeout: '10h' })
       },
     })
     const Parent = defineProcess(name, 'Parent', {
       state: z.any(),
       execute: async (ctx: ProcessContext) => {
-        await ctx.step('reserve', { run: () => order.push('reserved'), compensate: () => order.push('parent undone') })
+        await ctx.step('reserve', () => order.push('reserved'), { compensate: () => order.push('parent undone') })
         await ctx.child('pay', Child, 1, {
           timeout: '1h',
           onTimeout: 'compensate',
@@ -342,7 +338,7 @@ describe('K-19 a child whose time is over', () => {
     const Child = defineProcess(name, 'Child', {
       state: z.any(),
       execute: async (ctx: ProcessContext) => {
-        await ctx.step('pay', { run: () => 'paid' })
+        await ctx.step('pay', () => 'paid')
         await ctx.wait('never', () => false, { timeout: '10h' })
       },
     })

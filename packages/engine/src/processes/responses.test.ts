@@ -82,14 +82,14 @@ test('P-11 while waiting for a retry a response is recorded and the process not 
     state: tally,
     responses: told,
     async execute(ctx, state) {
-      await ctx.step('busy', {
-        maxAttempts: 2,
-        retryDelay: '1h',
-        run: () => {
+      await ctx.step(
+        'busy',
+        () => {
           calls += 1
           if (calls === 1) throw new TransientError('busy')
         },
-      })
+        { retry: { maxAttempts: 2, delay: '1h' } },
+      )
       await ctx.wait('one', () => state.got.length > 0)
       return state.got
     },
@@ -109,10 +109,8 @@ test('P-11 in troubleshooting a response is recorded and the process stays', asy
     state: tally,
     responses: told,
     execute: async (ctx) =>
-      void (await ctx.step('fail', {
-        run: () => {
-          throw new PermanentError('no')
-        },
+      void (await ctx.step('fail', () => {
+        throw new PermanentError('no')
       })),
   })
   const { id } = await bus.hf.start(Trouble, {})
@@ -224,11 +222,11 @@ test('P-09 what a response does is met by a replay where the first execution met
     async execute(ctx, state) {
       state.got.push(100)
       const before = state.got.length
-      const called = await ctx.step('call', { run: () => state.got.length })
+      const called = await ctx.step('call', () => state.got.length)
       const after = state.got.length
       await ctx.wait('one', () => state.got.includes(1))
       const met = state.got.length
-      await ctx.step('external', { run: () => met })
+      await ctx.step('external', () => met)
       await ctx.wait('two', () => state.got.includes(2))
       paths.push([before, called, after, met, state.got.join()].join(' '))
       await ctx.sleep('replay once more', '1h')
@@ -254,11 +252,9 @@ test('P-09 a response that was seen before an external call is seen before it by
     async execute(ctx, state) {
       await ctx.wait('one', () => state.got.length > 0)
       const amount = state.got.reduce((sum, n) => sum + n, 0)
-      await ctx.step('pay', {
-        run: async ({ attempt }) => {
-          asked.push(`${amount} at ${attempt}`)
-          await bank.passed
-        },
+      await ctx.step('pay', async ({ attempt }) => {
+        asked.push(`${amount} at ${attempt}`)
+        await bank.passed
       })
       return [amount, state.got.length]
     },
@@ -303,13 +299,11 @@ test('P-11 a response that comes while a long step runs beside a wait wakes the 
     async execute(ctx, state) {
       const wait = async () => {
         await ctx.wait('one', () => state.got.length > 0)
-        await ctx.step('after the wait', {
-          run: () => {
-            woken = true
-          },
+        await ctx.step('after the wait', () => {
+          woken = true
         })
       }
-      await Promise.all([ctx.step('long', { run: () => long.passed }), wait()])
+      await Promise.all([ctx.step('long', () => long.passed), wait()])
       return state.got
     },
   })
@@ -330,7 +324,7 @@ test('P-11 a response that comes just when the process would rest is met, not sl
     state: tally,
     responses: told,
     async execute(ctx, state) {
-      await ctx.step('call', { run: () => bus.hf.respond(Told, ctx.id, 'told', 1) })
+      await ctx.step('call', () => bus.hf.respond(Told, ctx.id, 'told', 1))
       await ctx.wait('one', () => state.got.length > 0)
       return state.got
     },

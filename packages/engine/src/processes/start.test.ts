@@ -49,8 +49,8 @@ test('P-10 runs in the caller: one insert before the first step, and the end sha
   const Pay = defineProcess(domain(), 'Pay', {
     state: anything,
     async execute(ctx) {
-      await ctx.step('first', { run: () => void Object.assign(before, statements()) })
-      await ctx.step('second', { run: () => 'b' })
+      await ctx.step('first', () => void Object.assign(before, statements()))
+      await ctx.step('second', () => 'b')
       return 'done'
     },
   })
@@ -68,11 +68,9 @@ test('P-10 the process is leased by its starter from the first moment', async ()
   const Pay = defineProcess(domain(), 'Pay', {
     state: anything,
     execute: async (ctx) =>
-      ctx.step('slow', {
-        run: async () => {
-          inside.open()
-          await go.passed
-        },
+      ctx.step('slow', async () => {
+        inside.open()
+        await go.passed
       }),
   })
   // A worker that would take it if it could.
@@ -188,7 +186,7 @@ test('P-08 writing step n costs what step 1 did: one statement and one row each,
     state: anything,
     async execute(ctx) {
       for (let step = 1; step <= 300; step += 1) {
-        await ctx.step('step', { run: () => void perStep.push(statements()) })
+        await ctx.step('step', () => void perStep.push(statements()))
       }
       await ctx.sleep('replay it', '1h')
       return 'done'
@@ -222,7 +220,7 @@ test('P-08 a record holds what an operator asks about', async () => {
         if (calls === 1) throw new Error('busy')
         return { reference: 'r1' }
       }
-      await ctx.step('pay', { run, maxAttempts: 2, retryDelay: 1, request: { amount: 5n, to: 'bank' } })
+      await ctx.step('pay', run, { retry: { maxAttempts: 2, delay: 1 }, request: { amount: 5n, to: 'bank' } })
       await ctx.wait('never', () => false, { timeout: '1m' })
     },
   })

@@ -20,11 +20,9 @@ test('P-02 a completed step returns its recorded result on replay and is never c
     state: anything,
     responses: { go: { data: z.null() } },
     async execute(ctx) {
-      const booked = await ctx.step('book', {
-        run: ({ idempotencyKey, attempt }) => {
-          calls.push(idempotencyKey)
-          return { reference: `r${attempt}`, at: new Date(5), none: undefined, big: 12n, set: new Set([1]) }
-        },
+      const booked = await ctx.step('book', ({ idempotencyKey, attempt }) => {
+        calls.push(idempotencyKey)
+        return { reference: `r${attempt}`, at: new Date(5), none: undefined, big: 12n, set: new Set([1]) }
       })
       seen.push(booked)
       await ctx.event('go', 'go')
@@ -57,7 +55,7 @@ test.each<[string, unknown]>([
   const Pay = defineProcess(domain, 'Pay', {
     state: anything,
     async execute(ctx) {
-      seen.push(await ctx.step('s', { run: () => value }))
+      seen.push(await ctx.step('s', () => value))
       seen.push(await ctx.sideEffect('e', () => value))
       await ctx.sleep('pause', '1h')
       return 'done'
@@ -77,7 +75,7 @@ test('P-02 an instance of a class is refused with the name of the step, live and
   }
   const Pay = defineProcess('steps-class', 'Pay', {
     state: anything,
-    execute: async (ctx) => void (await ctx.step('price', { run: () => new Money() })),
+    execute: async (ctx) => void (await ctx.step('price', () => new Money())),
   })
   const { id, status } = await bus.hf.start(Pay, {})
   expect(status).toBe('WAITING_FOR_TSQ')
@@ -91,15 +89,16 @@ test('P-02 a step that takes too long gets its signal, and its own end is awaite
   const Slow = defineProcess('steps-timeout', 'Slow', {
     state: anything,
     execute: async (ctx) =>
-      void (await ctx.step('call', {
-        timeout: '20ms',
-        run: ({ signal }) =>
+      void (await ctx.step(
+        'call',
+        ({ signal }) =>
           new Promise(() => {
             signal.addEventListener('abort', () => {
               signalled = signal.reason
             })
           }),
-      })),
+        { timeout: '20ms' },
+      )),
   })
   const { id, status } = await bus.hf.start(Slow, {})
   expect(status).toBe('WAITING_FOR_TSQ')
@@ -116,17 +115,16 @@ test('P-02 code that ignores its signal changes nothing when it ends after all',
   const Slow = defineProcess('steps-ignorant', 'Slow', {
     state: anything,
     execute: async (ctx) =>
-      ctx.step('call', {
-        timeout: '20ms',
-        maxAttempts: 2,
-        retryDelay: 1,
-        run: async ({ attempt }) => {
+      ctx.step(
+        'call',
+        async ({ attempt }) => {
           if (attempt > 1) return 'second'
           await bank.passed
           late.open()
           return 'first'
         },
-      }),
+        { timeout: '20ms', retry: { maxAttempts: 2, delay: 1 } },
+      ),
   })
   const { id } = await bus.hf.start(Slow, {})
   await bus.runProcesses(Slow)
@@ -144,11 +142,9 @@ test('K-19 the next attempt does not begin beside a call whose time is up and th
   const Slow = defineProcess('steps-beside', 'Slow', {
     state: anything,
     execute: async (ctx) =>
-      ctx.step('call', {
-        timeout: '20ms',
-        maxAttempts: 2,
-        retryDelay: 1,
-        run: async ({ attempt, signal }) => {
+      ctx.step(
+        'call',
+        async ({ attempt, signal }) => {
           beside = Math.max(beside, ++running)
           if (attempt === 1) {
             signal.addEventListener('abort', () => setTimeout(() => bank.open(), 50))
@@ -157,7 +153,8 @@ test('K-19 the next attempt does not begin beside a call whose time is up and th
           running -= 1
           return attempt
         },
-      }),
+        { timeout: '20ms', retry: { maxAttempts: 2, delay: 1 } },
+      ),
   })
   await other.runProcesses(Slow)
   const { id } = await other.hf.start(Slow, {})
@@ -172,15 +169,15 @@ test('P-13 maxAttempts 3 is exactly three calls, each under the same key, and th
   const Pay = defineProcess('steps-three', 'Pay', {
     state: anything,
     execute: async (ctx) =>
-      void (await ctx.step('book', {
-        maxAttempts: 3,
-        retryDelay: 5,
-        run({ idempotencyKey, attempt, maxAttempts }) {
+      void (await ctx.step(
+        'book',
+        ({ idempotencyKey, attempt, maxAttempts }) => {
           keys.push(`${idempotencyKey} of ${maxAttempts}`)
           attempts.push(attempt)
           throw new TransientError('busy', { code: 'BUSY' })
         },
-      })),
+        { retry: { maxAttempts: 3, delay: 5 } },
+      )),
   })
   const { id, status } = await bus.hf.start(Pay, {})
   expect(status).toBe('WAITING_FOR_RETRY')
@@ -199,13 +196,13 @@ test('P-13 the process rests between attempts until base × 2^(n−1)', async ()
   const Pay = defineProcess('steps-delays', 'Pay', {
     state: anything,
     execute: async (ctx) =>
-      void (await ctx.step('book', {
-        maxAttempts: 9,
-        retryDelay: '1m',
-        run: () => {
+      void (await ctx.step(
+        'book',
+        () => {
           throw new TransientError('busy')
         },
-      })),
+        { retry: { maxAttempts: 9, delay: '1m' } },
+      )),
   })
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
@@ -228,13 +225,14 @@ test('P-13 a permanent failure is not tried again', async () => {
   const Pay = defineProcess('steps-permanent', 'Pay', {
     state: anything,
     execute: async (ctx) =>
-      void (await ctx.step('book', {
-        maxAttempts: 5,
-        run: () => {
+      void (await ctx.step(
+        'book',
+        () => {
           calls += 1
           throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
         },
-      })),
+        { retry: { maxAttempts: 5 } },
+      )),
   })
   const { id } = await bus.hf.start(Pay, {})
   expect(await bus.process(id)).toMatchObject({
@@ -252,15 +250,15 @@ test('P-01 P-13 classifyError tells the kind of errors that do not say it themse
     state: anything,
     classifyError: (error) => (error instanceof TypeError ? 'transient' : undefined),
     execute: async (ctx) =>
-      ctx.step('book', {
-        maxAttempts: 2,
-        retryDelay: 1,
-        run: () => {
+      ctx.step(
+        'book',
+        () => {
           calls += 1
           if (calls === 1) throw new TypeError('fetch failed')
           return 'booked'
         },
-      }),
+        { retry: { maxAttempts: 2, delay: 1 } },
+      ),
   })
   await bus.runProcesses(Pay)
   const { id } = await bus.hf.start(Pay, {})
@@ -276,21 +274,20 @@ test("P-13 with onFailure 'throw' another way may be tried, and a replay takes i
     async execute(ctx) {
       let way: string
       try {
-        way = await ctx.step('card', {
-          onFailure: 'throw',
-          run: () => {
+        way = await ctx.step(
+          'card',
+          () => {
             calls.push('card')
             throw new PermanentError('expired', { code: 'EXPIRED', details: { month: 5 } })
           },
-        })
+          { onFailure: 'throw' },
+        )
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error
         caught.push([error.step, error.code, error.message, error.details])
-        way = await ctx.step('transfer', {
-          run() {
-            calls.push('transfer')
-            return 'transfer'
-          },
+        way = await ctx.step('transfer', () => {
+          calls.push('transfer')
+          return 'transfer'
         })
       }
       await ctx.event('go', 'go')
@@ -316,7 +313,7 @@ test("P-13 onFailure 'throw' comes after the last attempt, not before", async ()
         throw new TransientError('busy', { code: 'BUSY' })
       }
       return ctx
-        .step('card', { onFailure: 'throw', maxAttempts: 2, retryDelay: 1, run })
+        .step('card', run, { onFailure: 'throw', retry: { maxAttempts: 2, delay: 1 } })
         .catch((error: unknown) => (error instanceof StepFailed ? error.code : 'not ours'))
     },
   })
@@ -367,7 +364,7 @@ test('P-04 ctx.now() is the same on a replay at every place', async () => {
     state: anything,
     async execute(ctx) {
       const seen = [ctx.now().getTime()]
-      await ctx.step('a', { run: () => new Promise((resolve) => setTimeout(resolve, 5)) })
+      await ctx.step('a', () => new Promise((resolve) => setTimeout(resolve, 5)))
       seen.push(ctx.now().getTime())
       await ctx.sleep('s', 5)
       seen.push(ctx.now().getTime())

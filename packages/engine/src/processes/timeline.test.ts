@@ -32,16 +32,18 @@ test('P-22 the timeline tells calls, responses and events in order, with what be
     },
     async execute(ctx, state) {
       await ctx.sideEffect('pick', () => 'x')
-      await ctx.step('book', {
-        maxAttempts: 2,
-        retryDelay: '1ms',
-        request: { amount: 5 },
-        run: () => {
+      await ctx.step(
+        'book',
+        () => {
           calls += 1
           if (calls === 1) throw new TransientError('busy', { code: 'BUSY' })
           return { at: new Date(4) }
         },
-      })
+        {
+          retry: { maxAttempts: 2, delay: '1ms' },
+          request: { amount: 5 },
+        },
+      )
       await ctx.transaction('store', async () => 'stored')
       await ctx.wait('level 2', () => state.level === 2, { timeout: '2h' })
       await ctx.event('note', 'note', { timeout: '1h' })
@@ -111,7 +113,7 @@ test('P-22 children, timeouts, undoing and late responses are told', async () =>
       },
     },
     async execute(ctx) {
-      await ctx.step('a', { run: () => 1, compensate: () => undefined })
+      await ctx.step('a', () => 1, { compensate: () => undefined })
       await ctx.child('child', Child, {})
       await ctx.wait('short', () => false, { timeout: '1ms', onTimeout: 'return' })
       throw new BusinessError('declined')
@@ -147,7 +149,7 @@ test('P-22 children, timeouts, undoing and late responses are told', async () =>
 test('P-22 what the history says is not written into the audit as well', async () => {
   const Plain = defineProcess('sparing', 'Plain', {
     state: empty,
-    execute: async (ctx) => ctx.step('a', { run: () => 1 }),
+    execute: async (ctx) => ctx.step('a', () => 1),
   })
   const { id } = await bus.hf.start(Plain, {})
   expect(await bus.hf.auditTrail({ id })).toEqual([])

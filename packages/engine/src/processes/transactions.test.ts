@@ -159,7 +159,7 @@ test('P-05 while it runs nobody takes the process over: claims and heartbeats pa
   const Book = defineProcess(domain(), 'Book', {
     state: anything,
     execute: async (ctx) => {
-      await ctx.step('before', { run: () => 1 })
+      await ctx.step('before', () => 1)
       await ctx.transaction('book', async (tx) => {
         calls += 1
         await tx.query(insert, [ctx.id, calls])
@@ -192,7 +192,7 @@ test('P-05 one whose lease was lost before it begins runs no SQL', async () => {
   const Book = defineProcess(domain(), 'Book', {
     state: anything,
     execute: async (ctx) => {
-      await ctx.step('slow', { run: () => passing(reached, go) })
+      await ctx.step('slow', () => passing(reached, go))
       await ctx.transaction('book', async (tx) => {
         inTransaction += 1
         await tx.query(insert, [ctx.id, 1])
@@ -261,10 +261,12 @@ test('P-05 a step beside a transaction is recorded with it or after it, and neit
           await tx.query(insert, [ctx.id, 1])
           return 'tx'
         }),
-        ctx.step('step', { run: () => inside.passed.then(() => 'step') }).then((value) => {
-          both.open()
-          return value
-        }),
+        ctx
+          .step('step', () => inside.passed.then(() => 'step'))
+          .then((value) => {
+            both.open()
+            return value
+          }),
       ]),
   })
   const { id, status } = await bus.hf.start(Pair, {})

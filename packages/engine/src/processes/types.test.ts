@@ -39,18 +39,21 @@ const Pay = defineProcess('typed', 'Pay', {
   onCompleted: (state) => expectTypeOf(state.note).toEqualTypeOf<string>(),
   async execute(ctx, state) {
     expectTypeOf(state).toEqualTypeOf<{ amount: number; approved?: boolean | undefined; note: string }>()
-    const booked = await ctx.step('book', {
-      run: async ({ idempotencyKey, attempt, signal }) => {
+    const booked = await ctx.step(
+      'book',
+      async ({ idempotencyKey, attempt, signal }) => {
         expectTypeOf([idempotencyKey, attempt, signal] as const).toEqualTypeOf<readonly [string, number, AbortSignal]>()
         return { reference: 'r1' }
       },
-      inquire: (): Inquiry<{ reference: string }> => ({ done: { reference: 'r1' } }),
-      compensate: (result, { idempotencyKey, outcome }) => {
-        expectTypeOf(result).toEqualTypeOf<{ reference: string } | undefined>()
-        expectTypeOf(outcome).toEqualTypeOf<'completed' | 'refused' | 'unknown'>()
-        expectTypeOf(idempotencyKey).toEqualTypeOf<string>()
+      {
+        inquire: (): Inquiry<{ reference: string }> => ({ done: { reference: 'r1' } }),
+        compensate: (result, { idempotencyKey, outcome }) => {
+          expectTypeOf(result).toEqualTypeOf<{ reference: string } | undefined>()
+          expectTypeOf(outcome).toEqualTypeOf<'completed' | 'refused' | 'unknown'>()
+          expectTypeOf(idempotencyKey).toEqualTypeOf<string>()
+        },
       },
-    })
+    )
     expectTypeOf(booked).toEqualTypeOf<{ reference: string }>()
     expectTypeOf(await ctx.wait('approval', () => state.approved !== undefined)).toEqualTypeOf<boolean>()
     expectTypeOf(await ctx.event('decided', 'decided')).toEqualTypeOf<{ approved: boolean; at: Date }>()
@@ -108,7 +111,7 @@ test('P-01 the compiler refuses what does not fit', () => {
         // @ts-expect-error not the command's data
         await ctx.command('c', Book, { amount: '1' })
         // @ts-expect-error the compensation of another result
-        await ctx.step('s', { run: () => 'text', compensate: (result: number) => result })
+        await ctx.step('s', () => 'text', { compensate: (result: number) => result })
         // @ts-expect-error not the state
         await ctx.continueAsNew({ n: 'x' })
       },

@@ -25,19 +25,20 @@ function parallel(options: Partial<StepOptions<string>> = {}) {
     deadlineAction: 'COMPENSATE',
     execute: async (ctx: ProcessContext) => {
       await Promise.all([
-        ctx.step('pay', {
-          run: ({ idempotencyKey }) => {
+        ctx.step<string>(
+          'pay',
+          ({ idempotencyKey }) => {
             paid.push(idempotencyKey)
-            return new Promise<string>(() => undefined)
+            return new Promise(() => undefined)
           },
-          compensate: (result, { outcome }) => undone.push([result, outcome]),
-          ...options,
-        }),
-        ctx.step('check', {
-          run: async () => {
-            await fails.passed
-            throw new BusinessError('no', { code: 'NO' })
+          {
+            compensate: (result, { outcome }) => undone.push([result, outcome]),
+            ...options,
           },
+        ),
+        ctx.step('check', async () => {
+          await fails.passed
+          throw new BusinessError('no', { code: 'NO' })
         }),
       ])
     },
@@ -138,32 +139,33 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
             if (restores === 1) throw new TransientError('not now')
           }
           // Undone last, so that another worker reads the answer from the record.
-          await ctx.step('first', { run: () => 1, compensate: failsOnce, compensateRetryDelay: '1ms' })
+          await ctx.step('first', () => 1, { compensate: failsOnce, compensateRetry: { delay: '1ms' } })
           const begun = gate()
           await Promise.all([
             ctx
-              .step('pay', {
-                run: ({ signal }) => {
+              .step(
+                'pay',
+                ({ signal }) => {
                   begun.open()
                   return new Promise<string>((_, reject) =>
                     signal.addEventListener('abort', () => reject(signal.reason)),
                   )
                 },
-                atMostOnce: true,
-                onFailure: 'throw',
-                inquire: () => answer,
-                compensate: () => {
-                  undos += 1
-                  if (undos === 1) throw new TransientError('not now')
+                {
+                  atMostOnce: true,
+                  onFailure: 'throw',
+                  inquire: () => answer,
+                  compensate: () => {
+                    undos += 1
+                    if (undos === 1) throw new TransientError('not now')
+                  },
+                  compensateRetry: { delay: '1ms' },
                 },
-                compensateRetryDelay: '1ms',
-              })
+              )
               .catch(() => undefined),
-            ctx.step('check', {
-              run: async () => {
-                await begun.passed
-                throw new BusinessError('no', { code: 'NO' })
-              },
+            ctx.step('check', async () => {
+              await begun.passed
+              throw new BusinessError('no', { code: 'NO' })
             }),
           ])
         },
@@ -186,7 +188,7 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
     const older = await openTestBus({ connectionString: bus.connectionString })
     const Older = defineProcess(process.Pay.domain, 'Pay', {
       state: z.any(),
-      execute: async (ctx) => void (await ctx.step('something else', { run: () => 1 })),
+      execute: async (ctx) => void (await ctx.step('something else', () => 1)),
     })
     const misfit = await older.runProcesses(Older)
     await waitFor('it is given back', async () => (await bus.process(id)).error_code === 'NON_DETERMINISM')
@@ -205,14 +207,17 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
     const Pay = defineProcess(domain(), 'Pay', {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
-        void (await ctx.step('pay', {
-          run: () => {
+        void (await ctx.step(
+          'pay',
+          () => {
             calls += 1
             if (calls === 1) return new Promise<string>(() => undefined)
             throw new BusinessError('not enough money: the first call took it')
           },
-          compensate: (result, { outcome }) => undone.push([result, outcome]),
-        })),
+          {
+            compensate: (result, { outcome }) => undone.push([result, outcome]),
+          },
+        )),
     })
     const first = await bus.runProcesses(Pay)
     const { id } = await bus.hf.start(Pay, {}, { deferred: true })
@@ -234,8 +239,9 @@ describe('K-19 a live worker', () => {
       execute: async (ctx: ProcessContext) => {
         const running = gate()
         await Promise.all([
-          ctx.step('obeys', {
-            run: ({ signal }) =>
+          ctx.step(
+            'obeys',
+            ({ signal }) =>
               new Promise<string>((_, reject) => {
                 running.open()
                 signal.addEventListener('abort', () => {
@@ -246,16 +252,16 @@ describe('K-19 a live worker', () => {
                   }, 20)
                 })
               }),
-            compensate: (result, { outcome }) => {
-              order.push('undone')
-              undone.push([result, outcome])
+            {
+              compensate: (result, { outcome }) => {
+                order.push('undone')
+                undone.push([result, outcome])
+              },
             },
-          }),
-          ctx.step('fails', {
-            run: async () => {
-              await running.passed
-              throw new BusinessError('no')
-            },
+          ),
+          ctx.step('fails', async () => {
+            await running.passed
+            throw new BusinessError('no')
           }),
         ])
       },
@@ -275,14 +281,16 @@ describe('K-19 a live worker', () => {
     const Pay = defineProcess(domain(), 'Pay', {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
-        void (await ctx.step('pay', {
-          maxAttempts: 3,
-          retryDelay: '1h',
-          run: (): string => {
+        void (await ctx.step(
+          'pay',
+          (): string => {
             throw thrown()
           },
-          compensate: (result: string | undefined, call: CompensationCall) => undone.push([result, call.outcome]),
-        })),
+          {
+            retry: { maxAttempts: 3, delay: '1h' },
+            compensate: (result: string | undefined, call: CompensationCall) => undone.push([result, call.outcome]),
+          },
+        )),
     })
     const { id } = await bus.hf.start(Pay, {})
     await bus.runProcesses(Pay)
@@ -299,9 +307,8 @@ describe('K-19 a live worker', () => {
     const Pay = defineProcess(domain(), 'Pay', {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
-        void (await ctx.step('pay', {
+        void (await ctx.step('pay', () => 'paid', {
           rateLimit: { key, maxWait: 1 },
-          run: () => 'paid',
           compensateIf: 'attempted',
           compensate: () => undone.push('undone'),
         })),
@@ -319,8 +326,7 @@ describe('K-19 a live worker', () => {
     const Pay = defineProcess(domain(), 'Pay', {
       state: z.any(),
       execute: async (ctx: ProcessContext) =>
-        void (await ctx.step('pay', {
-          run: () => () => 'a function',
+        void (await ctx.step('pay', () => () => 'a function', {
           compensate: (_, { outcome }) => undone.push(outcome),
         })),
     })
@@ -342,10 +348,8 @@ test('K-08 a compensation is tried as often as its step says', async () => {
         ['once', 1],
         ['four times', 4],
       ] as const) {
-        await ctx.step(name, {
-          run: () => name,
-          compensateMaxAttempts,
-          compensateRetryDelay: 1,
+        await ctx.step(name, () => name, {
+          compensateRetry: { maxAttempts: compensateMaxAttempts, delay: 1 },
           compensate: (result, { attempt }) => {
             calls.push(`${result} ${attempt}`)
             throw new Error('the bank is closed')
@@ -373,7 +377,7 @@ test('K-19 a failure that user code catches says whether the call may have had i
         ['declined', new BusinessError('declined')],
       ] as const) {
         await ctx
-          .step(name, { onFailure: 'throw', run: () => Promise.reject(error) })
+          .step(name, () => Promise.reject(error), { onFailure: 'throw' })
           .catch((failed: unknown) => void caught.push(`${name} ${(failed as StepFailed).outcome}`))
       }
       await ctx.sleep('replay it', '1ms')

@@ -61,17 +61,15 @@ describe('K-23 a reducer or condition that is asynchronous', () => {
 })
 
 const misplaced: [string, (ctx: ProcessContext) => Promise<unknown>][] = [
-  ['a step', (ctx) => ctx.step('outer', { run: () => ctx.step('inner', { run: () => 1 }) })],
+  ['a step', (ctx) => ctx.step('outer', () => ctx.step('inner', () => 1))],
   ['a side effect', (ctx) => ctx.sideEffect('outer', () => ctx.sideEffect('inner', () => 1))],
-  ['a transaction', (ctx) => ctx.transaction('outer', () => ctx.step('inner', { run: () => 1 }))],
+  ['a transaction', (ctx) => ctx.transaction('outer', () => ctx.step('inner', () => 1))],
   [
     'a step, after it has awaited something',
     (ctx) =>
-      ctx.step('outer', {
-        run: async () => {
-          await new Promise((resolve) => setTimeout(resolve, 1))
-          return ctx.wait('inner', () => true)
-        },
+      ctx.step('outer', async () => {
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        return ctx.wait('inner', () => true)
       }),
   ],
 ]
@@ -140,11 +138,9 @@ test('P-01 a hook is told once, of the end that is committed: a cancel that came
   const Race = defineProcess(domain(), 'Race', {
     state: z.any(),
     execute: (ctx: ProcessContext) =>
-      ctx.step('last', {
-        run: async () => {
-          ready.open()
-          await go.passed
-        },
+      ctx.step('last', async () => {
+        ready.open()
+        await go.passed
       }),
     onCompleted: () => told.push('completed'),
     onCancelled: () => told.push('cancelled'),

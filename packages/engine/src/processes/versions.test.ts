@@ -35,7 +35,7 @@ const define = (
 const waitAfter =
   (...steps: string[]) =>
   async (ctx: ProcessContext<{ go: z.ZodNull }>) => {
-    for (const step of steps) await ctx.step(step, { run: () => step })
+    for (const step of steps) await ctx.step(step, () => step)
     await ctx.event('go', 'go')
     return ctx.version
   }
@@ -181,12 +181,10 @@ test('P-17 a stale claim comes back: work of a dead worker goes on within one le
   const hang = gate()
   let calls = 0
   const Slow = define(name, async (ctx) =>
-    ctx.step('slow', {
-      run: async () => {
-        calls += 1
-        if (calls === 1) await hang.passed
-        return 'done'
-      },
+    ctx.step('slow', async () => {
+      calls += 1
+      if (calls === 1) await hang.passed
+      return 'done'
     }),
   )
   const first = await bus.runProcesses(Slow, { lease: '1s' })

@@ -151,7 +151,7 @@ test.each([
   const Wait = defineProcess(domain(), 'Wait', {
     state: counted,
     async execute(ctx) {
-      await ctx.step('book', { run: () => 'booked', compensate: () => undone.push('undone') })
+      await ctx.step('book', () => 'booked', { compensate: () => undone.push('undone') })
       await ctx.wait('never', () => false, { timeout: 1, onTimeout })
     },
   })
@@ -279,7 +279,7 @@ test('P-07 calls on a released context never settle', async () => {
     state: counted,
     async execute(ctx) {
       setTimeout(() => {
-        leaked = ctx.step('late', { run: () => 'must not run' })
+        leaked = ctx.step('late', () => 'must not run')
       }, 1)
       return 'done'
     },

@@ -44,7 +44,7 @@ test.each([
   // oxlint-disable-next-line prefer-promise-reject-errors -- what users do
   bus.hf.workflows.handle(name, () => Promise.reject(thrown))
   const Flow = defineWorkflow(name, 1)
-    .step('a', name, { maxAttempts: 2, retry: ['1ms'] })
+    .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a' })
@@ -59,7 +59,7 @@ test('W-01 a handler that never settles has its time, then its signal fires and 
     return new Promise(() => undefined)
   })
   const Flow = defineWorkflow(name, 1)
-    .step('a', name, { timeout: '30ms', maxAttempts: 2, retry: ['1ms'] })
+    .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'TIMEOUT' })

@@ -38,7 +38,7 @@ test('W-09 in DLQ mode nothing is undone: a record says what failed with what, a
   const Flow = defineWorkflow(name, 2, { dlq: true })
     .step('a', name)
     .onFailure('ua', name)
-    .step('b', name, { retry: ['1ms'], maxAttempts: 2 })
+    .step('b', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .onFailure('ub', name)
     .build()
   const { id } = await operator.hf.workflows.start(Flow, 7)
@@ -171,12 +171,12 @@ test('W-09 several failed branches are requeued independently, also many at once
 test('W-08 a compensation that fails for good leaves a record and the rest still run; its requeue reruns it alone', async () => {
   const name = named()
   const { calls, mend } = failing(name, 'c', 'ub')
-  const once = { maxAttempts: 1 }
+  const once = { retry: { maxAttempts: 1 } }
   const Flow = defineWorkflow(name, 1)
     .step('a', name)
     .onFailure('ua', name)
     .step('b', name)
-    .onFailure('ub', name, { maxAttempts: 2, retry: ['1ms'] })
+    .onFailure('ub', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .step('c', name, once)
     .build()
   const { id } = await operator.hf.workflows.start(Flow)

@@ -54,7 +54,10 @@ describe('W-01 the builder', () => {
   it('has the defaults of W-01, and the workflow may give another number of attempts', () => {
     const [step] = defineWorkflow('d', 1).step('a', 'A').build().steps
     expect(step).toMatchObject({ maxAttempts: 3, retry: { kind: 'exponential', base: 1000 }, delay: 0, priority: 50 })
-    const [other] = defineWorkflow('d', 1, { maxAttempts: 7 }).step('a', 'A').onFailure('b', 'B').build().steps
+    const [other] = defineWorkflow('d', 1, { retry: { maxAttempts: 7 } })
+      .step('a', 'A')
+      .onFailure('b', 'B')
+      .build().steps
     expect(other).toMatchObject({ maxAttempts: 7, onFailure: { maxAttempts: 3 } })
   })
 
@@ -62,7 +65,7 @@ describe('W-01 the builder', () => {
     const once = { nonIdempotent: true }
     const [step] = defineWorkflow('d', 1)
       .step('a', 'A', once)
-      .onFailure('b', 'B', { ...once, maxAttempts: 2 })
+      .onFailure('b', 'B', { ...once, retry: { maxAttempts: 2 } })
       .build().steps
     expect(step).toMatchObject({
       nonIdempotent: true,

@@ -62,7 +62,7 @@ interface Head {
  *
  * @example
  * const Order = defineWorkflow('order', 1)
- *   .step('charge', 'ChargeCard').onFailure('refund', 'RefundCard', { maxAttempts: 5 })
+ *   .step('charge', 'ChargeCard').onFailure('refund', 'RefundCard', { retry: { maxAttempts: 5 } })
  *   .fork('fulfil', (b) => b.step('ship', 'ShipOrder'), (b) => b.step('invoice', 'SendInvoice'))
  *   .join('fulfilled', 'all')
  *   .build()
@@ -98,8 +98,9 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
     handler: Handler,
     options?: StepOptions,
   ): WorkflowBuilder<Steps | Name, Handlers | Handler, Humans> {
-    const { maxAttempts } = this.#head.settings
-    const call = checkCall(this.#where(name), handler, options, { maxAttempts, priority: 50 })
+    const { maxAttempts, retry } = this.#head.settings
+    const defaults = { maxAttempts, ...(retry === undefined ? {} : { retry }), priority: 50 }
+    const call = checkCall(this.#where(name), handler, options, defaults)
     return this.#add({ name, type: 'task', ...call })
   }
 

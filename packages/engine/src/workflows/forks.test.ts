@@ -268,7 +268,7 @@ test('a step is tried exactly N times, each after its delay, and a business fail
     },
   })
   const Flow = defineWorkflow(name, 1)
-    .step('a', name, { maxAttempts: 3, retry: ['1h', '1h'] })
+    .step('a', name, { retry: { maxAttempts: 3, delays: ['1h', '1h'] } })
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
   for (const n of [1, 2]) {

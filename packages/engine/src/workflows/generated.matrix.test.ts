@@ -25,7 +25,7 @@ interface Generated {
 }
 
 /** Calls lost in kills cost attempts: there are enough of them, so that the end does not depend on kills. */
-const PATIENT = { maxAttempts: 20, retry: ['1ms'] }
+const PATIENT = { maxAttempts: 20, retry: { kind: 'list', delays: [1], jitter: 0 } }
 
 async function start(tree: Tree, round: string): Promise<Generated> {
   const { definition, fails } = toWorkflow(tree)

@@ -46,7 +46,7 @@ test('W-04 two services with disjoint handlers carry one instance together, its 
     .step('b', `${name} B`)
     .onFailure('undo b', `${name} UndoB`)
     .step('c', `${name} A`)
-    .step('d', `${name} D`, { maxAttempts: 1 })
+    .step('d', `${name} D`, { retry: { maxAttempts: 1 } })
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
   await see.until(id, 'FAILED')
@@ -119,7 +119,10 @@ test('W-04 a compensation whose handler was removed is given back in the same wa
   service.hf.workflows.handle(name, () => {
     throw new Error('no')
   })
-  const Flow = defineWorkflow(name, 1).step('a', name, { maxAttempts: 1 }).onFailure('u', `undo ${name}`).build()
+  const Flow = defineWorkflow(name, 1)
+    .step('a', name, { retry: { maxAttempts: 1 } })
+    .onFailure('u', `undo ${name}`)
+    .build()
   const { id } = await bus.hf.workflows.start(Flow)
   await service.hf.run({ poll: '20ms' })
   const [given] = await waitFor('it is given back', async () => {

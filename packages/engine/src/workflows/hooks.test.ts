@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => bus.close())
 
 const named = numbered('hooks')
-const once = { maxAttempts: 1 }
+const once = { retry: { maxAttempts: 1 } }
 
 /** Hooks that note what they hear of one workflow, one line each. */
 function noting(name: string) {

@@ -244,7 +244,10 @@ test('W-14 clean-up removes what ended long ago, of every terminal status, and n
   const completed = await flow('completed', (b) => b.step('a', 'Work'))
   const failed = await flow('failed', (b) => b.step('a', 'Fail'))
   const stuck = await flow('stuck', (b) =>
-    b.step('a', 'Work').onFailure('ua', 'Fail', { maxAttempts: 1 }).step('b', 'Fail'),
+    b
+      .step('a', 'Work')
+      .onFailure('ua', 'Fail', { retry: { maxAttempts: 1 } })
+      .step('b', 'Fail'),
   )
   const cancelled = await flow('cancelled', (b) => b.waitHumanConfirm('ok'))
   const aborted = await flow('aborted', (b) => b.waitHumanConfirm('ok'))

@@ -25,7 +25,11 @@ test('K-03 a lease that has ended is extended as long as nobody has claimed the 
     signals.push(signal)
     await end.passed
   })
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name, { maxAttempts: 1 }).build())
+  const { id } = await bus.hf.workflows.start(
+    defineWorkflow(name, 1)
+      .step('a', name, { retry: { maxAttempts: 1 } })
+      .build(),
+  )
   const worker = await bus.hf.run({ lease: '600ms', poll: '1h', concurrency: 1 })
   await waitFor('it is called', () => signals.length === 1)
   await see.endLease(id, 'a')

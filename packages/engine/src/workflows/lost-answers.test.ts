@@ -82,7 +82,11 @@ test('K-05 W-01 a taken-over call whose decision has lost its answer is made onc
     }
   }
   victim.hf.workflows.handle(name, handler)
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name, { maxAttempts: 2 }).build())
+  const { id } = await bus.hf.workflows.start(
+    defineWorkflow(name, 1)
+      .step('a', name, { retry: { maxAttempts: 2 } })
+      .build(),
+  )
   const dying = await victim.hf.run({ poll: '20ms' })
   await hung.passed
   dying.stopNow()

@@ -63,7 +63,7 @@ test('K-19 a compensation knows what is known of its step: its output where it c
     defineWorkflow(name, version)
       .step('ok', `${name} ok`)
       .onFailure('undo ok', undo)
-      .step('last', last, { ...soon, maxAttempts: 2 })
+      .step('last', last, { retry: { maxAttempts: 2, delays: ['1ms'] } })
       .onFailure('undo last', undo)
       .build()
   for (const [last, version, outcome] of [
@@ -127,7 +127,7 @@ test('K-19 an attempt whose time is up is waited for: the next attempt and the c
   })
   bus.hf.workflows.handle(`${name} undo`, () => enter('undo'))
   const Flow = defineWorkflow(name, 1)
-    .step('a', name, { ...soon, timeout: '30ms', maxAttempts: 2 })
+    .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .onFailure('undo a', `${name} undo`)
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
@@ -391,7 +391,7 @@ test('K-26 orderly stops during a call are no crashes: a step of two attempts su
   const attempts: number[] = []
   let stopped = 0
   const Flow = defineWorkflow(name, 1)
-    .step('a', name, { ...soon, maxAttempts: 2 })
+    .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.workflows.start(Flow)
   for (let stops = 0; stops < 5; stops += 1) {

@@ -328,7 +328,7 @@ test('W-11 a confirmed step is undone too; a compensation that fails makes the c
   })
   const Flow = defineWorkflow(name, 1)
     .step('a', name)
-    .onFailure('ua', `${name} no`, { maxAttempts: 1 })
+    .onFailure('ua', `${name} no`, { retry: { maxAttempts: 1 } })
     .waitHumanConfirm('ok')
     .onFailure('uo', name)
     .waitHumanConfirm('second')

@@ -192,8 +192,9 @@ describe('W-02 build refuses', () => {
 
   it.each<[unknown, string]>([
     [{ priority: 101 }, 'option `priority` must be from 0 to 100, not 101'],
-    [{ maxAttempts: 0 }, 'option `maxAttempts` must be 1 or more'],
-    [{ retry: { kind: 'sometimes' } }, 'option `kind` must be one of'],
+    [{ maxAttempts: 3 }, 'unknown option `maxAttempts`'],
+    [{ retry: { maxAttempts: 0 } }, 'option `maxAttempts` must be from 1 to'],
+    [{ retry: { kind: 'sometimes' } }, 'unknown option `kind`'],
     [{ delay: '5x' }, "option `delay`: '5x' is not a duration"],
     [{ timeout: 0 }, 'option `timeout` must be'],
     [{ metadata: [] }, 'option `metadata` must be an object, not an array'],

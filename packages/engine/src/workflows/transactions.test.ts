@@ -172,7 +172,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
   const Flow = defineWorkflow(name, 1)
     .fork(
       'f',
-      (b) => b.step('a', name, { maxAttempts: 1 }),
+      (b) => b.step('a', name, { retry: { maxAttempts: 1 } }),
       (b) => b.step('b', `${name} nobody`),
     )
     .join('j', 'any')

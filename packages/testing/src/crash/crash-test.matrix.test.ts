@@ -45,19 +45,19 @@ function paymentVia(bank: Bank) {
     state: z.object({ approvals: z.number().default(0) }),
     responses: approvals,
     async execute(ctx, state) {
-      await ctx.step('book', {
-        run: async ({ idempotencyKey, attempt }) => {
+      await ctx.step(
+        'book',
+        async ({ idempotencyKey, attempt }) => {
           if (attempt === 1) throw new TransientError('restarting')
           return bank.book(idempotencyKey, 'risk')
         },
-        maxAttempts: 3,
-        retryDelay: '5s',
-      })
+        { retry: { maxAttempts: 3, delay: '5s' } },
+      )
       await ctx.wait('approval', () => state.approvals > 0, { timeout: '2h' })
       await ctx.transaction('ledger', async (tx) => {
         await tx.query('insert into ledger values ($1)', [ctx.id])
       })
-      await ctx.step('submit', { run: async ({ idempotencyKey }) => bank.book(idempotencyKey, 'submission') })
+      await ctx.step('submit', async ({ idempotencyKey }) => bank.book(idempotencyKey, 'submission'))
       return state.approvals
     },
   })
@@ -93,7 +93,7 @@ function carelessVia(bank: Bank) {
     state: z.object({}),
     async execute(ctx) {
       bank.book(`booking ${bank.calls.length}`, 'risk')
-      await ctx.step('submit', { run: async ({ idempotencyKey }) => bank.book(idempotencyKey, 'submission') })
+      await ctx.step('submit', async ({ idempotencyKey }) => bank.book(idempotencyKey, 'submission'))
     },
   })
 }
@@ -131,8 +131,8 @@ function repairedVia(bank: Bank) {
   return defineProcess('payments', 'Careless', {
     state: z.object({}),
     async execute(ctx) {
-      await ctx.step('book', { run: async ({ idempotencyKey }) => bank.book(idempotencyKey, 'risk') })
-      await ctx.step('submit', { run: async ({ idempotencyKey }) => bank.book(idempotencyKey, 'submission') })
+      await ctx.step('book', async ({ idempotencyKey }) => bank.book(idempotencyKey, 'risk'))
+      await ctx.step('submit', async ({ idempotencyKey }) => bank.book(idempotencyKey, 'submission'))
     },
   })
 }
@@ -168,7 +168,10 @@ test('X-02 what fails without kills and in the right order is told as such', asy
   await expect(crashTest({ ...careless, seed: '1:before nothing#1' })).rejects.toThrow('was not reached')
 }, 120_000)
 
-const BookRisk = defineCommand('payments', 'BookRisk', { data: z.object({ of: z.string() }), maxAttempts: 2 })
+const BookRisk = defineCommand('payments', 'BookRisk', {
+  data: z.object({ of: z.string() }),
+  retry: { maxAttempts: 2 },
+})
 
 test('X-02 C-08 commands with a handler are killed between any two statements and have one effect', async () => {
   const report = await crashTest({

@@ -61,12 +61,11 @@ function executeWithPoints(execute: Execute): Execute {
 type Context = Parameters<Execute>[0]
 
 function contextWithPoints(ctx: Context): Context {
-  const step: Context['step'] = (name, options) =>
-    ctx.step(name, {
+  const step: Context['step'] = (name, work, options = {}) =>
+    ctx.step(name, around(name, work as AnyCode) as typeof work, {
       ...options,
-      run: around(name, options.run as AnyCode) as typeof options.run,
       ...(options.compensate ? { compensate: around(`undo ${name}`, options.compensate as AnyCode) } : {}),
-    } as typeof options)
+    })
   return new Proxy(ctx, {
     get(target, property) {
       if (property === 'step') return step

@@ -33,9 +33,7 @@ test('X-02 code that forgets an effect is found, with the seed and what reruns i
     defineProcess('shop', 'Forgetful', {
       state: z.object({ seed: z.number() }),
       async execute(ctx, { seed }) {
-        await ctx.step('pay', {
-          run: ({ idempotencyKey }) => bank.perform({ execution: ctx.id, name: 'pay', idempotencyKey }),
-        })
+        await ctx.step('pay', ({ idempotencyKey }) => bank.perform({ execution: ctx.id, name: 'pay', idempotencyKey }))
         if (seed === 3) throw new BusinessError('sold out', { code: 'SOLD_OUT' })
       },
     })

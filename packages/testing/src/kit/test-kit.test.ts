@@ -16,7 +16,10 @@ import { gate } from '../harness/gate.js'
 import { waitFor } from '../harness/wait-for.js'
 import { type TestKitOptions, testKit } from './test-kit.js'
 
-const BookRisk = defineCommand('payments', 'BookRisk', { data: z.object({ cents: z.int() }), maxAttempts: 3 })
+const BookRisk = defineCommand('payments', 'BookRisk', {
+  data: z.object({ cents: z.int() }),
+  retry: { maxAttempts: 3 },
+})
 
 const Payment = defineProcess('payments', 'Payment', {
   state: z.object({ approved: z.boolean().optional() }),
@@ -29,7 +32,7 @@ const Payment = defineProcess('payments', 'Payment', {
     },
   },
   async execute(ctx, state) {
-    await ctx.step('book', { run: async () => 'booked', compensate: async () => undefined })
+    await ctx.step('book', async () => 'booked', { compensate: async () => undefined })
     await ctx.wait('decision', () => state.approved !== undefined, { timeout: '2h', onTimeout: 'compensate' })
     await ctx.sleep('valueDate', '3d')
     return 'paid'
@@ -193,11 +196,9 @@ test('X-01 a business failure is told in the history with its code', async () =>
   const Declined = defineProcess('payments', 'Declined', {
     state: z.object({}),
     async execute(ctx) {
-      await ctx.step('book', { run: async () => 1, compensate: async () => undefined })
-      await ctx.step('submit', {
-        async run() {
-          throw new BusinessError('no', { code: 'DECLINED' })
-        },
+      await ctx.step('book', async () => 1, { compensate: async () => undefined })
+      await ctx.step('submit', async () => {
+        throw new BusinessError('no', { code: 'DECLINED' })
       })
     },
   })
@@ -219,7 +220,7 @@ test('X-01 a drain releases what dispatch has scheduled, and skips to its time w
   const Settle = defineProcess('payments', 'Settle', {
     state: z.object({ payment: z.string() }),
     async execute(ctx, { payment }) {
-      await ctx.step('pay', { run: async () => void paid.push(payment) })
+      await ctx.step('pay', async () => void paid.push(payment))
     },
   })
   const Window = defineDispatch('window', { target: processTarget(Settle) })

@@ -32,10 +32,7 @@ export function ordersOf(domain: string, { called, undone }: Notes) {
       },
     },
     async execute(ctx, state) {
-      await ctx.step('reserve', {
-        run: () => called(ctx.id, 'reserve'),
-        compensate: () => undone(ctx.id, 'reserve'),
-      })
+      await ctx.step('reserve', () => called(ctx.id, 'reserve'), { compensate: () => undone(ctx.id, 'reserve') })
       const timeout = state.fate === 'unanswered' ? '1s' : '1h'
       await ctx.wait('payment', () => state.payments > 0, { timeout, onTimeout: 'fail' })
       await ctx.transaction('book', async (tx) => {
@@ -43,18 +40,18 @@ export function ordersOf(domain: string, { called, undone }: Notes) {
       })
       const [parcel] = await Promise.all([
         ctx.event('shipment', 'shipped'),
-        ctx.step('invoice', {
-          maxAttempts: 2,
-          retryDelay: '50ms',
-          async run({ attempt }) {
+        ctx.step(
+          'invoice',
+          async ({ attempt }) => {
             await called(ctx.id, 'invoice', ['reserve', 'payment', 'book'])
             if (attempt === 1) throw new TransientError('not yet')
           },
-        }),
+          { retry: { maxAttempts: 2, delay: '50ms' } },
+        ),
       ])
       if (state.fate === 'refused') throw new BusinessError('refused', { code: 'REFUSED' })
       if (state.fate === 'broken') throw new PermanentError('broken', { code: 'BROKEN' })
-      await ctx.step('thank', { run: () => called(ctx.id, 'thank', ['shipment', 'invoice']) })
+      await ctx.step('thank', () => called(ctx.id, 'thank', ['shipment', 'invoice']))
       return parcel
     },
   })

@@ -46,7 +46,7 @@ export function interpreter(domain: string, witness: Witness) {
       const { end } = state.program
       if (end === 'throws') throw new BusinessError('thrown by the program', { code: 'THROWN' })
       if (end !== 'returns') {
-        await ctx.step('end', { maxAttempts: 2, retryDelay: '5ms', run: callOf(ctx, state, witness, [end]) })
+        await ctx.step('end', callOf(ctx, state, witness, [end]), { retry: { maxAttempts: 2, delay: '5ms' } })
       }
       return state.log.map(placeOf).filter(isSettled).sort()
     },
@@ -93,19 +93,15 @@ async function callOut(
   }
   switch (node.do) {
     case 'step':
-      return ctx.step(id, {
-        run: callOf(ctx, state, witness, node.outcomes),
-        maxAttempts: MAX_ATTEMPTS,
-        retryDelay: '5ms',
+      return ctx.step(id, callOf(ctx, state, witness, node.outcomes), {
+        retry: { maxAttempts: MAX_ATTEMPTS, delay: '5ms' },
         ...(node.undo ? undo : {}),
         ...(node.once ? onceOnly(witness) : {}),
       })
     case 'try':
       try {
-        return await ctx.step(id, {
-          run: callOf(ctx, state, witness, node.outcomes),
-          maxAttempts: 2,
-          retryDelay: '5ms',
+        return await ctx.step(id, callOf(ctx, state, witness, node.outcomes), {
+          retry: { maxAttempts: 2, delay: '5ms' },
           onFailure: 'throw',
         })
       } catch (error) {
@@ -120,7 +116,7 @@ async function callOut(
           const failed = await tx.query(failures, [ctx.id, id])
           if (node.failsFirst && failed.rows.length === 0) throw new TransientError('not yet', { code: 'NOT_YET' })
         },
-        { maxAttempts: 2, retryDelay: '5ms', ...(node.undo ? undo : {}) },
+        { retry: { maxAttempts: 2, delay: '5ms' }, ...(node.undo ? undo : {}) },
       )
     case 'sideEffect':
       return ctx.sideEffect(id, () => alive(witness, async () => witness.saw([...state.log])))

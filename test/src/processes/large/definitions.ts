@@ -8,7 +8,7 @@ export const Import = defineProcess('large', 'Import', {
   state: z.object({ n: z.number() }),
   responses: { chunk: { data: z.string() }, go: { data: z.object({}) } },
   async execute(ctx, { n }) {
-    for (let step = 0; step < STEPS; step++) await ctx.step(`s${step}`, { run: () => step })
+    for (let step = 0; step < STEPS; step++) await ctx.step(`s${step}`, () => step)
     await ctx.event('go', 'go', { timeout: '10d' })
     return n
   },

@@ -8,7 +8,7 @@ const Sum = defineProcess('sums', 'Sum', {
   state: z.object({ n: z.number() }),
   async execute(ctx, { n }) {
     await ctx.sleep('night', '8h')
-    return ctx.step('add', { run: async () => n + 1 })
+    return ctx.step('add', async () => n + 1)
   },
 })
 

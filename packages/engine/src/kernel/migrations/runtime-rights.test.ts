@@ -42,7 +42,7 @@ test('K-27 a role with the runtime rights sends, handles, starts and operates', 
   const Pay = defineCommand('payments', 'Pay')
   const Refund = defineProcess('payments', 'Refund', {
     state: z.object({}),
-    execute: (ctx) => ctx.step('refund', { run: () => 'refunded' }),
+    execute: (ctx) => ctx.step('refund', () => 'refunded'),
   })
   hf.handle(Pay, async () => 'paid')
   hf.register(Refund)

@@ -107,7 +107,11 @@ describe('normalizeRetryPolicy', () => {
     [{ kind: 'fixed', delay: '1s', factor: 2 }, 'HF_UNKNOWN_OPTION', 'unknown option `factor`'],
     [{ kind: 'exponential', base: '1s', factor: 0.5 }, 'HF_INVALID_OPTION', 'option `factor` must be a number of 1'],
     [{ kind: 'exponential', base: '1s', factor: Number.POSITIVE_INFINITY }, 'HF_INVALID_OPTION', 'option `factor`'],
-    [{ kind: 'exponential', base: '5s', cap: '1s' }, 'HF_INVALID_OPTION', 'option `cap` must be 5 s or more, not 1 s'],
+    [
+      { kind: 'exponential', base: '5s', cap: '1s' },
+      'HF_INVALID_OPTION',
+      'option `maxDelay` must be 5 s or more, not 1 s',
+    ],
     [{ kind: 'fixed', delay: 1, jitter: 1.1 }, 'HF_INVALID_OPTION', "option `jitter` must be 'full' or a number"],
     [{ kind: 'fixed', delay: 1, jitter: Number.NaN }, 'HF_INVALID_OPTION', 'option `jitter`'],
   ])('refuses %j with %s', (input, code, message) => {

@@ -6,7 +6,7 @@ import { checkOptions, choiceOption, durationOption, integerOption } from '../va
 /** How much of a delay is left to chance: from 0 (none) to 1 (all of it), which `'full'` is another word for. */
 type Jitter = number | 'full'
 
-/** What users write. A bare list is the delays one after the other; its last one repeats. */
+/** The delays between calls: what the option `retry` is turned into. A bare list is the delays one after the other; its last one repeats. */
 export type RetryPolicyInput =
   | readonly Duration[]
   | { readonly kind: 'list'; readonly delays: readonly Duration[]; readonly jitter?: Jitter }
@@ -75,13 +75,13 @@ export function normalizeRetryPolicy(input: unknown, where = 'retry'): RetryPoli
     }
     case 'linear': {
       const given = checkOptions(where, input, ['kind', 'base', 'increment', 'cap', 'jitter'])
-      const base = durationOption(where, 'base', given.base)
+      const base = durationOption(where, 'delay', given.base)
       const increment = durationOption(where, 'increment', given.increment, { default: base })
       return { kind, base, increment, cap: capOf(where, given.cap, base), jitter: jitterOf(where, given.jitter) }
     }
     case 'exponential': {
       const given = checkOptions(where, input, ['kind', 'base', 'factor', 'cap', 'jitter'])
-      const base = durationOption(where, 'base', given.base)
+      const base = durationOption(where, 'delay', given.base)
       const factor = factorOf(where, given.factor)
       return { kind, base, factor, cap: capOf(where, given.cap, base), jitter: jitterOf(where, given.jitter) }
     }
@@ -119,7 +119,7 @@ export function shouldRetry(attempt: number, maxAttempts: number): boolean {
  * checkMaxAttempts('send', options.maxAttempts ?? definition.maxAttempts)
  */
 export function checkMaxAttempts(where: string, value: unknown): number {
-  return integerOption(where, 'maxAttempts', value, { min: 1 })
+  return integerOption(where, 'maxAttempts', value, { min: 1, max: 1_000_000_000 })
 }
 
 function fullDelay(policy: RetryPolicy, retry: number): number {
@@ -144,7 +144,7 @@ function delaysOf(where: string, delays: unknown): readonly number[] {
 
 /** The default gives way to a larger base: the first retry comes after the base delay. */
 function capOf(where: string, cap: unknown, base: number): number {
-  return durationOption(where, 'cap', cap, { min: base, default: Math.max(defaultCap, base) })
+  return durationOption(where, 'maxDelay', cap, { min: base, default: Math.max(defaultCap, base) })
 }
 
 function factorOf(where: string, factor: unknown): number {

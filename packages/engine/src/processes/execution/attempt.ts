@@ -50,7 +50,7 @@ export async function attemptStep(execution: Execution, call: Call, spec: StepSp
 function callStep(execution: Execution, call: Call, spec: StepSpec): Promise<unknown> {
   const limits = { limitMs: spec.timeoutMs, graceMs: execution.parts.abortGraceMs, around: signalsOf(execution) }
   return callLimited(limits, (over) =>
-    insideCall(execution, call, () => spec.run(stepCall(execution, call, spec.maxAttempts, over))),
+    insideCall(execution, call, () => spec.run(stepCall(execution, call, spec.retry.maxAttempts, over))),
   )
 }
 

@@ -1,21 +1,26 @@
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import type { Queryable } from '../../kernel/database/executor.js'
+import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import type { CompensationCall, Inquiry, OnFailure, OnTimeout, StepCall } from '../context.js'
 
 /** How a call is undone, and what its failure means. */
 export interface Undoing {
   readonly compensate: ((result: unknown, call: CompensationCall) => unknown) | undefined
   readonly compensateIf: CompensateIf
-  /** All calls of its compensation, the first included (K-08). */
-  readonly compensateMaxAttempts: number
-  readonly compensateRetryDelayMs: number
+  /** How its compensation is tried (K-08). */
+  readonly compensateRetry: Attempts
   readonly compensateTimeoutMs: number
   readonly onFailure: OnFailure
 }
 
-export interface Attempting extends Undoing {
+/** All calls, the first included, and the delays between them. */
+export interface Attempts {
   readonly maxAttempts: number
-  readonly retryDelayMs: number
+  readonly policy: RetryPolicy
+}
+
+export interface Attempting extends Undoing {
+  readonly retry: Attempts
 }
 
 export interface StepSpec extends Attempting {

@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { BusinessError, PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
-import { decideFailedCall, retryDelay, toRecorded, trouble, verdictOn } from './decisions.js'
+import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
+import { decideFailedCall, toRecorded, trouble, verdictOn } from './decisions.js'
 
 const failure = (error: unknown) => classifyFailure(error, { unknown: 'permanent' })
 const transient = failure(new TransientError('busy', { code: 'BUSY' }))
 const permanent = failure(new PermanentError('no', { code: 'NO' }))
 const business = failure(new BusinessError('declined', { code: 'DECLINED' }))
-const call = { attempts: 1, maxAttempts: 1, retryDelayMs: 1_000, onFailure: 'tsq' } as const
+const policy = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
+const call = { attempts: 1, retry: { maxAttempts: 1, policy }, onFailure: 'tsq' } as const
 
 describe('what becomes of a call that failed', () => {
   it.each([
@@ -16,7 +18,7 @@ describe('what becomes of a call that failed', () => {
     ['the third of three', 3, 3, 'FAILED', undefined],
     ['the only one', 1, 1, 'FAILED', undefined],
   ] as const)('P-13 a transient failure: %s', (_, attempts, maxAttempts, status, delayMs) => {
-    const decision = decideFailedCall(transient, { ...call, attempts, maxAttempts })
+    const decision = decideFailedCall(transient, { ...call, attempts, retry: { maxAttempts, policy } })
     expect(decision).toMatchObject({ status, ...(delayMs === undefined ? {} : { delayMs }) })
   })
 
@@ -24,7 +26,7 @@ describe('what becomes of a call that failed', () => {
     ['permanent', permanent],
     ['business', business],
   ] as const)('P-13 a %s failure is not tried again, however many attempts are left', (_, failed) => {
-    expect(decideFailedCall(failed, { ...call, maxAttempts: 9 }).status).toBe('FAILED')
+    expect(decideFailedCall(failed, { ...call, retry: { maxAttempts: 9, policy } }).status).toBe('FAILED')
   })
 
   it.each([transient, permanent, business])('P-13 with throw it is final and thrown: $kind', (failed) => {
@@ -32,7 +34,9 @@ describe('what becomes of a call that failed', () => {
   })
 
   it('P-13 with throw it is tried as often as it may', () => {
-    expect(decideFailedCall(transient, { ...call, maxAttempts: 2, onFailure: 'throw' }).status).toBe('WAITING_RETRY')
+    expect(decideFailedCall(transient, { ...call, retry: { maxAttempts: 2, policy }, onFailure: 'throw' }).status).toBe(
+      'WAITING_RETRY',
+    )
   })
 })
 
@@ -50,20 +54,5 @@ describe('what a failure that nobody catches does to the process', () => {
       message: 'no',
       fingerprint: permanent.fingerprint,
     })
-  })
-})
-
-describe('the delay before the next attempt', () => {
-  it.each([
-    [1_000, 1, 1_000],
-    [1_000, 2, 2_000],
-    [1_000, 9, 256_000],
-    [1_000, 10, 300_000],
-    [1_000, 5_000, 300_000],
-    [0, 3, 0],
-    [600_000, 1, 600_000],
-    [600_000, 2, 600_000],
-  ])('P-13 base %i after %i failures: %i ms', (base, failed, expected) => {
-    expect(retryDelay(base, failed)).toBe(expected)
   })
 })

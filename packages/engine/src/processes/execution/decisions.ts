@@ -1,6 +1,8 @@
 import type { Failure } from '../../kernel/failure/classify.js'
+import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
 import type { RecordedFailure } from '../history.js'
 import type { EndStatus } from '../states.js'
+import type { Attempts } from './call-spec.js'
 
 /** What the process as a whole comes to, once everything that runs has been recorded. */
 export type Verdict =
@@ -19,19 +21,16 @@ export type FailedCall =
   | { readonly status: 'FAILED'; readonly thrown: true }
   | { readonly status: 'FAILED'; readonly thrown: false; readonly verdict: Verdict }
 
-const LONGEST_DELAY = 300_000
-
 export function decideFailedCall(
   failure: Failure,
   call: {
     readonly attempts: number
-    readonly maxAttempts: number
-    readonly retryDelayMs: number
+    readonly retry: Attempts
     readonly onFailure: 'tsq' | 'throw'
   },
 ): FailedCall {
-  const retryable = failure.kind === 'TRANSIENT' && call.attempts < call.maxAttempts
-  if (retryable) return { status: 'WAITING_RETRY', delayMs: retryDelay(call.retryDelayMs, call.attempts) }
+  const retryable = failure.kind === 'TRANSIENT' && shouldRetry(call.attempts, call.retry.maxAttempts)
+  if (retryable) return { status: 'WAITING_RETRY', delayMs: retryDelay(call.retry.policy, call.attempts) }
   if (call.onFailure === 'throw') return { status: 'FAILED', thrown: true }
   return { status: 'FAILED', thrown: false, verdict: verdictOn(toRecorded(failure)) }
 }
@@ -50,10 +49,6 @@ export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Ext
     to: 'TSQ',
     error: { kind: 'PERMANENT', code, message, fingerprint, ...(stack === undefined ? {} : { stack }) },
   }
-}
-
-export function retryDelay(baseMs: number, failed: number): number {
-  return Math.min(baseMs * 2 ** (failed - 1), Math.max(LONGEST_DELAY, baseMs))
 }
 
 export function toRecorded({ kind, code, message, fingerprint, details, stack }: Failure): RecordedFailure {

@@ -1,9 +1,11 @@
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
 import type { JournalEvent } from '../queries/write-processes.js'
 import { attemptStep, databaseTrouble, isToTurn } from './attempt.js'
 import { attemptTransaction } from './attempt-transaction.js'
 import type { Arrival, Attempted, FailedAttempt } from './attempted.js'
+import type { Attempts } from './call-spec.js'
 import type { Call } from './calls.js'
 import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from './decisions.js'
 import type { Execution } from './execution.js'
@@ -261,17 +263,20 @@ function putOff(
   call.lastSeq = seq
 }
 
+/** For calls that are never made again: waits, sleeps, commands and children. */
+const ONCE: Attempts = { maxAttempts: 1, policy: normalizeRetryPolicy([]) }
+
 async function fail(execution: Execution, call: Call, attempted: FailedAttempt): Promise<void> {
   const { failed, startedAt, outcome, unanswered } = attempted
   const { spec } = call
   if (outcome !== undefined) call.attempts += 1
-  const maxAttempts = 'maxAttempts' in spec ? spec.maxAttempts : 1
-  const retryDelayMs = 'retryDelayMs' in spec ? spec.retryDelayMs : 1_000
+  const retry = 'retry' in spec ? spec.retry : ONCE
+  const { maxAttempts } = retry
   const onFailure = 'onFailure' in spec && !unanswered ? spec.onFailure : 'tsq'
   // The loser of a race, say: it is not tried again. That nobody knows what it did is for a person all the same.
   const over = isOver(execution) && !unanswered
   const attempts = over ? maxAttempts : call.attempts
-  const decision = decideFailedCall(failed, { attempts, maxAttempts, retryDelayMs, onFailure })
+  const decision = decideFailedCall(failed, { attempts, retry, onFailure })
   const error = toRecorded(failed)
   const nextAt = decision.status === 'WAITING_RETRY' ? Math.floor(execution.now() + decision.delayMs) : undefined
   const event = execution.journal.append({
@@ -312,7 +317,7 @@ function detailOf(call: Call, startedAt: number, nothing: boolean) {
   const { spec } = call
   return {
     startedAt: Math.floor(startedAt),
-    ...('maxAttempts' in spec && spec.maxAttempts > 1 ? { maxAttempts: spec.maxAttempts } : {}),
+    ...('retry' in spec && spec.retry.maxAttempts > 1 ? { maxAttempts: spec.retry.maxAttempts } : {}),
     ...('request' in spec && spec.request !== undefined ? { request: spec.request } : {}),
     ...(nothing ? { nothing: true } : {}),
   }

@@ -1,5 +1,6 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import type { Duration } from '../../kernel/duration/duration.js'
+import type { RetryCount } from '../../kernel/retry/retry-option.js'
 import type { ProcessDefinition } from '../define.js'
 
 /** What an execution starts elsewhere and waits for. Everything here is harmless when repeated. */
@@ -9,7 +10,7 @@ export interface Remotes {
     process: { readonly id: string; readonly domain: string },
     command: CommandDefinition,
     data: unknown,
-    options: { readonly commandId: string; readonly maxAttempts?: number; readonly delay?: Duration },
+    options: { readonly commandId: string; readonly retry?: RetryCount; readonly delay?: Duration },
   ): Promise<void>
   /** Ends a command that no worker has received yet; one that has begun goes on. */
   cancelCommand(process: { readonly id: string }, command: CommandDefinition, commandId: string): Promise<void>

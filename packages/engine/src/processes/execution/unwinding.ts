@@ -1,12 +1,13 @@
 import { callLimited } from '../../kernel/calls/limited.js'
 import { type CallOutcome, mustCompensate } from '../../kernel/calls/outcome.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import { retryDelay } from '../../kernel/retry/retry-policy.js'
 import type { RecordedFailure } from '../history.js'
 import { seal, stepCall } from './attempt.js'
 import type { Sealed } from './attempted.js'
 import type { Undoing } from './call-spec.js'
 import type { Call } from './calls.js'
-import { retryDelay, toRecorded, type Verdict } from './decisions.js'
+import { toRecorded, type Verdict } from './decisions.js'
 import type { Execution } from './execution.js'
 import { inquire, Unanswered } from './inquire.js'
 
@@ -60,7 +61,7 @@ export async function unwind(execution: Execution): Promise<Unwound> {
 }
 
 const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => {
-  const times = undoing.compensateMaxAttempts === 1 ? 'once' : `${undoing.compensateMaxAttempts} times`
+  const times = undoing.compensateRetry.maxAttempts === 1 ? 'once' : `${undoing.compensateRetry.maxAttempts} times`
   const problem = undone.get(call.id)?.problem
   const message = `the compensation of \`${call.id}\` failed ${times}${problem ? `, at last with ${problem}` : ''}`
   return classifyFailure(new Error(message), { unknown: 'permanent' })
@@ -128,7 +129,7 @@ async function undo(
   const startedAt = Math.floor(execution.now())
   const base = { kind: 'COMPENSATION', name: call.name, occurrence: call.occurrence } as const
   const attempt = failedBefore + 1
-  const maxAttempts = undoing.compensateMaxAttempts
+  const { maxAttempts, policy } = undoing.compensateRetry
   const record = (status: 'COMPLETED' | 'FAILED' | 'WAITING_RETRY', nextAt?: number, error?: Failure) => {
     execution.journal.append({
       ...base,
@@ -152,7 +153,7 @@ async function undo(
       record('FAILED', undefined, failure)
       return { failed: true }
     }
-    const dueAt = Math.floor(execution.now() + retryDelay(undoing.compensateRetryDelayMs, attempt))
+    const dueAt = Math.floor(execution.now() + retryDelay(policy, attempt))
     record('WAITING_RETRY', dueAt, failure)
     return { dueAt }
   }
@@ -165,7 +166,7 @@ async function callCompensation(execution: Execution, call: Call, undoing: Undoi
   const outcome: CallOutcome = call.outcome ?? 'unknown'
   await callLimited(limits, (over) =>
     undoing.compensate?.(outcome === 'completed' ? call.result : undefined, {
-      ...stepCall(execution, call, undoing.compensateMaxAttempts, over),
+      ...stepCall(execution, call, undoing.compensateRetry.maxAttempts, over),
       idempotencyKey: `${execution.keyOf(call)}/compensate`,
       originalKey: execution.keyOf(call),
       attempt,

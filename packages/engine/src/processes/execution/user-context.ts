@@ -4,19 +4,19 @@ import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkKey } from '../../kernel/ids/key.js'
 import { checkName } from '../../kernel/ids/name.js'
-import { checkMaxAttempts } from '../../kernel/retry/retry-policy.js'
+import { retryCountOption, retryOption } from '../../kernel/retry/retry-option.js'
+import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
 import {
   booleanOption,
   checkOptions,
   choiceOption,
   durationOption,
-  integerOption,
   textOption,
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
 import type { ProcessDefinition } from '../define.js'
-import type { Attempting, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
+import type { Attempting, Attempts, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
 import { createDeterminism } from './determinism.js'
 import type { Execution } from './execution.js'
 import { failWhoCalled } from './inside-call.js'
@@ -59,16 +59,16 @@ export function contextFor(execution: Execution): ProcessContext {
       signal ??= AbortSignal.any([execution.cancelSignal, lease.signal])
       return signal
     },
-    step: (name, options) => call(name, stepSpec(`step ${name}`, options)),
+    step: (name, work, options) => call(name, stepSpec(`step ${name}`, work, options)),
     sideEffect(name, work, options = {}) {
       const where = `sideEffect ${name}`
       checkOptions(where, options, ['timeout'])
-      return call(name, { ...stepSpec(where, { run: work, ...options }), kind: 'SIDE_EFFECT' })
+      return call(name, { ...stepSpec(where, work, options), kind: 'SIDE_EFFECT' })
     },
     transaction(name, work, options = {}) {
       const where = `transaction ${name}`
       checkFunction(where, 'work', work)
-      const { timeout } = checkOptions(where, options, ['maxAttempts', 'retryDelay', 'timeout', ...UNDOING_OPTIONS])
+      const { timeout } = checkOptions(where, options, ['retry', 'timeout', ...UNDOING_OPTIONS])
       return call(name, {
         kind: 'TRANSACTION',
         work,
@@ -116,28 +116,12 @@ function outOfPlace(execution: Execution, name: unknown): Promise<never> {
   return NEVER
 }
 
-const UNDOING_OPTIONS = [
-  'onFailure',
-  'compensate',
-  'compensateIf',
-  'compensateMaxAttempts',
-  'compensateRetryDelay',
-  'compensateTimeout',
-] as const
+const UNDOING_OPTIONS = ['onFailure', 'compensate', 'compensateIf', 'compensateRetry', 'compensateTimeout'] as const
 
-const STEP_OPTIONS = [
-  'run',
-  'maxAttempts',
-  'retryDelay',
-  'timeout',
-  'rateLimit',
-  'atMostOnce',
-  'inquire',
-  'request',
-  ...UNDOING_OPTIONS,
-] as const
+const STEP_OPTIONS = ['retry', 'timeout', 'rateLimit', 'atMostOnce', 'inquire', 'request', ...UNDOING_OPTIONS] as const
 
-function stepSpec(where: string, options: unknown): StepSpec {
+function stepSpec(where: string, work: unknown, options: unknown): StepSpec {
+  checkFunction(where, 'work', work)
   const given = checkOptions(where, options, STEP_OPTIONS)
   if (given.inquire !== undefined && given.atMostOnce !== true) {
     const problem = 'is never asked: the step does not have `atMostOnce: true`'
@@ -145,7 +129,7 @@ function stepSpec(where: string, options: unknown): StepSpec {
   }
   return {
     kind: 'STEP',
-    run: functionOption<StepSpec['run']>(where, 'run', given.run, true),
+    run: work as StepSpec['run'],
     timeoutMs: timeLimit(where, given.timeout),
     rateLimit: rateLimitOption(where, given.rateLimit),
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
@@ -160,41 +144,38 @@ function timeLimit(where: string, timeout: unknown, option = 'timeout'): number 
 }
 
 interface AttemptOptions {
-  readonly maxAttempts?: unknown
-  readonly retryDelay?: unknown
+  readonly retry?: unknown
   readonly onFailure?: unknown
   readonly compensate?: unknown
   readonly compensateIf?: unknown
-  readonly compensateMaxAttempts?: unknown
-  readonly compensateRetryDelay?: unknown
+  readonly compensateRetry?: unknown
   readonly compensateTimeout?: unknown
 }
 
 function attempting(where: string, options: AttemptOptions): Attempting {
   return {
-    maxAttempts: options.maxAttempts === undefined ? 1 : checkMaxAttempts(where, options.maxAttempts),
-    retryDelayMs: durationOption(where, 'retryDelay', options.retryDelay, { default: '1s' }),
+    retry: attempts(where, 'retry', options.retry, 1),
     ...undoing(where, options),
   }
 }
 
+const DOUBLING = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
 /** A compensation is tried three times unless the call says otherwise (K-08). */
 const COMPENSATION_ATTEMPTS = 3
 
+function attempts(where: string, option: string, value: unknown, unlessGiven: number): Attempts {
+  const { maxAttempts = unlessGiven, policy = DOUBLING } = retryOption(where, option, value)
+  return { maxAttempts, policy }
+}
+
 function undoing(where: string, options: AttemptOptions): Undoing {
-  const { onFailure, compensate, compensateIf, compensateMaxAttempts: attempts } = options
+  const { onFailure, compensate, compensateIf } = options
   return {
     compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate),
     compensateIf: choiceOption(where, 'compensateIf', compensateIf, ['possible', 'completed', 'attempted'], {
       default: 'possible',
     }),
-    compensateMaxAttempts: integerOption(where, 'compensateMaxAttempts', attempts, {
-      min: 1,
-      default: COMPENSATION_ATTEMPTS,
-    }),
-    compensateRetryDelayMs: durationOption(where, 'compensateRetryDelay', options.compensateRetryDelay, {
-      default: '1s',
-    }),
+    compensateRetry: attempts(where, 'compensateRetry', options.compensateRetry, COMPENSATION_ATTEMPTS),
     compensateTimeoutMs: timeLimit(where, options.compensateTimeout, 'compensateTimeout'),
     onFailure: choiceOption(where, 'onFailure', onFailure, ['tsq', 'throw'], { default: 'tsq' }),
   }
@@ -236,14 +217,15 @@ function commandSpec(
   options: object,
 ): RemoteSpec {
   const where = `command ${name}`
-  const given = checkOptions(where, options, [...REMOTE_OPTIONS, 'maxAttempts'])
-  const maxAttempts = given.maxAttempts === undefined ? {} : { maxAttempts: checkMaxAttempts(where, given.maxAttempts) }
+  const given = checkOptions(where, options, [...REMOTE_OPTIONS, 'retry'])
+  const maxAttempts = retryCountOption(where, given.retry)
+  const retry = maxAttempts === undefined ? {} : { retry: { maxAttempts } }
   const process = { id: item.id, domain: parts.definition.domain }
   return {
     kind: 'COMMAND',
-    begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...maxAttempts }),
+    begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...retry }),
     withhold: (commandId) =>
-      parts.remotes.sendCommand(process, command, data, { commandId, ...maxAttempts, delay: WITHHELD }),
+      parts.remotes.sendCommand(process, command, data, { commandId, ...retry, delay: WITHHELD }),
     callOff: (commandId) => parts.remotes.cancelCommand(process, command, commandId),
     ...remote(where, given),
   }
@@ -294,10 +276,8 @@ function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {
   }
 }
 
-function functionOption<F>(where: string, option: string, value: unknown, required: true): F
-function functionOption<F>(where: string, option: string, value: unknown): F | undefined
-function functionOption<F>(where: string, option: string, value: unknown, required = false): F | undefined {
-  if (value === undefined && !required) return undefined
+function functionOption<F>(where: string, option: string, value: unknown): F | undefined {
+  if (value === undefined) return undefined
   checkFunction(where, option, value)
   return value as F
 }

@@ -1,12 +1,13 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import type { RetryCount } from '../../kernel/retry/retry-option.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 
 export interface StepCommandOptions {
   /** The command's calls in all; its definition's unless given. */
-  readonly maxAttempts?: number
+  readonly retry?: RetryCount
   readonly delay?: Duration
   readonly runAt?: Date | string
 }
@@ -18,14 +19,14 @@ export interface StepCommand {
   readonly options?: StepCommandOptions
 }
 
-const KNOWN_OPTIONS = ['maxAttempts', 'delay', 'runAt'] as const
+const KNOWN_OPTIONS = ['retry', 'delay', 'runAt'] as const
 
 /**
  * What a step of a manager sends: its data is checked against the type of the command here, and against its schema when
  * it is sent.
  *
  * @example
- * command: (step, order) => stepCommand(ChargeCard, { card: order.card, cents: order.cents }, { maxAttempts: 5 })
+ * command: (step, order) => stepCommand(ChargeCard, { card: order.card, cents: order.cents }, { retry: { maxAttempts: 5 } })
  */
 export function stepCommand<Input, Data, Result>(
   command: CommandDefinition<Input, Data, Result>,

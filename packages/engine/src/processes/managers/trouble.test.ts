@@ -32,7 +32,7 @@ const Repaired = defineManager('repairs', 'Repaired', {
     if (faults.has(`${of} command ${step}`)) throw new Error('no idea what to send')
     if (faults.has(`${of} bad data ${step}`)) return stepCommand(Do, { of, what: step, mode: 5 as never })
     if (step !== 'first' && step !== 'second') return undefined as never
-    const once = mode.endsWith('lost') ? { maxAttempts: 1 } : {}
+    const once = mode.endsWith('lost') ? { retry: { maxAttempts: 1 } } : {}
     return stepCommand(Do, { of, what: step, mode: mode.startsWith(step) ? mode : '' }, once)
   },
   onReply(state, step) {

@@ -156,7 +156,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     [undefined, { refused: ['a'], unknown: ['a'], completed: ['a'] }],
   ] as const)('compensateIf %s, of the failing step and of a completed one', (compensateIf, expected) => {
     const workflow = defineWorkflow('w', 1)
-      .step('a', 'A', { maxAttempts: 1 })
+      .step('a', 'A', { retry: { maxAttempts: 1 } })
       .onFailure('ua', 'U', compensateIf === undefined ? {} : { compensateIf })
       .step('b', 'B')
       .build()
@@ -350,7 +350,10 @@ describe('K-20 a step that must not be repeated', () => {
   })
 
   it('what the engine itself finds is never taken for a refusal', () => {
-    const lost = defineWorkflow('w', 1).step('a', 'A', { maxAttempts: 1 }).onFailure('u', 'U').build()
+    const lost = defineWorkflow('w', 1)
+      .step('a', 'A', { retry: { maxAttempts: 1 } })
+      .onFailure('u', 'U')
+      .build()
     const run = new Simulation(lost).start()
     run.claim('a')
     run.claim('a')

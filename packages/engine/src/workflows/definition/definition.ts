@@ -14,9 +14,9 @@ import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
  *   "name": "order", "version": 1,
  *   "steps": [
  *     { "name": "charge", "type": "task", "handler": "ChargeCard", "next": "fulfil",
- *       "onFailure": { "name": "refund", "handler": "RefundCard", "maxAttempts": 3 } },
+ *       "onFailure": { "name": "refund", "handler": "RefundCard", "retry": { "maxAttempts": 5 } } },
  *     { "name": "fulfil", "type": "fork", "branches": ["ship", "check"], "next": "fulfilled" },
- *     { "name": "ship", "type": "task", "handler": "ShipOrder", "retry": { "kind": "fixed", "delay": "5s" } },
+ *     { "name": "ship", "type": "task", "handler": "ShipOrder", "retry": { "delay": "5s", "factor": 1 } },
  *     { "name": "check", "type": "condition", "expression": "{{ gt .total 100 }}", "next": "approve", "else": "invoice" },
  *     { "name": "approve", "type": "human" },
  *     { "name": "invoice", "type": "task", "handler": "SendInvoice" },

@@ -14,12 +14,12 @@ describe('W-01 a workflow as a file', () => {
     const file = {
       name: 'order',
       version: 1,
-      maxAttempts: 4,
+      retry: { maxAttempts: 4 },
       steps: [
         { name: 'a', type: 'task', handler: 'A', delay: '5s', retry: ['1s'], onFailure: { name: 'b', handler: 'B' } },
       ],
     }
-    const built = defineWorkflow('order', 1, { maxAttempts: 4 })
+    const built = defineWorkflow('order', 1, { retry: { maxAttempts: 4 } })
       .step('a', 'A', { delay: 5000, retry: [1000] })
       .onFailure('b', 'B')
       .build()

@@ -1,4 +1,6 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import { retryAsWritten } from '../../kernel/retry/retry-option.js'
+import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../../kernel/validation/options.js'
 import { checkSteps } from './check.js'
@@ -25,12 +27,13 @@ const stepTypes = ['task', 'human', 'condition', 'fork', 'parallel', 'join', 'sa
  */
 export function loadWorkflow(json: unknown): WorkflowDefinition {
   const file = record('$', typeof json === 'string' ? parse(json) : json)
-  const given = checkOptions('workflow file $', file, ['name', 'version', 'dlq', 'maxAttempts', 'lease', 'steps'])
+  const given = checkOptions('workflow file $', file, ['name', 'version', 'dlq', 'retry', 'lease', 'steps'])
   const { name } = given
   const problem = workflowNameProblem(name)
   if (typeof name !== 'string' || problem !== undefined) throw refuse('$.name', `is no name: ${problem}`)
-  const { dlq, maxAttempts, lease } = options(given)
-  const steps = list('$.steps', given.steps).map((step, index) => readStep(`$.steps[${index}]`, step, maxAttempts))
+  const { dlq, maxAttempts, retry, lease } = options(given)
+  const defaults = { maxAttempts, ...(retry === undefined ? {} : { retry }) }
+  const steps = list('$.steps', given.steps).map((step, index) => readStep(`$.steps[${index}]`, step, defaults))
   return {
     name,
     version: checkVersion('workflow file $', given.version),
@@ -40,11 +43,32 @@ export function loadWorkflow(json: unknown): WorkflowDefinition {
   }
 }
 
-function options({ dlq, maxAttempts, lease }: { dlq?: unknown; maxAttempts?: unknown; lease?: unknown }) {
-  return checkWorkflowOptions('workflow file $', { dlq, maxAttempts, lease })
+function options({ dlq, retry, lease }: { dlq?: unknown; retry?: unknown; lease?: unknown }) {
+  return checkWorkflowOptions('workflow file $', { dlq, retry, lease })
 }
 
-function readStep(path: string, json: unknown, maxAttempts: number): StepDefinition {
+/** A call as somebody writes it. What `build` has made and what is stored has the number of calls beside the delays. */
+function asWritten(
+  path: string,
+  { maxAttempts, ...call }: { readonly maxAttempts?: unknown; readonly retry?: unknown },
+) {
+  if (maxAttempts === undefined) return call
+  const { retry } = call
+  if (typeof retry === 'object' && retry !== null && 'kind' in retry) {
+    const where = `workflow file ${path}`
+    return {
+      ...call,
+      retry: retryAsWritten(checkMaxAttempts(where, maxAttempts), normalizeRetryPolicy(retry, where)),
+    }
+  }
+  throw refuse(`${path}.maxAttempts`, 'belongs into `retry`: write "retry": { "maxAttempts": 3 }')
+}
+
+function readStep(
+  path: string,
+  json: unknown,
+  defaults: { readonly maxAttempts: number; readonly retry?: RetryPolicy },
+): StepDefinition {
   const step = record(path, json)
   const name = text(`${path}.name`, field(step, 'name'))
   const next = optionalText(`${path}.next`, field(step, 'next'))
@@ -61,9 +85,9 @@ function readStep(path: string, json: unknown, maxAttempts: number): StepDefinit
         type: _t,
         next: _x,
         ...call
-      } = only('handler', 'onFailure', ...callOptionNames)
-      const settings = checkCall(`workflow file ${path}`, text(`${path}.handler`, handler), call, {
-        maxAttempts,
+      } = only('handler', 'onFailure', 'maxAttempts', ...callOptionNames)
+      const settings = checkCall(`workflow file ${path}`, text(`${path}.handler`, handler), asWritten(path, call), {
+        ...defaults,
         priority: 50,
       })
       return { name, type, ...settings, ...compensation(path, onFailure, settings.priority), ...links }
@@ -102,10 +126,11 @@ function compensation(path: string, json: unknown, priority: number): { onFailur
   const { name, handler, ...call } = checkOptions(`workflow file ${at}`, record(at, json), [
     'name',
     'handler',
+    'maxAttempts',
     ...compensationOptionNames,
   ])
   const named = { name: text(`${at}.name`, name), handler: text(`${at}.handler`, handler), priority }
-  return { onFailure: checkCompensation(`workflow file ${at}`, named, call) }
+  return { onFailure: checkCompensation(`workflow file ${at}`, named, asWritten(at, call)) }
 }
 
 function parse(json: string): unknown {

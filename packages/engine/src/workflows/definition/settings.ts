@@ -2,12 +2,8 @@ import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import {
-  checkMaxAttempts,
-  normalizeRetryPolicy,
-  type RetryPolicy,
-  type RetryPolicyInput,
-} from '../../kernel/retry/retry-policy.js'
+import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
+import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
 import {
   booleanOption,
@@ -20,10 +16,8 @@ import type { CallSettings, CompensationDefinition, Metadata } from './definitio
 
 /** How the handler of a step, or of its compensation, is called (W-01). */
 export interface StepOptions {
-  /** All calls, the first included: 3, or what the workflow says. */
-  readonly maxAttempts?: number
-  /** Exponential from 1 s unless given. */
-  readonly retry?: RetryPolicyInput
+  /** How often the handler is called, and how long apart: what the workflow says, or 3 times, after 1 s, doubled each time. */
+  readonly retry?: Retry
   /** Before the first call. */
   readonly delay?: Duration
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
@@ -53,21 +47,13 @@ export interface CompensationOptions extends StepOptions {
 export interface WorkflowOptions {
   /** Steps that failed for good wait for a person instead of being undone. */
   readonly dlq?: boolean
-  /** For steps that do not say it themselves: 3. */
-  readonly maxAttempts?: number
+  /** For steps that do not say it themselves. */
+  readonly retry?: Retry
   /** How long a worker may be silent about a step of this workflow before another takes it over. */
   readonly lease?: Duration
 }
 
-export const callOptionNames = [
-  'maxAttempts',
-  'retry',
-  'delay',
-  'timeout',
-  'priority',
-  'metadata',
-  'nonIdempotent',
-] as const
+export const callOptionNames = ['retry', 'delay', 'timeout', 'priority', 'metadata', 'nonIdempotent'] as const
 
 /** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
 const LONGEST_TIMER = '24d'
@@ -76,6 +62,7 @@ const metadataCodec = createCodec({ maxBytes: 65_536 })
 
 export interface CallDefaults {
   readonly maxAttempts: number
+  readonly retry?: RetryPolicy
   readonly priority: number
 }
 
@@ -98,6 +85,11 @@ export function checkCompensation(
 /** Fills in what was left out; the result is itself valid options. */
 export function checkCall(where: string, handler: string, options: unknown, defaults: CallDefaults): CallSettings {
   const given = checkOptions(where, options, callOptionNames)
+  const { maxAttempts = defaults.maxAttempts, policy = defaults.retry ?? defaultRetry } = retryOption(
+    where,
+    'retry',
+    given.retry,
+  )
   const nonIdempotent = booleanOption(where, 'nonIdempotent', given.nonIdempotent, { default: false })
   const timeout = durationOption(where, 'timeout', given.timeout, {
     min: '1ms',
@@ -106,8 +98,8 @@ export function checkCall(where: string, handler: string, options: unknown, defa
   })
   return {
     handler,
-    maxAttempts: given.maxAttempts === undefined ? defaults.maxAttempts : checkMaxAttempts(where, given.maxAttempts),
-    retry: given.retry === undefined ? defaultRetry : normalizeRetryPolicy(given.retry, where),
+    maxAttempts,
+    retry: policy,
     delay: durationOption(where, 'delay', given.delay, { default: 0 }),
     priority: integerOption(where, 'priority', given.priority, { min: 0, max: 100, default: defaults.priority }),
     nonIdempotent,
@@ -130,15 +122,18 @@ export function checkMetadata(where: string, value: unknown): { readonly metadat
 export interface WorkflowSettings {
   readonly dlq: boolean
   readonly maxAttempts: number
+  readonly retry?: RetryPolicy
   readonly lease?: number
 }
 
 export function checkWorkflowOptions(where: string, options: unknown): WorkflowSettings {
-  const given = checkOptions(where, options, ['dlq', 'maxAttempts', 'lease'])
+  const given = checkOptions(where, options, ['dlq', 'retry', 'lease'])
   const lease = durationOption(where, 'lease', given.lease, { min: '1s', max: '1d', default: undefined })
+  const { maxAttempts, policy } = retryOption(where, 'retry', given.retry)
   return {
     dlq: booleanOption(where, 'dlq', given.dlq, { default: false }),
-    maxAttempts: given.maxAttempts === undefined ? 3 : checkMaxAttempts(where, given.maxAttempts),
+    maxAttempts: maxAttempts ?? 3,
+    ...(policy === undefined ? {} : { retry: policy }),
     ...(lease === undefined ? {} : { lease }),
   }
 }

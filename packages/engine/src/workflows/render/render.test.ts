@@ -19,7 +19,7 @@ const order = defineWorkflow('order', 1, { dlq: true })
         (p) => p.step('invoice', 'Invoice').step('archive', 'Archive'),
         (p) => p.condition('abroad', '{{ .abroad }}'),
       ),
-    (b) => b.step('ship', 'ShipOrder', { maxAttempts: 2 }),
+    (b) => b.step('ship', 'ShipOrder', { retry: { maxAttempts: 2 } }),
   )
   .join('fulfilled', 'all')
   .waitHumanConfirm('approve')

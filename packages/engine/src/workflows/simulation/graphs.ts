@@ -85,7 +85,7 @@ export function toWorkflow(tree: Tree, dlq = false) {
         Object.assign(step, {
           handler: 'H',
           nonIdempotent: node.once,
-          ...(node.once ? {} : { maxAttempts: MAX_ATTEMPTS }),
+          ...(node.once ? {} : { retry: { maxAttempts: MAX_ATTEMPTS } }),
         })
         if (node.undo) step.onFailure = { name: `undo ${name}`, handler: 'U' }
       } else if (node.type === 'condition') {

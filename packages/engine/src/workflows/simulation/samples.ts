@@ -23,7 +23,7 @@ export const chain = defineWorkflow('chain', 1)
   .onFailure('undo a', 'UndoA')
   .step('b', 'B')
   .step('c', 'C', { delay: '5s', priority: 80, retry: ['1s', '10s'] })
-  .onFailure('undo c', 'UndoC', { maxAttempts: 2, retry: ['2s'], delay: 7 })
+  .onFailure('undo c', 'UndoC', { retry: { maxAttempts: 2, delays: ['2s'] }, delay: 7 })
   .build()
 
 export const forked = (strategy: 'all' | 'any', dlq = false) =>
