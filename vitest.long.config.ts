@@ -15,7 +15,9 @@ export default mergeConfig(
       env: { HOLDFAST_TEST_LONG: '1' },
       testTimeout: 300_000,
       // Each starts worker processes of its own.
-      maxWorkers: 2,
+      maxWorkers: 3,
+      // What they kill in their own process keeps its connections until that process ends.
+      isolate: true,
     },
   }),
 )
