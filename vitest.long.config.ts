@@ -16,6 +16,8 @@ export default mergeConfig(
       testTimeout: 300_000,
       // Each starts worker processes of its own.
       maxWorkers: 3,
+      // What they kill in their own process keeps its connections until that process ends.
+      isolate: true,
     },
   }),
 )

@@ -17,7 +17,7 @@ const PREFIX_VARIABLE = 'HOLDFAST_TEST_PREFIX'
  * // vitest.config.ts: test: { globalSetup: ['@holdfast/testing/setup'] }
  */
 export async function startTestServer(): Promise<() => Promise<void>> {
-  const server = await databaseFromEnvironment({ ephemeral: true, settings: { max_connections: '400' } })
+  const server = await databaseFromEnvironment({ ephemeral: true, settings: { max_connections: '800' } })
   const prefix = `hf_test_${process.pid}_${randomBytes(3).toString('hex')}`
   process.env[SERVER_VARIABLE] = server.connectionString
   process.env[PREFIX_VARIABLE] = prefix
