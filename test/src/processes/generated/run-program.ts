@@ -6,7 +6,8 @@ import { interpreter, type Witness } from './interpreter.js'
 import { type Program, responsesFor } from './program.js'
 
 const ENDS = ['COMPLETED', 'COMPENSATED', 'WAITING_FOR_TSQ', 'FAILED', 'CANCELLED']
-const WORKER = { concurrency: 4, lease: '400ms', poll: '20ms' } as const
+// The leases of the dead are ended by hand (`bury`); those of the living are never lost, however busy the machine is.
+const WORKER = { concurrency: 4, lease: '30s', poll: '20ms' } as const
 
 export interface Run {
   readonly book: ProcessBooks
@@ -61,7 +62,7 @@ export async function runProgram(
       ),
     )
     const outcome = await waitFor('the program has ended', async () => mortal.dead || (await ended()), {
-      timeout: 10_000,
+      timeout: 60_000,
     }).catch(async (error) => {
       throw new Error(JSON.stringify(await booksOf(pool, [id])), { cause: error })
     })
