@@ -33,7 +33,7 @@ export const asSpecified: Pace = {
   serviceTimeout: '30s',
   approvalTimeout: '2h',
   confirmationTimeouts: { L1: '5m', L2: '5m', L3: '3h', L4: '24h' },
-  window: { batchSize: 500, dispatchIntervalSecs: 5, jitterWindowMs: 4_000 },
+  window: { batchSize: 500, dispatchInterval: '5s', jitterWindow: 4_000 },
 }
 
 /** For the demo and for tests: the same attempts, in seconds instead of hours, at ten to a hundred times the rate. */
@@ -44,7 +44,7 @@ export const hurried: Pace = {
   serviceTimeout: '5s',
   approvalTimeout: '15s',
   confirmationTimeouts: { L1: '6s', L2: '6s', L3: '8s', L4: '10s' },
-  window: { batchSize: 10, dispatchIntervalSecs: 0.5, jitterWindowMs: 0 },
+  window: { batchSize: 10, dispatchInterval: '500ms', jitterWindow: 0 },
 }
 
 const TWENTY_MINUTES = '20m'

@@ -708,7 +708,7 @@ alter table holdfast.process_response add constraint process_response_pkey PRIMA
 
 alter table holdfast.process_setting add constraint process_setting_concurrency_check CHECK ((concurrency > 0));
 
-alter table holdfast.process_setting add constraint process_setting_deadline_action_check CHECK ((deadline_action = ANY (ARRAY['TSQ'::text, 'COMPENSATE'::text, 'FAIL'::text])));
+alter table holdfast.process_setting add constraint process_setting_deadline_action_check CHECK ((deadline_action = ANY (ARRAY['tsq'::text, 'compensate'::text, 'fail'::text])));
 
 alter table holdfast.process_setting add constraint process_setting_lease_ms_check CHECK ((lease_ms >= 100));
 

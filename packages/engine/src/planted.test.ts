@@ -82,7 +82,7 @@ test('K-27 what another role plants in public is never called, from the installa
   const Settle = defineProcess('planted', 'Settle', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch('planted', {
     target: processTarget(Settle),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0 },
+    config: { dispatchInterval: 0, jitterWindow: 0 },
   })
   hf.handle(Pay, async () => 'paid')
   hf.register(Refund)

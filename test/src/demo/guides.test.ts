@@ -122,7 +122,7 @@ test('D-02 the SQL of the guide on dispatch changes its configuration', async ()
   expect(await hf.dispatch.config(Settlement)).toMatchObject({
     enabled: false,
     batchSize: 1_000,
-    dispatchIntervalSecs: 2,
+    dispatchInterval: '2s',
   })
 })
 

@@ -48,7 +48,7 @@ test('D-14 the rate holds across a restart of the database: what missed its slot
   const Settle = defineProcess('restarted', 'Settle', { state: z.any(), execute: async () => undefined })
   const Settlement = defineDispatch('restarted', {
     target: processTarget(Settle),
-    config: { rateLimitKey: 'restarted', dispatchIntervalSecs: 1 },
+    config: { rateLimitKey: 'restarted', dispatchInterval: '1s' },
   })
   bus.hf.register(Settlement)
   const execTime = new Date('2020-01-01T00:00:00Z')

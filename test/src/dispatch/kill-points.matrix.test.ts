@@ -7,10 +7,10 @@ import { onProcesses, onRemote, remoteTable } from './definitions.js'
 const script = new URL('../../dist/dispatch/worker-process.js', import.meta.url)
 const WORKER = { lease: '400ms', poll: '20ms' } as const
 const CONFIG = {
-  dispatchIntervalSecs: 0,
-  jitterWindowMs: 0,
+  dispatchInterval: 0,
+  jitterWindow: 0,
   batchSize: 5,
-  staleClaimThresholdMins: 0.005,
+  staleClaimThreshold: 300,
   maxDispatchRetries: 50,
   // Several looks are needed: a dispatcher killed after one leaves others to its heir.
   maxStaleRecoveryPerCycle: 7,

@@ -8,7 +8,7 @@ const ITEMS = 10_000
 const DEATHS = 200
 /** A death at each of the first so many statements of a dispatcher's life, over and over. */
 const LONGEST_LIFE = 24
-const CONFIG = { dispatchIntervalSecs: 0, jitterWindowMs: 0, batchSize: 10, maxBatchesAhead: null } as const
+const CONFIG = { dispatchInterval: 0, jitterWindow: 0, batchSize: 10, maxBatchesAhead: null } as const
 const DISPATCHER = { lease: '100ms', poll: '10ms' } as const
 
 let connectionString: string

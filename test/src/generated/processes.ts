@@ -125,7 +125,7 @@ async function refusable(work: Promise<unknown>): Promise<void> {
 function interpreter(bank: Effects) {
   const Program = defineProcess('generated', 'Program', {
     state: z.object({ program: z.custom<ProcessProgram>((value) => typeof value === 'object') }),
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
     deadline: ({ program }) => program.deadline,
     async execute(ctx, { program }) {
       await interpret(ctx, program.body)

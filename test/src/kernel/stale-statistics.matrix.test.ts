@@ -62,7 +62,7 @@ const Settle = defineProcess('stale', 'Settle', {
 })
 const Settlement = defineDispatch('stale-settlement', {
   target: processTarget(Settle),
-  config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, batchSize: 100, maxBatchesAhead: 2 },
+  config: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
 })
 
 function registerAll({ hf }: TestBus): void {

@@ -28,7 +28,7 @@ test(`A-03 D-02 D-04 ${WINDOW} payments due at one instant are released at a rat
   const due = new Date(Date.now() + 3_000 + WINDOW)
   const scheduled = await app.createBatch({ payments: WINDOW, model: 'PROCESS_STEP', executeAt: due.toISOString() })
   expect(await depth()).toMatchObject({ READY: WINDOW })
-  const rate = { batchSize: BATCH, dispatchIntervalSecs: INTERVAL, jitterWindowMs: 0 }
+  const rate = { batchSize: BATCH, dispatchInterval: INTERVAL * 1_000, jitterWindow: 0 }
   await app.hf.dispatch.configure(PaymentWindow, rate, by)
   const options = { connectionString: app.connectionString, pace: 'patient', concurrency: CONCURRENCY }
   const workers = Array.from({ length: WORKERS }, () => startWorkerProcess(script, options))

@@ -189,7 +189,7 @@ function held(domain: string, second: boolean) {
   const called: string[] = []
   const Held = defineProcess(domain, 'Held', {
     state: z.object({}),
-    deadlineAction: 'FAIL',
+    deadlineAction: 'fail',
     async execute(ctx) {
       await ctx.step('first', async ({ signal }) => {
         called.push('first')
@@ -279,7 +279,7 @@ test('P-11 a response and a deadline at once: the process fails, and its state s
   const Waiting = defineProcess('answer-deadline', 'Waiting', {
     state,
     responses: answers,
-    deadlineAction: 'FAIL',
+    deadlineAction: 'fail',
     execute: (ctx, { answers }) => ctx.wait('answer', () => answers.length > 0),
   })
   const { id } = await bus.hf.start(Waiting, {}, { deadline: '100ms' })

@@ -216,7 +216,7 @@ test('K-21 dispatch: a dead letter is an error that names its item', async () =>
   const Pay = defineProcess(name, 'Pay', { state: z.object({ n: z.number() }), execute: async () => undefined })
   const Settlement = defineDispatch(name, {
     target: processTarget(Pay),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, maxDispatchRetries: 1 },
+    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
   bus.hf.register(Pay)
   bus.hf.register(Settlement)

@@ -33,7 +33,7 @@ export const scheduling: System = {
 
 /** Released by one dispatcher, batch after batch, with nobody to execute them: what releasing itself costs. */
 export function releasing(batchSize: number): System {
-  const config = { batchSize, dispatchIntervalSecs: 0, maxBatchesAhead: null }
+  const config = { batchSize, dispatchInterval: 0, maxBatchesAhead: null }
   return {
     ...released('holdfast release', { batch: batchSize }, config),
     group: 'release',
@@ -45,7 +45,7 @@ export function releasing(batchSize: number): System {
 
 /** Released and executed by the same worker: how many executions are live at most, and what the whole comes to. */
 export function executing(batchSize: number, concurrency: number): System {
-  const config = { batchSize, dispatchIntervalSecs: 0 }
+  const config = { batchSize, dispatchInterval: 0 }
   return {
     ...released('holdfast release and execute', { batch: batchSize, concurrency }, config),
     group: 'execute',

@@ -11,7 +11,7 @@ const RATE = 1_000
 const BURST = 100
 const past = new Date('2020-01-01T00:00:00Z')
 const by = { actor: 'bench', reason: 'to be measured' }
-const CONFIG = { batchSize: 2_000, dispatchIntervalSecs: 1, maxBatchesAhead: null, enabled: false }
+const CONFIG = { batchSize: 2_000, dispatchInterval: '1s', maxBatchesAhead: null, enabled: false } as const
 
 /** More is due than the limit lets through; value: how much of it is used, by the moments reserved for the starts. */
 export const rated: System = {

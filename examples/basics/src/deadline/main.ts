@@ -14,7 +14,7 @@ const Transfer = defineProcess('payments', 'Transfer', {
     },
   },
   // By the cut-off of the bank it is done or undone. TSQ (the default) calls a person instead, FAIL just ends it.
-  deadlineAction: 'COMPENSATE',
+  deadlineAction: 'compensate',
   deadline: () => '1h',
   async execute(ctx, state) {
     await ctx.step('reserve', async () => `funds of ${state.payment}`, {

@@ -13,7 +13,7 @@ const SettlePayment = defineProcess('payments', 'SettlePayment', {
 const Settlement = defineDispatch('payment', {
   target: processTarget(SettlePayment),
   // Items are handed over up to ten minutes ahead of their time, and start at their time all the same.
-  config: { batchSize: 100, dispatchIntervalSecs: 0.1, preStartBufferMins: 10, jitterWindowMs: 0 },
+  config: { batchSize: 100, dispatchInterval: '100ms', preStartBuffer: '10m', jitterWindow: 0 },
 })
 
 const database = await startEmbedded({ ephemeral: true })

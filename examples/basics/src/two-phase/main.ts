@@ -12,7 +12,7 @@ const SettlePayment = defineProcess('payments', 'SettlePayment', {
 
 const Settlement = defineDispatch('payment', {
   target: processTarget(SettlePayment),
-  config: { batchSize: 1, dispatchIntervalSecs: 0.2, jitterWindowMs: 0 },
+  config: { batchSize: 1, dispatchInterval: '200ms', jitterWindow: 0 },
 })
 
 const database = await startEmbedded({ ephemeral: true })

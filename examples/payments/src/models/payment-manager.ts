@@ -63,7 +63,7 @@ export function paymentManager(commands: PaymentCommands, pace: Pace) {
       return level ? pace.confirmationTimeouts[level] : pace.approvalTimeout
     },
     deadline: ({ cutoffAt }) => new Date(cutoffAt),
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
   })
 }
 

@@ -27,7 +27,7 @@ export function paymentProcess(parts: ModelParts) {
     state: PaymentState,
     responses,
     deadline: ({ cutoffAt }) => new Date(cutoffAt),
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
     async execute(ctx, state) {
       await ctx.transaction('updateStatus', (tx) => bookPayment(tx, state.paymentId), {
         compensate: () => course.giveBack(PAYMENT, ctx.id, state),
@@ -46,7 +46,7 @@ export function scheduledPaymentProcess(parts: ModelParts) {
     state: PaymentState,
     responses,
     deadline: ({ cutoffAt }) => new Date(cutoffAt),
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
     async execute(ctx, state) {
       await ctx.transaction('execute', (tx) => accept(tx, state.paymentId, ctx.id))
       await ctx.transaction('postProcess', (tx) => queueNotifications(tx, state.paymentId))

@@ -28,7 +28,7 @@ async function released(
   const Pay = defineProcess(name, 'Pay', { state: z.object({}), execute, ...options })
   const Settlement = defineDispatch(name, {
     target: processTarget(Pay),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, ...config },
+    config: { dispatchInterval: 0, jitterWindow: 0, ...config },
   })
   await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: past })
   await runDispatchCycle(bus.db, Settlement)
@@ -87,7 +87,7 @@ test('D-06 cancelled: FAILED for good', async () => {
 test('D-06 past its deadline: FAILED for good, it would be late again', async () => {
   const { until, worker } = await released((ctx) => ctx.sleep('long', '1h'), {
     deadline: () => 50,
-    deadlineAction: 'FAIL',
+    deadlineAction: 'fail',
   })
   expect(await until('FAILED')).toMatchObject({ lastError: expect.stringContaining('DEADLINE_EXCEEDED') })
   await worker.stop()
@@ -183,7 +183,7 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch(domain(), {
     target: processTarget(Pay),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, maxDispatchRetries: 1 },
+    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
   const items = ['a', 'b', 'c', 'd'].map((itemId) => ({ itemId, context: {}, execTime: past }))
   await bus.hf.dispatch.schedule(Settlement, items)

@@ -18,7 +18,7 @@ const by = { actor: 'ann', reason: 'ticket 7' }
 const itemType = numbered('cycle')
 const past = new Date('2020-01-01T00:00:00Z')
 const Settle = defineProcess('cycle', 'Settle', { state: z.object({ n: z.number() }), execute: async () => undefined })
-const AT_ONCE = { dispatchIntervalSecs: 0, jitterWindowMs: 0 } as const
+const AT_ONCE = { dispatchInterval: 0, jitterWindow: 0 } as const
 
 function settlement(config: DispatchSettings = AT_ONCE) {
   return defineDispatch(itemType(), { target: processTarget(Settle), config })
@@ -125,7 +125,7 @@ test('D-04 nothing is released before its time', async () => {
 })
 
 test('D-04 a buffer of thirty minutes claims ahead, and starts nothing thirty minutes early', async () => {
-  const Settlement = settlement({ ...AT_ONCE, preStartBufferMins: 30, jitterWindowMs: 1_000 })
+  const Settlement = settlement({ ...AT_ONCE, preStartBuffer: '30m', jitterWindow: 1_000 })
   const at = await inMinutes(10)
   await bus.hf.dispatch.schedule(Settlement, items(20, at))
   await bus.hf.dispatch.schedule(Settlement, { itemId: 'far', context: { n: 0 }, execTime: await inMinutes(40) })
@@ -149,7 +149,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
   })
   const Settlement = defineDispatch(itemType(), {
     target: processTarget(Pay),
-    config: { ...AT_ONCE, preStartBufferMins: 60, batchSize: 10 },
+    config: { ...AT_ONCE, preStartBuffer: '60m', batchSize: 10 },
   })
   await bus.hf.dispatch.schedule(Settlement, items(30, await inMinutes(30)))
   await runDispatchCycle(bus.db, Settlement)
@@ -179,7 +179,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
 })
 
 test('D-04 by plain SQL the kill switch is the same, and it waits for a release that is under way', async () => {
-  const Settlement = settlement({ ...AT_ONCE, jitterWindowMs: 60_000 })
+  const Settlement = settlement({ ...AT_ONCE, jitterWindow: 60_000 })
   await bus.hf.dispatch.schedule(Settlement, items(5))
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
@@ -401,7 +401,7 @@ test('D-03 an interval is from the beginning of one cycle to that of the next; a
     )
     return row?.ms ?? 0
   }
-  const Steady = settlement({ dispatchIntervalSecs: 60, batchSize: 1 })
+  const Steady = settlement({ dispatchInterval: '60s', batchSize: 1 })
   await bus.hf.dispatch.schedule(Steady, items(3))
   await runDispatchCycle(bus.db, Steady)
   expect(await due(Steady.itemType)).toBeGreaterThan(30_000)

@@ -39,10 +39,10 @@ test('D-12 nothing to do has no end, a standstill never ends, no limit is at onc
 })
 
 test.each([
-  [{ batchSize: 500, dispatchIntervalSecs: 5, limitPerSecond: null }, 100],
-  [{ batchSize: 500, dispatchIntervalSecs: 5, limitPerSecond: 20 }, 20],
-  [{ batchSize: 500, dispatchIntervalSecs: 0, limitPerSecond: 20 }, 20],
-  [{ batchSize: 500, dispatchIntervalSecs: 0, limitPerSecond: null }, Number.POSITIVE_INFINITY],
+  [{ batchSize: 500, dispatchInterval: 5_000, limitPerSecond: null }, 100],
+  [{ batchSize: 500, dispatchInterval: 5_000, limitPerSecond: 20 }, 20],
+  [{ batchSize: 500, dispatchInterval: 0, limitPerSecond: 20 }, 20],
+  [{ batchSize: 500, dispatchInterval: 0, limitPerSecond: null }, Number.POSITIVE_INFINITY],
 ])('D-12 %j lets through %d per second', (config, rate) => {
   expect(ratePerSecond(config)).toBe(rate)
 })

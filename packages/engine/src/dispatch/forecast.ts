@@ -44,10 +44,10 @@ export function forecast(
 /** What a configuration lets through per second; infinity where nothing holds it back but the machine. */
 export function ratePerSecond(config: {
   readonly batchSize: number
-  readonly dispatchIntervalSecs: number
+  readonly dispatchInterval: number
   readonly limitPerSecond: number | null
 }): number {
-  const { batchSize, dispatchIntervalSecs, limitPerSecond } = config
-  const byCycles = dispatchIntervalSecs === 0 ? Number.POSITIVE_INFINITY : batchSize / dispatchIntervalSecs
+  const { batchSize, dispatchInterval, limitPerSecond } = config
+  const byCycles = dispatchInterval === 0 ? Number.POSITIVE_INFINITY : (batchSize / dispatchInterval) * 1_000
   return Math.min(byCycles, limitPerSecond ?? Number.POSITIVE_INFINITY)
 }

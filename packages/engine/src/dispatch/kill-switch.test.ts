@@ -30,7 +30,7 @@ test('D-04 the kill switch leaves alone what has begun, whether it runs or waits
   })
   const Settlement = defineDispatch(itemType(), {
     target: processTarget(Settle),
-    config: { jitterWindowMs: 0 },
+    config: { jitterWindow: 0 },
   })
   await bus.hf.dispatch.schedule(
     Settlement,
@@ -65,7 +65,7 @@ test('D-04 a release that was decided before the kill switch and comes after it 
     state: z.object({ n: z.number() }),
     execute: async () => undefined,
   })
-  const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindowMs: 0 } })
+  const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindow: 0 } })
   await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 1 }, execTime: past })
   await bus.hf.dispatch.pause(Settlement, by)
   // As a dispatcher asks that has read its settings a moment earlier.

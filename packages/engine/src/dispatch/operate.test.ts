@@ -30,7 +30,7 @@ function settlement(config: DispatchSettings = {}) {
   })
   const Settlement = defineDispatch(domain, {
     target: processTarget(Settle),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0, maxDispatchRetries: 1, ...config },
+    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1, ...config },
   })
   return { Settle, Settlement, domain }
 }

@@ -14,7 +14,7 @@ afterAll(() => bus.close())
 const by = { actor: 'ann', reason: 'ticket 7' }
 const itemType = numbered('plan')
 const Settle = defineProcess('plan', 'Settle', { state: z.object({}), execute: async () => undefined })
-const settlement = () => defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindowMs: 0 } })
+const settlement = () => defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindow: 0 } })
 const item = (itemId: string, execTime: Date) => ({ itemId, context: {}, execTime })
 const many = (count: number, execTime: Date, name = 'PAY') =>
   Array.from({ length: count }, (_, n) => item(`${name}-${n}`, execTime))
@@ -46,7 +46,7 @@ test('D-12 what a change of rate would do', async () => {
   const finish = async (options = {}) => (await bus.hf.dispatch.plan(Settlement, options)).forecast.finishesAt
   expect(await finish()).toEqual(new Date(four.getTime() + 30_000))
   expect(await finish({ batchSize: 1_500 })).toEqual(new Date(four.getTime() + 10_000))
-  expect(await finish({ dispatchIntervalSecs: 10 })).toEqual(new Date(four.getTime() + 60_000))
+  expect(await finish({ dispatchInterval: '10s' })).toEqual(new Date(four.getTime() + 60_000))
   expect(await finish({ limitPerSecond: 10 })).toEqual(new Date(four.getTime() + 300_000))
   await bus.hf.limits.set(Settlement.itemType, { ticketsPerSecond: 50 }, by)
   await bus.hf.dispatch.configure(Settlement, { rateLimitKey: Settlement.itemType }, by)

@@ -1,6 +1,7 @@
 import type { Database } from '../kernel/database/database.js'
+import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { checkOptions, integerOption, numberOption } from '../kernel/validation/options.js'
+import { checkOptions, durationOption, integerOption, numberOption } from '../kernel/validation/options.js'
 import { type DueMinute, type Forecast, forecast, ratePerSecond } from './forecast.js'
 import { readConfig } from './queries/read-config.js'
 import { readPlan } from './queries/read-plan.js'
@@ -9,7 +10,7 @@ import { type DispatchOf, itemTypeOf } from './reference.js'
 export interface PlanOptions {
   /** What would be if this were configured instead. */
   readonly batchSize?: number
-  readonly dispatchIntervalSecs?: number
+  readonly dispatchInterval?: Duration
   /** What the rate limit would let through; null: no limit. */
   readonly limitPerSecond?: number | null
   /** How many minutes to list, 1,440 unless given. */
@@ -48,16 +49,15 @@ export interface DispatchPlan {
 export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOptions = {}): Promise<DispatchPlan> {
   const where = 'dispatch.plan'
   const itemType = itemTypeOf(where, dispatch)
-  const given = checkOptions(where, options, ['batchSize', 'dispatchIntervalSecs', 'limitPerSecond', 'minutes'])
+  const given = checkOptions(where, options, ['batchSize', 'dispatchInterval', 'limitPerSecond', 'minutes'])
   const minutes = integerOption(where, 'minutes', given.minutes, { min: 1, max: 1_000_000, default: 1_440 })
   const config = await readConfig(db, itemType)
   const facts = await readPlan(db, itemType, minutes)
   if (!config || !facts) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
   const configuredPerSecond = ratePerSecond({
     batchSize: integerOption(where, 'batchSize', given.batchSize, { min: 1, default: config.batchSize }),
-    dispatchIntervalSecs: numberOption(where, 'dispatchIntervalSecs', given.dispatchIntervalSecs, {
-      min: 0,
-      default: config.dispatchIntervalSecs,
+    dispatchInterval: durationOption(where, 'dispatchInterval', given.dispatchInterval, {
+      default: config.dispatchInterval,
     }),
     limitPerSecond:
       given.limitPerSecond === null
@@ -66,7 +66,7 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
           facts.limitPerSecond),
   })
   const { now, ready, overdue, due, later, lastDueAt, measuredPerSecond } = facts
-  const asked = given.batchSize ?? given.dispatchIntervalSecs ?? given.limitPerSecond
+  const asked = given.batchSize ?? given.dispatchInterval ?? given.limitPerSecond
   const running = overdue > 0 && asked === undefined && !('limitPerSecond' in given && given.limitPerSecond === null)
   const perSecond =
     config.enabled && !config.tripped ? expectedRate(configuredPerSecond, measuredPerSecond, running) : 0

@@ -65,7 +65,7 @@ async function limited(config: DispatchSettings = {}) {
   const Settle = defineProcess(domain, 'Settle', { state: z.object({ n: z.number() }), execute: async () => undefined })
   const Settlement = defineDispatch(domain, {
     target: processTarget(Settle),
-    config: { rateLimitKey, dispatchIntervalSecs: 1, ...config },
+    config: { rateLimitKey, dispatchInterval: '1s', ...config },
   })
   bus.hf.register(Settlement)
   const work = () => bus.runProcesses(Settle, { concurrency: 50 })
@@ -124,7 +124,7 @@ test.each([
 })
 
 test('D-14 without a rate limit batches that missed their time begin at the rate of batches, and the next one waits for them', async () => {
-  const { Settlement, work } = await limited({ rateLimitKey: null, batchSize: 10, jitterWindowMs: 0 })
+  const { Settlement, work } = await limited({ rateLimitKey: null, batchSize: 10, jitterWindow: 0 })
   await bus.hf.dispatch.schedule(Settlement, items(50))
   for (let cycle = 0; cycle < 4; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 40, READY: 10 })
@@ -137,7 +137,7 @@ test('D-14 without a rate limit batches that missed their time begin at the rate
 })
 
 test('D-14 a type that nothing paces is not slowed down: what comes late begins at once', async () => {
-  const { Settlement, work } = await limited({ rateLimitKey: null, dispatchIntervalSecs: 0, jitterWindowMs: 0 })
+  const { Settlement, work } = await limited({ rateLimitKey: null, dispatchInterval: 0, jitterWindow: 0 })
   await bus.hf.dispatch.schedule(Settlement, items(30))
   await runDispatchCycle(bus.db, Settlement)
   const starts = () =>
@@ -159,7 +159,7 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   const PayOut = defineWorkflow(workflow, 1).step('pay', `pay ${workflow}`).build()
   const Payout = defineDispatch(workflow, {
     target: workflowTarget(PayOut),
-    config: { rateLimitKey, dispatchIntervalSecs: 1 },
+    config: { rateLimitKey, dispatchInterval: '1s' },
   })
   bus.hf.workflows.handle(`pay ${workflow}`, () => undefined)
   bus.hf.register(Payout)
@@ -189,7 +189,7 @@ test('D-14 when pause returns nothing begins any more: what a worker has claimed
   })
   const Settlement = defineDispatch(domain, {
     target: processTarget(Settle),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0 },
+    config: { dispatchInterval: 0, jitterWindow: 0 },
   })
   await bus.hf.dispatch.schedule(Settlement, items(20))
   await runDispatchCycle(bus.db, Settlement)
@@ -231,7 +231,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
   })
   const Settlement = defineDispatch(domain, {
     target: processTarget(Settle),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0 },
+    config: { dispatchInterval: 0, jitterWindow: 0 },
   })
   const kinds = ['running', 'waiting', 'crashed', 'interrupted']
   await bus.hf.dispatch.schedule(

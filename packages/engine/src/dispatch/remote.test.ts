@@ -74,7 +74,7 @@ function settlement(target: ExecutionTarget<{ n: number }>, config: DispatchSett
     context: Context,
     target,
     callTimeout: 200,
-    config: { dispatchIntervalSecs: 5, jitterWindowMs: 0, ...config },
+    config: { dispatchInterval: '5s', jitterWindow: 0, ...config },
   })
 }
 
@@ -112,7 +112,7 @@ test('D-05 items are started with their context, a deterministic id, and when th
 
 test('D-04 a remote target is never given more than one cycle ahead, whatever the buffer', async () => {
   const { target, started } = engine()
-  const Settlement = settlement(target, { preStartBufferMins: 30, dispatchIntervalSecs: 60 })
+  const Settlement = settlement(target, { preStartBuffer: '30m', dispatchInterval: '60s' })
   const [{ now } = { now: past }] = await bus.sql<{ now: Date }>('select holdfast.now() as now')
   await bus.hf.dispatch.schedule(Settlement, [
     { itemId: 'soon', context: { n: 1 }, execTime: new Date(now.getTime() + 40_000) },
@@ -340,7 +340,7 @@ test('D-13 executions that go on are asked about now and then, a bounded number 
 
 test('D-13 a target that hangs when asked stops no release, and ends are noticed as fast as items are released', async () => {
   const { target, started, describing } = engine()
-  const Hanging = settlement(target, { dispatchIntervalSecs: 0, staleClaimThresholdMins: 0.001, batchSize: 5 })
+  const Hanging = settlement(target, { dispatchInterval: 0, staleClaimThreshold: 60, batchSize: 5 })
   await bus.hf.dispatch.schedule(Hanging, items(5))
   await runDispatchCycle(bus.db, Hanging)
   await goStale(Hanging)

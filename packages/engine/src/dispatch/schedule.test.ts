@@ -140,7 +140,7 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   })
   const Settlement = defineDispatch(itemType(), {
     target: processTarget(Settle),
-    config: { jitterWindowMs: 0, dispatchIntervalSecs: 0 },
+    config: { jitterWindow: 0, dispatchInterval: 0 },
   })
   bus.hf.register(Settlement)
   await bus.runProcesses(Settle)
@@ -177,7 +177,7 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
     execute: async (_ctx, state) => void seen.push(state.on instanceof Date),
   })
   const name = itemType()
-  const config = { jitterWindowMs: 0, dispatchIntervalSecs: 0 }
+  const config = { jitterWindow: 0, dispatchInterval: 0 }
   const First = defineDispatch(name, { target: processTarget(Settle), config })
   const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
@@ -206,7 +206,7 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
     execute: async (_ctx, state) => void seen.push(state.note),
   })
   const name = itemType()
-  const config = { jitterWindowMs: 0, dispatchIntervalSecs: 0 }
+  const config = { jitterWindow: 0, dispatchInterval: 0 }
   const First = defineDispatch(name, { target: processTarget(Settle), config })
   const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
   const past = new Date('2020-01-01T00:00:00Z')

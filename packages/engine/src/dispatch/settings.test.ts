@@ -1,6 +1,7 @@
 import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
+import { parseDuration } from '../kernel/duration/duration.js'
 import { defineProcess } from '../processes/index.js'
 import { defineDispatch } from './define.js'
 import type { DispatchSettings } from './settings.js'
@@ -32,11 +33,11 @@ test('D-02 the configuration begins as the definition says, and as the rule says
   expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({
     enabled: true,
     batchSize: 50,
-    dispatchIntervalSecs: 5,
-    jitterWindowMs: 4_000,
-    preStartBufferMins: 0,
+    dispatchInterval: '5s',
+    jitterWindow: 4_000,
+    preStartBuffer: 0,
     maxDispatchRetries: 5,
-    staleClaimThresholdMins: 2,
+    staleClaimThreshold: '2m',
     maxStaleRecoveryPerCycle: 100,
     execWorkflowType: null,
     execTaskQueue: null,
@@ -72,10 +73,7 @@ test('D-02 the next cycle goes by a change, whoever made it, and the change is o
 
 test.each([
   ['batchSize', 'batch_size', 0, 'must be from 1 to 100000, not 0'],
-  ['dispatchIntervalSecs', 'dispatch_interval_secs', -1, 'must be from 0 to 86400, not -1'],
-  ['jitterWindowMs', 'jitter_window_ms', -5, 'must be from 0 to 86400000, not -5'],
   ['maxDispatchRetries', 'max_dispatch_retries', 0, 'must be from 1 to 1000, not 0'],
-  ['staleClaimThresholdMins', 'stale_claim_threshold_mins', 0, 'must be from 0.001 to 1440, not 0'],
   ['execWorkflowType', 'exec_workflow_type', 'nobody/Knows', 'names `nobody/Knows`, which no worker has registered'],
   ['rateLimitKey', 'rate_limit_key', 'no_such_limit', 'names `no_such_limit`, which is no rate limit'],
 ] as const)(
@@ -95,6 +93,29 @@ test.each([
     expect(await bus.hf.dispatch.config(Settlement)).toEqual(before)
   },
 )
+
+test.each([
+  ['dispatchInterval', 'dispatch_interval_secs', '2s', 2],
+  ['jitterWindow', 'jitter_window_ms', '1s', 1000],
+  ['preStartBuffer', 'pre_start_buffer_mins', '90s', 1.5],
+  ['staleClaimThreshold', 'stale_claim_threshold_mins', '3m', 3],
+] as const)('U-08 D-02 %s is a duration, whatever the unit of its column', async (option, column, duration, stored) => {
+  const Settlement = await settlement()
+  await bus.hf.dispatch.configure(Settlement, { [option]: duration }, by)
+  const [row] = await bus.sql<Record<string, unknown>>(
+    `select ${column}::float8 as stored from holdfast.dispatch_config where item_type = $1`,
+    [Settlement.itemType],
+  )
+  expect(row).toEqual({ stored })
+  const { [option]: shown } = await bus.hf.dispatch.config(Settlement)
+  expect(shown).toBe(parseDuration(duration, option))
+  for (const wrong of [-1, '2d', 'soon', null]) {
+    await expect(bus.hf.dispatch.configure(Settlement, { [option]: wrong as never }, by)).rejects.toMatchObject({
+      code: expect.stringMatching(/^HF_INVALID_(OPTION|DURATION)$/),
+      message: expect.stringContaining(option),
+    })
+  }
+})
 
 test('D-02 the table refuses by itself what the trigger would not see', async () => {
   const Settlement = await settlement()
@@ -125,7 +146,7 @@ test('D-02 what is no number, no known name, no known type, or nobody’s doing 
 test('D-02 with a rate limit a cycle claims what is granted, and starts lie on its slots', async () => {
   const key = `limit_${itemType()}`
   await bus.hf.limits.set(key, { ticketsPerSecond: 2, burst: 2 }, by)
-  const Settlement = await settlement({ rateLimitKey: key, dispatchIntervalSecs: 5, batchSize: 500 }, 100)
+  const Settlement = await settlement({ rateLimitKey: key, dispatchInterval: '5s', batchSize: 500 }, 100)
   await runDispatchCycle(bus.db, Settlement)
   const starts = await bus.sql<{ ms: number }>(
     `select extract(epoch from start_at - min(start_at) over ())::float8 * 1000 as ms
@@ -165,7 +186,7 @@ test('D-02 another process may be named as what is started, and checks the conte
     execute: async (_ctx, state) => state.note,
   })
   const worker = await bus.runProcesses(Other)
-  const Settlement = await settlement({ jitterWindowMs: 0 }, 1)
+  const Settlement = await settlement({ jitterWindow: 0 }, 1)
   await bus.hf.dispatch.configure(Settlement, { execWorkflowType: 'config/Other' }, by)
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.processes.result(Other, `exec:${Settlement.itemType}:PAY-0:0`)).toBe('none')

@@ -1,5 +1,6 @@
+import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { booleanOption, checkOptions, numberOption, textOption } from '../kernel/validation/options.js'
+import { booleanOption, checkOptions, durationOption, numberOption, textOption } from '../kernel/validation/options.js'
 
 /** The configuration of an item type (D-02), changed at run time and read by every cycle. */
 export interface DispatchSettings {
@@ -7,15 +8,16 @@ export interface DispatchSettings {
   readonly enabled?: boolean
   /** The most that a cycle releases, 500 unless set. */
   readonly batchSize?: number
-  /** From the beginning of one cycle to that of the next, 5 unless set; 0: batch after batch while something is due. */
-  readonly dispatchIntervalSecs?: number
-  /** Starts of a batch are spread over this time, 4,000 unless set; not where a rate limit spreads them. */
-  readonly jitterWindowMs?: number
+  /** From the beginning of one cycle to that of the next, 5 s unless set; 0: batch after batch while something is due. */
+  readonly dispatchInterval?: Duration
+  /** Starts of a batch are spread over this time, 4 s unless set; not where a rate limit spreads them. */
+  readonly jitterWindow?: Duration
   /** How far ahead of their time items may be handed over; they start at their time all the same. */
-  readonly preStartBufferMins?: number
+  readonly preStartBuffer?: Duration
   /** How often an item may fail before it is a dead letter, 5 unless set. */
   readonly maxDispatchRetries?: number
-  readonly staleClaimThresholdMins?: number
+  /** For targets elsewhere: how long a start may be unanswered before the target is asked about it, 2 minutes unless set. */
+  readonly staleClaimThreshold?: Duration
   readonly maxStaleRecoveryPerCycle?: number
   /** How many batches our own engine may have been given without having begun them, 4 unless set; null: any number. */
   readonly maxBatchesAhead?: number | null
@@ -35,11 +37,11 @@ export interface DispatchSettings {
 const settingColumns = {
   enabled: 'enabled',
   batchSize: 'batch_size',
-  dispatchIntervalSecs: 'dispatch_interval_secs',
-  jitterWindowMs: 'jitter_window_ms',
-  preStartBufferMins: 'pre_start_buffer_mins',
+  dispatchInterval: 'dispatch_interval_secs',
+  jitterWindow: 'jitter_window_ms',
+  preStartBuffer: 'pre_start_buffer_mins',
   maxDispatchRetries: 'max_dispatch_retries',
-  staleClaimThresholdMins: 'stale_claim_threshold_mins',
+  staleClaimThreshold: 'stale_claim_threshold_mins',
   maxStaleRecoveryPerCycle: 'max_stale_recovery_per_cycle',
   maxBatchesAhead: 'max_batches_ahead',
   tripAfter: 'trip_after',
@@ -51,12 +53,18 @@ const settingColumns = {
 const NAMES = Object.keys(settingColumns) as (keyof DispatchSettings)[]
 const WHOLE: readonly string[] = [
   'batchSize',
-  'jitterWindowMs',
   'maxDispatchRetries',
   'maxStaleRecoveryPerCycle',
   'maxBatchesAhead',
   'tripAfter',
 ]
+/** Durations, and the unit that their columns have, in milliseconds. */
+const UNITS: Partial<Record<keyof DispatchSettings, number>> = {
+  dispatchInterval: 1_000,
+  jitterWindow: 1,
+  preStartBuffer: 60_000,
+  staleClaimThreshold: 60_000,
+}
 const TEXTS: readonly string[] = ['execWorkflowType', 'execTaskQueue', 'rateLimitKey']
 const NULLABLE: readonly string[] = [...TEXTS, 'maxBatchesAhead', 'tripAfter']
 /** What an `int` of PostgreSQL holds: beyond it the database would complain in its own words. */
@@ -77,6 +85,8 @@ function checkOne(where: string, name: keyof DispatchSettings, value: unknown): 
   if (value === null && NULLABLE.includes(name)) return null
   if (name === 'enabled') return booleanOption(where, name, value)
   if (TEXTS.includes(name)) return textOption(where, name, value, { max: 300 })
+  const unit = UNITS[name]
+  if (unit !== undefined) return durationOption(where, name, value, { max: '1d' }) / unit
   const number = numberOption(where, name, value, { min: -LARGEST, max: LARGEST })
   if (WHOLE.includes(name) && !Number.isInteger(number)) {
     throw new HoldfastError('HF_INVALID_OPTION', {

@@ -35,7 +35,7 @@ test('D-16 a window whose target refuses everything stops after so many in a row
       },
       describe: async (ids) => ids.map(() => ({ status: 'RUNNING' as const })),
     },
-    config: { batchSize: 8, dispatchIntervalSecs: 1, jitterWindowMs: 0, tripAfter: 12, maxDispatchRetries: 50 },
+    config: { batchSize: 8, dispatchInterval: '1s', jitterWindow: 0, tripAfter: 12, maxDispatchRetries: 50 },
   })
   await bus.hf.dispatch.schedule(Settlement, items(8))
   await runDispatchCycle(bus.db, Settlement)
@@ -60,7 +60,7 @@ test('D-16 a window stops when no worker has the definition of what waits to beg
   const Settle = defineProcess(domain, 'Settle', { state: z.object({ n: z.number() }), execute: async () => undefined })
   const Settlement = defineDispatch(domain, {
     target: processTarget(Settle),
-    config: { batchSize: 5, dispatchIntervalSecs: 0, jitterWindowMs: 0, tripAfter: 10 },
+    config: { batchSize: 5, dispatchInterval: 0, jitterWindow: 0, tripAfter: 10 },
   })
   await bus.hf.dispatch.schedule(Settlement, items(40))
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Settlement)
@@ -83,7 +83,7 @@ test('K-11 a database that is restored to an earlier state under a live program:
   const flow = name()
   const Payout = defineDispatch(flow, {
     target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
-    config: { dispatchIntervalSecs: 0, jitterWindowMs: 0 },
+    config: { dispatchInterval: 0, jitterWindow: 0 },
   })
   await bus.hf.dispatch.schedule(Payout, items(1))
   const lose = async () => {

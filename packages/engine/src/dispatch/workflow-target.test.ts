@@ -16,7 +16,7 @@ afterAll(() => bus.close())
 const by = { actor: 'ann', reason: 'ticket 7' }
 const named = numbered('payout')
 const past = new Date('2020-01-01T00:00:00Z')
-const quick: DispatchSettings = { dispatchIntervalSecs: 0, jitterWindowMs: 0 }
+const quick: DispatchSettings = { dispatchInterval: 0, jitterWindow: 0 }
 
 /** A type of items whose executions are a workflow of one step after a condition; what it does is the test's. */
 async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolean; config?: DispatchSettings } = {}) {
@@ -87,7 +87,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
 
 test('D-04 no instance begins before its time, and the kill switch holds back those that were started ahead', async () => {
   const paid: string[] = []
-  const { name, Payout, until, work } = await payouts(() => paid.push('paid'), { config: { preStartBufferMins: 60 } })
+  const { name, Payout, until, work } = await payouts(() => paid.push('paid'), { config: { preStartBuffer: '60m' } })
   const [now] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
   const execTime = new Date((now?.at.getTime() ?? 0) + 1_800_000)
   const items = ['P-1', 'P-2', 'P-3'].map((itemId) => ({ itemId, context: { cents: 1 }, execTime }))

@@ -64,8 +64,8 @@ test.each([
 })
 
 test.each([
-  ['COMPENSATE', 'COMPENSATED', ['r1']],
-  ['FAIL', 'FAILED', []],
+  ['compensate', 'COMPENSATED', ['r1']],
+  ['fail', 'FAILED', []],
 ] as const)('P-15 deadlineAction %s, really', async (action, status, expected) => {
   for (const rest of [inWait, inRetry]) {
     const { Book, undone } = booking(action, rest)
@@ -81,7 +81,7 @@ test('P-15 a deadline in the past is found before the first step is called', asy
   let calls = 0
   const Late = defineProcess(domain(), 'Late', {
     state: anything,
-    deadlineAction: 'FAIL',
+    deadlineAction: 'fail',
     execute: async (ctx) => void (await ctx.step('a', () => (calls += 1))),
   })
   const { status } = await bus.hf.start(Late, {}, { deadline: new Date(0) })
@@ -95,7 +95,7 @@ test('P-15 a running step is never interrupted; the deadline is found at the nex
   let aborted = false
   const Slow = defineProcess(domain(), 'Slow', {
     state: anything,
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
     async execute(ctx) {
       const paid = await ctx.step(
         'pay',
@@ -175,7 +175,7 @@ test('P-15 a time is counted from the start of the process, not from the call', 
 })
 
 test('P-15 in troubleshooting the deadline means nothing', async () => {
-  const { Book } = booking('FAIL', (ctx) =>
+  const { Book } = booking('fail', (ctx) =>
     ctx.step('fails', () => {
       throw new PermanentError('no')
     }),
@@ -192,7 +192,7 @@ test('P-15 while undoing the deadline means nothing', async () => {
   let calls = 0
   const Undo = defineProcess(domain(), 'Undo', {
     state: anything,
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
     async execute(ctx) {
       const compensate = () => {
         calls += 1

@@ -163,8 +163,8 @@ export function defineProcess<
     execute: inner.execute,
     classifyError: options.classifyError,
     waitTimeoutMs: durationOption(where, 'waitTimeout', given.waitTimeout, { min: '1ms', default: '1h' }),
-    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['TSQ', 'COMPENSATE', 'FAIL'], {
-      default: 'TSQ',
+    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['tsq', 'compensate', 'fail'], {
+      default: 'tsq',
     }),
     deadline: inner.deadline,
     concurrency: integerOption(where, 'concurrency', given.concurrency, { min: 1, max: 100_000, default: undefined }),

@@ -67,7 +67,7 @@ async function waitingForSlot(options: { lease?: '1s' } = {}) {
   const undone: string[] = []
   const Calling = defineProcess(domain(), 'Calling', {
     state: z.any(),
-    deadlineAction: 'FAIL',
+    deadlineAction: 'fail',
     execute: async (ctx) =>
       ctx.step('call', () => (calls += 1), {
         rateLimit: { key, maxWait: '1h' },

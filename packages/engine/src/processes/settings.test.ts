@@ -13,7 +13,7 @@ const by = { actor: 'ann', reason: 'slow bank' }
 const waiting = (domain: string) => {
   const Waits = defineProcess(domain, 'Waits', {
     state: z.object({}),
-    deadlineAction: 'TSQ',
+    deadlineAction: 'tsq',
     execute: async (ctx) => void (await ctx.wait('never', () => false)),
   })
   bus.hf.register(Waits)
@@ -38,7 +38,7 @@ test('P-23 a wait timeout that an operator sets holds for waits that say none, u
 
 test('P-23, P-15 a deadline action that an operator sets is what happens', async () => {
   const Waits = waiting('set-deadline')
-  await bus.hf.processes.configure(Waits, { deadlineAction: 'FAIL' }, by)
+  await bus.hf.processes.configure(Waits, { deadlineAction: 'fail' }, by)
   await bus.hf.run({ domains: ['set-deadline'], poll: '20ms' })
   const { id } = await bus.hf.start(Waits, {}, { deadline: '1h' })
   await bus.moveClock(3_600_001)

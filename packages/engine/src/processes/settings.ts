@@ -121,7 +121,7 @@ function checkInput(where: string, input: ProcessSettingsInput): object {
       durationOption(where, 'waitTimeout', value, { min: '1ms', default: undefined }),
     ),
     deadline_action: unless(given.deadlineAction, (value) =>
-      choiceOption(where, 'deadlineAction', value, ['TSQ', 'COMPENSATE', 'FAIL'], { default: undefined }),
+      choiceOption(where, 'deadlineAction', value, ['tsq', 'compensate', 'fail'], { default: undefined }),
     ),
     concurrency: unless(given.concurrency, (value) =>
       integerOption(where, 'concurrency', value, { min: 1, max: 100_000, default: undefined }),

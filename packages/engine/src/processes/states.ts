@@ -47,4 +47,4 @@ export function hasEnded(status: ProcessStatus): status is EndStatus {
   return ends.has(status)
 }
 
-export type DeadlineAction = 'TSQ' | 'COMPENSATE' | 'FAIL'
+export type DeadlineAction = 'tsq' | 'compensate' | 'fail'

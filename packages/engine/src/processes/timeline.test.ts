@@ -157,9 +157,9 @@ test('P-22 what the history says is not written into the audit as well', async (
 })
 
 test('P-22 a deadline that compensates, fails or needs a person is one event', async () => {
-  const ends = { COMPENSATE: 'COMPENSATED', FAIL: 'FAILED', TSQ: 'WAITING_FOR_TSQ' } as const
+  const ends = { compensate: 'COMPENSATED', fail: 'FAILED', tsq: 'WAITING_FOR_TSQ' } as const
   const ids: [keyof typeof ends, string, { domain: string; type: string }][] = []
-  for (const deadlineAction of ['COMPENSATE', 'FAIL', 'TSQ'] as const) {
+  for (const deadlineAction of ['compensate', 'fail', 'tsq'] as const) {
     const Late = defineProcess('deadline-told', deadlineAction, {
       state: empty,
       deadlineAction,

@@ -22,7 +22,7 @@ function parallel(options: Partial<StepOptions<string>> = {}) {
   const fails = gate()
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
-    deadlineAction: 'COMPENSATE',
+    deadlineAction: 'compensate',
     execute: async (ctx: ProcessContext) => {
       await Promise.all([
         ctx.step<string>(

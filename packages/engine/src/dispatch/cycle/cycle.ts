@@ -28,7 +28,7 @@ export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => b
     for (;;) {
       const began = performance.now()
       const config = await readConfig(db, cycle.type)
-      if (config) intervalMs = config.dispatchIntervalSecs * 1_000
+      if (config) intervalMs = config.dispatchInterval
       if (!config?.enabled || config.tripped) break
       const { grant, batch } = await runBatch(parts, cycle, config)
       metrics.observe('dispatch_cycle_milliseconds', labels, performance.now() - began)

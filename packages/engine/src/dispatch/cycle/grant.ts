@@ -17,11 +17,11 @@ const SHORTEST_LOOK_AHEAD = 1_000
  * moments that it grants are the items' start times, so its bound holds exactly, whoever else uses the same key.
  */
 export async function grantSlots({ db, limiter }: CycleParts, config: DispatchConfig): Promise<Grant> {
-  const { itemType, batchSize, rateLimitKey, dispatchIntervalSecs } = config
+  const { itemType, batchSize, rateLimitKey, dispatchInterval } = config
   if (rateLimitKey === null) return { most: batchSize, retryAfterMs: 0 }
   const wanted = await countReleasable(db, itemType, batchSize)
   if (wanted === 0) return { most: 0, slots: [], retryAfterMs: 0 }
-  const lookAheadMs = Math.max(dispatchIntervalSecs * 1_000, SHORTEST_LOOK_AHEAD)
+  const lookAheadMs = Math.max(dispatchInterval, SHORTEST_LOOK_AHEAD)
   const { granted, atsMs, retryAfterMs } = await limiter.reserveMany(rateLimitKey, wanted, lookAheadMs)
   return { most: granted, slots: atsMs, retryAfterMs }
 }

@@ -2,8 +2,16 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchSettings } from '../settings.js'
 import type { Engine } from '../targets.js'
 
-/** The configuration of an item type as it is now. */
-export interface DispatchConfig extends Required<DispatchSettings> {
+/** Durations of the configuration, in milliseconds. */
+interface Durations {
+  readonly dispatchInterval: number
+  readonly jitterWindow: number
+  readonly preStartBuffer: number
+  readonly staleClaimThreshold: number
+}
+
+/** The configuration of an item type as it is now; durations in milliseconds. */
+export interface DispatchConfig extends Required<Omit<DispatchSettings, keyof Durations>>, Durations {
   readonly itemType: string
   readonly engine: Engine
   readonly updatedAt: Date
@@ -34,9 +42,9 @@ export async function listConfigs(executor: Executor): Promise<DispatchConfig[]>
 
 const COLUMNS = `
     select item_type as "itemType", engine, enabled, batch_size as "batchSize",
-      dispatch_interval_secs as "dispatchIntervalSecs", jitter_window_ms as "jitterWindowMs",
-      pre_start_buffer_mins as "preStartBufferMins", max_dispatch_retries as "maxDispatchRetries",
-      stale_claim_threshold_mins as "staleClaimThresholdMins",
+      dispatch_interval_secs * 1000 as "dispatchInterval", jitter_window_ms as "jitterWindow",
+      pre_start_buffer_mins * 60000 as "preStartBuffer", max_dispatch_retries as "maxDispatchRetries",
+      stale_claim_threshold_mins * 60000 as "staleClaimThreshold",
       max_stale_recovery_per_cycle as "maxStaleRecoveryPerCycle", max_batches_ahead as "maxBatchesAhead",
       trip_after as "tripAfter", tripped_at as "trippedAt", trip_reason as "tripReason", failures_in_row as failures,
       exec_workflow_type as "execWorkflowType", exec_task_queue as "execTaskQueue",

@@ -123,8 +123,8 @@ function deadlineVerdict(execution: Execution): Verdict {
   const action = settings.deadlineAction ?? definition.deadlineAction
   const error = toRecorded(execution.classify(new HoldfastError('HF_DEADLINE_EXCEEDED', { id: execution.item.id })))
   const named = { ...error, code: 'DEADLINE_EXCEEDED' }
-  if (action === 'COMPENSATE') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'DEADLINE', error: named }
-  if (action === 'FAIL') return { to: 'END', end: 'FAILED', error: named }
+  if (action === 'compensate') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'DEADLINE', error: named }
+  if (action === 'fail') return { to: 'END', end: 'FAILED', error: named }
   return trouble('DEADLINE_EXCEEDED', named)
 }
 

@@ -142,8 +142,8 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
     waitOnly,
     timeout,
     deadline,
-    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['TSQ', 'COMPENSATE', 'FAIL'], {
-      default: 'TSQ',
+    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['tsq', 'compensate', 'fail'], {
+      default: 'tsq',
     }),
   }
 }

@@ -18,7 +18,7 @@ const State = z.object({
   begins: z.enum(['hold', 'wait']).default('hold'),
 })
 
-function waiter(type: string, deadlineAction?: 'TSQ' | 'COMPENSATE' | 'FAIL') {
+function waiter(type: string, deadlineAction?: 'tsq' | 'compensate' | 'fail') {
   const limits: Pick<ManagerOptions<typeof State, string>, 'deadline' | 'deadlineAction'> = deadlineAction
     ? { deadline: () => '1h', deadlineAction }
     : {}
@@ -40,9 +40,9 @@ function waiter(type: string, deadlineAction?: 'TSQ' | 'COMPENSATE' | 'FAIL') {
 }
 
 const Patient = waiter('Patient')
-const Undone = waiter('Undone', 'COMPENSATE')
-const Ended = waiter('Ended', 'FAIL')
-const Repaired = waiter('Repaired', 'TSQ')
+const Undone = waiter('Undone', 'compensate')
+const Ended = waiter('Ended', 'fail')
+const Repaired = waiter('Repaired', 'tsq')
 
 let bus: TestBus
 let holding = Promise.resolve()

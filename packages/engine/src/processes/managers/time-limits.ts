@@ -49,8 +49,8 @@ export function exceedDeadline(draft: Draft): void {
   const late = new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
   const error = { ...toRecorded(classifyFailure(late, { unknown: 'permanent' })), code: 'DEADLINE_EXCEEDED' }
   const { deadlineAction } = draft.handlers
-  if (deadlineAction === 'TSQ') throw new PermanentError(late.message, { code: 'DEADLINE_EXCEEDED' })
-  if (deadlineAction === 'FAIL') draft.end('FAILED', error)
+  if (deadlineAction === 'tsq') throw new PermanentError(late.message, { code: 'DEADLINE_EXCEEDED' })
+  if (deadlineAction === 'fail') draft.end('FAILED', error)
   else beginUndoing(draft, { end: 'COMPENSATED', reason: 'DEADLINE', error })
 }
 
