@@ -19,7 +19,9 @@ export function paymentRoutes(payments: Payments): Routes {
   async function standingOf(id: string): Promise<{ readonly standing: Standing; readonly answer: Answer }> {
     const standing = isId(id) ? await payments.standing(id) : undefined
     if (!standing) throw notFound(`payment ${id}`)
-    const status = hasEnded(standing.payment.status) ? 200 : 202
+    // What the process knows is shown as of its last rest: a payment that was settled a moment ago is whole when it rests again.
+    const moves = standing.process === 'EXECUTING' || standing.process === 'COMPENSATING'
+    const status = hasEnded(standing.payment.status) && !moves ? 200 : 202
     return { standing, answer: { status, body: shown(standing), headers: { location: `/payments/${id}` } } }
   }
 
