@@ -6,7 +6,7 @@
 //   npm run mutate -- --check            only checks that every hand-written one still fits the code (npm run check)
 //
 // docs/decisions/mutation-testing.md has the result of the last whole run.
-import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { handWritten } from './mutation/hand-written.mjs'
@@ -56,7 +56,11 @@ function applied({ name, file, find, replace, tests }) {
   )
   const places = [...text.matchAll(shape)].length
   const mutated = text.replace(shape, () => replace.trim())
-  const problem = places === 1 ? undefined : `its search text stands there ${places} times, not once`
+  const missing = tests.find((test) => !existsSync(join(root, test)))
+  const problem =
+    places !== 1
+      ? `its search text stands there ${places} times, not once`
+      : missing && `its test ${missing} is not there`
   return { name, file, mutated, tests, problem, config: 'vitest.config.ts', timeoutMs: 600_000 }
 }
 

@@ -74,7 +74,7 @@ export const handWritten = [
     file: sql('workflows-write'),
     find: '    where workflow.id = asked.id and workflow.revision = asked.revision\n',
     replace: '    where workflow.id = asked.id\n',
-    tests: ['test/src/workflows/races.test.ts', src('workflows/forks.test.ts')],
+    tests: ['test/src/workflows/races.matrix.test.ts', src('workflows/forks.test.ts')],
   },
   // Batches
   {
