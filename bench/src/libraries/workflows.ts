@@ -51,7 +51,7 @@ export async function startWorkflows(
   workflowOf: (place: number) => WorkflowDefinition,
 ): Promise<void> {
   for (const chunk of chunksOf(instances)) {
-    await Promise.all(chunk.map(({ place }) => hf.workflows.start(workflowOf(place), { place })))
+    await Promise.all(chunk.map(({ place }) => hf.start(workflowOf(place), { place })))
   }
 }
 

@@ -56,11 +56,8 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
     ['start of a manager', () => bus.hf.start(Round, {}, options)],
     ['startMany', () => bus.hf.startMany(Order, [{ state: {} }], options)],
     ['respond', () => bus.hf.respond(Order, order, 'paid', 1, options)],
-    ['workflows.start', () => bus.hf.workflows.start(Ship, {}, options)],
-    [
-      'dispatch.schedule',
-      () => bus.hf.dispatch.schedule(Later, { itemId: 'i', context: {}, execTime: new Date(0) }, options),
-    ],
+    ['start of a workflow', () => bus.hf.start(Ship, {}, options)],
+    ['schedule', () => bus.hf.schedule(Later, { itemId: 'i', context: {}, execTime: new Date(0) }, options)],
     ['queues.send', () => bus.hf.queues.send('bad_queue', {}, options)],
     ['queues.sendBatch', () => bus.hf.queues.sendBatch('bad_queue', [{}], options)],
   ])('is refused by %s, and nothing is written outside it', async (_, call) => {
@@ -134,7 +131,7 @@ test.each<[string, () => unknown]>([
   ],
   ['send with options that cannot be read', () => bus.hf.send(Pay, 1, trap)],
   ['start with options that cannot be read', () => bus.hf.start(Order, {}, trap)],
-  ['workflows.start with options that cannot be read', () => bus.hf.workflows.start(Ship, {}, trap)],
+  ['start of a workflow with options that cannot be read', () => bus.hf.start(Ship, {}, trap)],
   ['a worker with NUL in its name', () => bus.hf.run({ name: 'a\0b' })],
   ['a worker with half a surrogate pair in its name', () => bus.hf.run({ name: 'x\ud800y' })],
   ['fork of nothing', () => defineWorkflow('bad-fork', 1).fork('f', none)],

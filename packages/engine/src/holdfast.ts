@@ -22,6 +22,7 @@ import {
   type Dispatch,
   type DispatchDefinition,
   isDispatch,
+  type Scheduling,
 } from './dispatch/index.js'
 import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
@@ -80,7 +81,10 @@ import {
   createWorkflowEngine,
   createWorkflows,
   isWorkflow,
+  type WorkflowClient,
   type WorkflowDefinition,
+  type WorkflowReference,
+  type WorkflowStartOptions,
   type Workflows,
 } from './workflows/index.js'
 
@@ -111,10 +115,11 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany'>,
-    Pick<ProcessClient, 'startMany' | 'respond'> {
+    Pick<ProcessClient, 'startMany' | 'respond'>,
+    Pick<Scheduling, 'schedule'> {
   readonly schema: string
-  /** Starts a process (P-10), or a step-based one (M-02). One that fails does not throw here: its failure is in its record. */
-  readonly start: ProcessClient['start'] & ManagerClient['start']
+  /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
+  readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
   /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -351,14 +356,18 @@ export function assemble(
       else engine.registry.add(definition as ProcessDefinition)
       registered()
     },
-    start: (
-      definition: ProcessDefinition | ManagerDefinition,
-      state: never,
-      startOptions?: StartOptions & ManagerStartOptions,
-    ) =>
-      isManager(definition)
-        ? managerClient.start(definition, state, startOptions)
-        : processClient.start(definition, state, startOptions),
+    start: ((
+      definition: ProcessDefinition | ManagerDefinition | WorkflowReference,
+      input: never,
+      startOptions?: StartOptions & ManagerStartOptions & WorkflowStartOptions,
+    ) => {
+      if (typeof definition === 'string' || isWorkflow(definition))
+        return workflowClient.start(definition, input, startOptions)
+      return isManager(definition)
+        ? managerClient.start(definition, input, startOptions)
+        : processClient.start(definition, input, startOptions)
+    }) as Holdfast['start'],
+    schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
@@ -367,7 +376,7 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
-    dispatch: createDispatch(db, codec, scheduling, {
+    dispatch: createDispatch(db, codec, {
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')
         const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }

@@ -137,7 +137,7 @@ test('K-26 a workflow step whose input cannot be decoded fails at once, and is n
   const Flow = defineWorkflow(name, 1, { dlq: true })
     .step('pay', `pay ${name}`, { retry: { maxAttempts: 5 } })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow, { n: 1 })
+  const { id } = await bus.hf.start(Flow, { n: 1 })
   key = 'second'
   await work()
   await waitFor('it has failed', async () => (await bus.hf.workflows.status(id)).status === 'DLQ')
@@ -170,7 +170,7 @@ test.each([
     await work(domain)
     await bus.hf.start(Pay, {}, { deferred: true })
     await bus.hf.send(Book, {})
-    const { id } = await bus.hf.workflows.start(Flow, {})
+    const { id } = await bus.hf.start(Flow, {})
     const troubled = await waitFor(
       'the process is in troubleshooting',
       async () => (await bus.hf.processes.troubles.list({ domain }))[0],

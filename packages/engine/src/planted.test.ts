@@ -96,9 +96,9 @@ test('K-27 what another role plants in public is never called, from the installa
   const { id } = await hf.start(Refund, { n: 1 }, { deferred: true })
   await hf.respond(Refund, id, 'confirmed', {})
   expect(await hf.processes.result(Refund, id)).toBe('refunded')
-  const instance = await hf.workflows.start(Flow, {})
+  const instance = await hf.start(Flow, {})
   expect(await hf.workflows.result(instance.id)).toBe('shipped')
-  await hf.dispatch.schedule(Settlement, { itemId: 'S-1', context: {}, execTime: new Date(0) })
+  await hf.schedule(Settlement, { itemId: 'S-1', context: {}, execTime: new Date(0) })
   await waitFor(
     'the item has ended',
     async () => (await hf.dispatch.items.get(Settlement, 'S-1')).status === 'COMPLETED',

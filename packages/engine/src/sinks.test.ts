@@ -59,7 +59,7 @@ test.each([
     for (const fail of [false, true]) {
       const charge = await hf.send(Charge, { fail })
       const order = await hf.start(Order, {}, { deferred: fail })
-      const ship = await hf.workflows.start(Ship, {})
+      const ship = await hf.start(Ship, {})
       expect(await hf.commands.result(Charge, charge, { timeout: '20s' })).toBe('charged')
       expect(await hf.processes.result(Order, order.id, { timeout: '20s' })).toBe('ordered')
       await waitFor('the workflow has ended', async () => (await hf.workflows.status(ship.id)).status === 'COMPLETED')

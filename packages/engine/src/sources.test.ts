@@ -71,7 +71,7 @@ const processSample = (type: string, concurrency?: number) => async (): Promise<
 
 async function workflows(): Promise<Sample> {
   const Do = defineWorkflow('sampled', 1).step('a', 'sampled').build()
-  const started = await some(() => bus.hf.workflows.start(Do, null))
+  const started = await some(() => bus.hf.start(Do, null))
   return {
     source: stepSource(bus.db, {
       worker: 'w',

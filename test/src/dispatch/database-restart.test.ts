@@ -52,7 +52,7 @@ test('D-14 the rate holds across a restart of the database: what missed its slot
   })
   bus.hf.register(Settlement)
   const execTime = new Date('2020-01-01T00:00:00Z')
-  await bus.hf.dispatch.schedule(
+  await bus.hf.schedule(
     Settlement,
     Array.from({ length: COUNT }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime })),
   )

@@ -39,7 +39,7 @@ async function openRound(domain: string, remote: boolean, database: Database) {
   const { Pay, Settlement: own } = onProcesses(domain, CONFIG)
   const Settlement = remote ? onRemote(domain, CONFIG, pool) : own
   const items = Array.from({ length: ITEMS }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime: past }))
-  await hf.dispatch.schedule(Settlement, items)
+  await hf.schedule(Settlement, items)
   hf.register(Settlement)
   if (!remote) hf.register(Pay)
   const isDone = async () => (await hf.dispatch.depth(Settlement)).COMPLETED === ITEMS

@@ -54,7 +54,7 @@ test(`D-07 two dispatchers, killed ${DEATHS} times between their statements, ove
     runs.set(n, (runs.get(n) ?? 0) + 1)
     if (Date.now() < (times[n]?.getTime() ?? 0)) early += 1
   })
-  await hf.dispatch.schedule(
+  await hf.schedule(
     Settlement,
     times.map((execTime, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime })),
   )

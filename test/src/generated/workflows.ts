@@ -48,7 +48,7 @@ export function generatedWorkflows(): Omit<FaultTestOptions<World>, 'seeds'> {
     async start(hf, { seeds }, seed) {
       const { workflow } = generatedWorkflow(seed)
       hf.register(workflow)
-      const { id } = await hf.workflows.start(workflow, {})
+      const { id } = await hf.start(workflow, {})
       seeds.set(id, seed)
       return id
     },

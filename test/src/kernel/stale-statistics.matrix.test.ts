@@ -119,7 +119,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
     await Promise.all(started.slice(0, 1_000).map(({ id }, n) => hf.respond(Reserve, id, 'told', n)))
   },
   async workflows({ hf }) {
-    await Promise.all(numbers(BACKLOG).map((n) => hf.workflows.start(Ship, { n })))
+    await Promise.all(numbers(BACKLOG).map((n) => hf.start(Ship, { n })))
   },
   async dispatch({ hf }) {
     const later = new Date(Date.now() + 86_400_000)
@@ -127,7 +127,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
       Settle,
       numbers(BACKLOG).map((n) => ({ state: { n }, startAt: later })),
     )
-    await hf.dispatch.schedule(
+    await hf.schedule(
       Settlement,
       numbers(BACKLOG).map((n) => ({ itemId: `PAY-${n}`, context: { n }, execTime: past })),
     )

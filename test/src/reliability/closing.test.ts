@@ -41,7 +41,7 @@ test('K-23 `close` returns although handlers and steps of all models hang for ev
   await hf.send(Command, true)
   await hf.start(Step, {}, { deferred: true })
   await hf.start(Transaction, {}, { deferred: true })
-  await hf.workflows.start(Flow, null)
+  await hf.start(Flow, null)
   await waitFor('all hang', () => calls === 5)
 
   const began = performance.now()

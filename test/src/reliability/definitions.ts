@@ -41,7 +41,7 @@ export function registerAll(hf: Holdfast, run: (input: Given) => Promise<string>
 export async function begin(hf: Holdfast, model: Model, data: Given): Promise<string> {
   if (model === 'commands') return hf.send(PoisonCommand, data)
   if (model === 'processes') return (await hf.start(PoisonProcess, data, { deferred: true })).id
-  return (await hf.workflows.start(PoisonWorkflow, data)).id
+  return (await hf.start(PoisonWorkflow, data)).id
 }
 
 /** How it stands: ended well, needs a person (with the code), or still on its way. */

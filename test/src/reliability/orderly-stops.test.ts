@@ -45,7 +45,7 @@ const items = {
         hf.register(Do)
         hf.workflows.handle(name, (_input, ctx) => call(ctx.signal))
       },
-      begin: async (hf: Holdfast) => (await hf.workflows.start(Do, null)).id,
+      begin: async (hf: Holdfast) => (await hf.start(Do, null)).id,
       standing: async (hf: Holdfast, id: string) => (await hf.workflows.status(id)).status as string,
     }
   },

@@ -87,7 +87,7 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
   const Paused = defineWorkflow('backlog', 1).step('a', 'shared').build()
   const Other = defineWorkflow('other', 1).step('a', 'shared').build()
   bus.hf.register(Paused)
-  const { id } = await bus.hf.workflows.start(Paused, null)
+  const { id } = await bus.hf.start(Paused, null)
   await bus.sql(
     `insert into holdfast.workflow_step (workflow_id, number, definition_id, name, status, handler, due_at, ready,
        scheduled_at, priority, aging, rank, reached_at, input)
@@ -106,7 +106,7 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
   await waitFor('the backlog is set aside', async () => (await ready()) === 0)
   expect(await bus.hf.workflows.status(id)).toMatchObject({ status: 'RUNNING', paused: true })
   // What is enqueued while it is paused follows.
-  await bus.hf.workflows.start(Paused, null)
+  await bus.hf.start(Paused, null)
   await waitFor('that is set aside too', async () => (await ready()) === 0)
   await bus.sql(
     `delete from holdfast.workflow_step where not exists (select from holdfast.workflow where id = workflow_id)`,
@@ -136,7 +136,7 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   hf.register(Run)
   hf.register(Flow)
   hf.workflows.handle('awaited', () => undefined)
-  const workflow = await hf.workflows.start(Flow, {}, { startAt: new Date(Date.now() + 3_600_000) })
+  const workflow = await hf.start(Flow, {}, { startAt: new Date(Date.now() + 3_600_000) })
   await hf.pause({ domain: 'awaited' }, by)
   await hf.pause({ definition: 'awaited' }, by)
   const command = await hf.send(Do, null)

@@ -23,7 +23,7 @@ async function openBooks(connectionString: string) {
 
 async function startSome(hf: Holdfast, round: string, each: number): Promise<string[]> {
   const { Journey, Undone } = workflowsOf(round)
-  const starts = Array.from({ length: each }, () => [hf.workflows.start(Journey), hf.workflows.start(Undone)])
+  const starts = Array.from({ length: each }, () => [hf.start(Journey), hf.start(Undone)])
   return (await Promise.all(starts.flat())).map(({ id }) => id)
 }
 

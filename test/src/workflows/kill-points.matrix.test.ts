@@ -55,7 +55,7 @@ async function endOf(id: string): Promise<InstanceBooks> {
 async function openRound(kind: Kind, round: string, faults?: Faults) {
   const hf = assemble(await openDatabase({ connectionString, poolSize: 4, ...(faults ? { faults } : {}) }), {})
   const workflows = workflowsOf(round)
-  const { id } = await hf.workflows.start(workflows[kind])
+  const { id } = await hf.start(workflows[kind])
   workflows.handleAll(hf, notes)
   return { hf, id }
 }

@@ -32,7 +32,7 @@ async function atTheFinish(name: string, Flow: Workflow) {
   const [left, right] = services as [TestBus, TestBus]
   left.hf.workflows.handle(`${name} left`, () => 'left')
   right.hf.workflows.handle(`${name} right`, () => 'right')
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await Promise.all(services.map(({ hf }) => hf.run({ poll: '20ms' })))
   await Promise.all(holds.map(({ reached }) => reached))
   const go = () => {

@@ -30,7 +30,7 @@ export async function scheduleAll(hf: Holdfast, settlement: Settlement, count: n
       const from = next
       next += CHUNK
       const length = Math.min(CHUNK, count - from)
-      await hf.dispatch.schedule(
+      await hf.schedule(
         settlement,
         Array.from({ length }, (_, place) => itemAt(from + place, execTime)),
       )

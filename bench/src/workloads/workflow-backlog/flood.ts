@@ -54,7 +54,7 @@ async function openFlood({ connectionString }: Task, concurrency: number): Promi
   async function runOne(definition: typeof high): Promise<void> {
     const id = newId()
     const called = new Promise<void>((resolve) => waiting.set(id, resolve))
-    await hf.workflows.start(definition, null, { id })
+    await hf.start(definition, null, { id })
     await called
   }
 

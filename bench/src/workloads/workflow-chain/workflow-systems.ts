@@ -59,7 +59,7 @@ async function openCallers(
     // Known before it is started: its end may come before the answer to its start.
     const id = newId()
     const done = new Promise<void>((resolve) => waiting.set(id, resolve))
-    await hf.workflows.start(definition, null, { id })
+    await hf.start(definition, null, { id })
     await done
   }
 

@@ -32,7 +32,7 @@ await hf.run()
 
 const soon = new Date(Date.now() + 5_000)
 const payments = Array.from({ length: 250 }, (_, n) => `PAY-${n}`)
-await hf.dispatch.schedule(
+await hf.schedule(
   Settlement,
   payments.map((payment) => ({ itemId: payment, context: { payment }, execTime: soon })),
 )

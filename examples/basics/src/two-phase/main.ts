@@ -25,11 +25,11 @@ const payments = ['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => 
   context: { payment, cents: 500, account: 'DE-1' },
   execTime: fourOClock,
 }))
-const { created } = await hf.dispatch.schedule(Settlement, payments)
+const { created } = await hf.schedule(Settlement, payments)
 console.log(`${created} scheduled`)
 
 // Again, because somebody pressed the button twice: the same items, scheduled once.
-const { existing } = await hf.dispatch.schedule(Settlement, payments)
+const { existing } = await hf.schedule(Settlement, payments)
 console.log(`${existing} were there already`)
 
 const plan = await hf.dispatch.plan(Settlement)

@@ -34,7 +34,7 @@ hf.workflows.handle(
 hf.workflows.handle('SendPayslip', () => 'sent')
 await hf.run()
 
-const { id } = await hf.workflows.start(Payroll, { employee: 'ann', iban: 'ED-1' }, { key: 'ann, May' })
+const { id } = await hf.start(Payroll, { employee: 'ann', iban: 'ED-1' }, { key: 'ann, May' })
 while ((await hf.workflows.status(id)).status !== 'DLQ') await sleep(20)
 console.log(await hf.workflows.render(id))
 

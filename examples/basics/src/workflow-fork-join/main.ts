@@ -45,7 +45,7 @@ hf.workflows.handle('AskQuickCourier', async () => {
 })
 await hf.run()
 
-const { id } = await hf.workflows.start(Fulfilment, {
+const { id } = await hf.start(Fulfilment, {
   order: 'ORD-1',
   kind: 'book',
   total: '1000.01', // compared digit by digit, never as a float

@@ -23,7 +23,7 @@ console.log(await hf.workflows.startAndWait('order', order))
 
 // A stored version never changes under its instances: another graph is another version.
 const changed = { ...JSON.parse(file), dlq: true }
-const refused = hf.workflows.start(loadWorkflow(changed), order)
+const refused = hf.start(loadWorkflow(changed), order)
 await refused.catch(({ code }: Error & { code: string }) => console.log(code))
 
 const OrderV2 = loadWorkflow({ ...changed, version: 2 })

@@ -22,7 +22,7 @@ await hf.run()
 
 console.log(await hf.workflows.startAndWait(Payout, { iban: 'DE-1', euros: 20 }))
 
-for (const euros of [5_000, 9_999]) await hf.workflows.start(Payout, { iban: 'DE-2', euros }, { key: `P-${euros}` })
+for (const euros of [5_000, 9_999]) await hf.start(Payout, { iban: 'DE-2', euros }, { key: `P-${euros}` })
 while ((await hf.workflows.decisions.waiting({ workflow: 'payout' })).length < 2) await sleep(20)
 
 // What a page for the treasury would show: no worker and no memory is busy with these.

@@ -46,12 +46,12 @@ const forget = hf.workflows.use({
 })
 
 audited.add('payment')
-await hf.workflows.start(Payment, null).catch((error: Error) => console.log(error.message))
+await hf.start(Payment, null).catch((error: Error) => console.log(error.message))
 audited.clear()
 
 // Nobody works yet: whoever looks at a step sees what it waits for.
-const report = await hf.workflows.start(Report)
-const payment = await hf.workflows.start(Payment, null, { key: 'PAY-1' })
+const report = await hf.start(Report)
+const payment = await hf.start(Payment, null, { key: 'PAY-1' })
 for (const { name, status, queued } of await hf.workflows.steps(report.id)) {
   console.log(`${name}: ${status}, no worker has ${queued?.handler}: ${queued?.handlerMissing}`)
 }
@@ -71,7 +71,7 @@ async function until(id: string, isSo: (step: WorkflowStepRecord) => boolean): P
 }
 
 for (const operation of ['cancel', 'abort'] as const) {
-  const { id } = await hf.workflows.start(Import)
+  const { id } = await hf.start(Import)
   await until(id, ({ status }) => status === 'RUNNING')
   await hf.workflows[operation](id, ann)
   await until(id, ({ error }) => error !== null)

@@ -68,7 +68,7 @@ for (const [order, to] of [
 ] as const) {
   const input = { order, cents: 2_500, to }
   console.log(`${order} to ${to}, as a workflow`)
-  const { id } = await hf.workflows.start(PurchaseWorkflow, input, { key: order })
+  const { id } = await hf.start(PurchaseWorkflow, input, { key: order })
   await hf.workflows.result(id).catch(() => undefined)
   console.log(`  ${(await hf.workflows.status(id)).status}`)
 

@@ -53,7 +53,7 @@ await hf.run()
 
 console.log(await hf.workflows.startAndWait(Trip, { traveller: 'ann', wantsCar: false }))
 
-const { id } = await hf.workflows.start(Trip, { traveller: 'bob', wantsCar: true })
+const { id } = await hf.start(Trip, { traveller: 'bob', wantsCar: true })
 await hf.workflows.result(id).catch((error: Error) => console.log(error.message.replace(id, '…')))
 console.log(await hf.workflows.render(id))
 

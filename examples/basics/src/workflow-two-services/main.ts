@@ -16,7 +16,7 @@ await Promise.all(services.map((service) => once(service, 'message')))
 
 console.log(await hf.workflows.startAndWait(Purchase, { order: 'ORD-1', cents: 2_500 }))
 
-const { id } = await hf.workflows.start(Purchase, { order: 'ORD-2', cents: 900 })
+const { id } = await hf.start(Purchase, { order: 'ORD-2', cents: 900 })
 await hf.workflows.result(id).catch(({ code }: Error & { code: string }) => console.log(code))
 console.log(await hf.workflows.render(id))
 

@@ -40,7 +40,7 @@ await hf.run()
 console.log(await hf.workflows.startAndWait(Payment))
 
 bank.isOpen = false
-const { id } = await hf.workflows.start(Payment)
+const { id } = await hf.start(Payment)
 while ((await hf.workflows.status(id)).status !== 'DLQ') await sleep(20)
 const [letter] = await hf.workflows.deadLetters.list({ instanceId: id })
 if (!letter) throw new Error('there is no dead letter')

@@ -42,7 +42,7 @@ export async function schedulePayments(
     context: initialState(payment),
     execTime: executeAt,
   }))
-  await hf.dispatch.schedule(definitions.PaymentWindow, items, { transaction: tx })
+  await hf.schedule(definitions.PaymentWindow, items, { transaction: tx })
   return payments
 }
 

@@ -215,7 +215,7 @@ test('K-23 a handler that hangs in its transaction is rolled back when its time 
   const hanging = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms', poolSize: 3 })
   onTestFinished(() => hanging.close())
   const Do = defineCommand('tx-hangs', 'Do', {
-    transactionTimeout: '100ms',
+    transactionTimeout: '3s',
     retry: { maxAttempts: 2, delays: ['1ms'] },
   })
   const signals: AbortSignal[] = []

@@ -30,7 +30,7 @@ async function released(
     target: processTarget(Pay),
     config: { dispatchInterval: 0, jitterWindow: 0, ...config },
   })
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: past })
+  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: past })
   await runDispatchCycle(bus.db, Settlement)
   const worker = await bus.runProcesses(Pay)
   const get = () => bus.hf.dispatch.items.get(Settlement, 'PAY-1')
@@ -186,7 +186,7 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
     config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
   const items = ['a', 'b', 'c', 'd'].map((itemId) => ({ itemId, context: {}, execTime: past }))
-  await bus.hf.dispatch.schedule(Settlement, items)
+  await bus.hf.schedule(Settlement, items)
   await bus.hf.start(Pay, {}, { deferred: true, key: `exec:${Settlement.itemType}:d:0` })
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.itemType])
   await runDispatchCycle(bus.db, Settlement)
@@ -219,7 +219,7 @@ test('D-06 an end is guarded: it ends neither another execution’s item nor one
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch(domain(), { target: processTarget(Pay) })
   const { itemType } = Settlement
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'x', context: {}, execTime: past })
+  await bus.hf.schedule(Settlement, { itemId: 'x', context: {}, execTime: past })
   const end = (execution: string) =>
     bus.sql(
       `select holdfast.end_dispatched(array[$1], array['x'], array[$2], array['COMPLETED'], array['-'], array['-'])`,

@@ -44,8 +44,8 @@ const inMinutes = async (minutes: number) => {
 
 test('D-03 a cycle releases one batch, in the order of time and then of scheduling', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
-  await bus.hf.dispatch.schedule(Settlement, items(5))
-  await bus.hf.dispatch.schedule(Settlement, {
+  await bus.hf.schedule(Settlement, items(5))
+  await bus.hf.schedule(Settlement, {
     itemId: 'earlier',
     context: { n: 9 },
     execTime: new Date(past.getTime() - 1),
@@ -58,7 +58,7 @@ test('D-03 a cycle releases one batch, in the order of time and then of scheduli
 
 test('D-05 a batch is started by one statement: the executions are there exactly when the items are DISPATCHED', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(500))
+  await bus.hf.schedule(Settlement, items(500))
   const held = holdAt('after dispatch.release')
   const watched = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const cycle = runDispatchCycle(watched.db, Settlement)
@@ -72,7 +72,7 @@ test('D-05 a batch is started by one statement: the executions are there exactly
 
 test('D-05 the executed code knows nothing of the dispatcher: its context is its state', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 7 }, execTime: past })
+  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: { n: 7 }, execTime: past })
   await runDispatchCycle(bus.db, Settlement)
   expect(await executions(Settlement.itemType)).toMatchObject([
     { key: `exec:${Settlement.itemType}:PAY-1:0`, status: 'PENDING', state: { n: 7 } },
@@ -84,7 +84,7 @@ test('D-05 the executed code knows nothing of the dispatcher: its context is its
 
 test('D-03 cycles of one item type never overlap: a second dispatcher finds nothing to claim, and one that lost its lease takes nothing', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   const held = holdAt('before dispatch.release')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const zombie = runDispatchCycle(slow.db, Settlement)
@@ -104,7 +104,7 @@ test('D-03 cycles of one item type never overlap: a second dispatcher finds noth
 
 test('D-03 batches are disjoint even if two ever run: what another has in hand is passed over', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
-  await bus.hf.dispatch.schedule(Settlement, items(6))
+  await bus.hf.schedule(Settlement, items(6))
   const other = new pg.Client({ connectionString: bus.connectionString })
   await other.connect()
   await other.query('begin')
@@ -119,7 +119,7 @@ test('D-03 batches are disjoint even if two ever run: what another has in hand i
 
 test('D-04 nothing is released before its time', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(3, await inMinutes(10)))
+  await bus.hf.schedule(Settlement, items(3, await inMinutes(10)))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 3 })
 })
@@ -127,8 +127,8 @@ test('D-04 nothing is released before its time', async () => {
 test('D-04 a buffer of thirty minutes claims ahead, and starts nothing thirty minutes early', async () => {
   const Settlement = settlement({ ...AT_ONCE, preStartBuffer: '30m', jitterWindow: 1_000 })
   const at = await inMinutes(10)
-  await bus.hf.dispatch.schedule(Settlement, items(20, at))
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'far', context: { n: 0 }, execTime: await inMinutes(40) })
+  await bus.hf.schedule(Settlement, items(20, at))
+  await bus.hf.schedule(Settlement, { itemId: 'far', context: { n: 0 }, execTime: await inMinutes(40) })
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 20, READY: 1 })
   const starts = (await executions(Settlement.itemType)).map(({ start_at, due_at }) => {
@@ -151,7 +151,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
     target: processTarget(Pay),
     config: { ...AT_ONCE, preStartBuffer: '60m', batchSize: 10 },
   })
-  await bus.hf.dispatch.schedule(Settlement, items(30, await inMinutes(30)))
+  await bus.hf.schedule(Settlement, items(30, await inMinutes(30)))
   await runDispatchCycle(bus.db, Settlement)
   expect(await executions(Settlement.itemType)).toHaveLength(10)
   await bus.hf.dispatch.pause(Settlement, by)
@@ -180,7 +180,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
 
 test('D-04 by plain SQL the kill switch is the same, and it waits for a release that is under way', async () => {
   const Settlement = settlement({ ...AT_ONCE, jitterWindow: 60_000 })
-  await bus.hf.dispatch.schedule(Settlement, items(5))
+  await bus.hf.schedule(Settlement, items(5))
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
   await client.query('begin')
@@ -211,7 +211,7 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
 test('D-07 an execution id that something else has is not taken for the item’s own: the next id is tried', async () => {
   const Settlement = settlement()
   await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec:${Settlement.itemType}:PAY-0:0` })
-  await bus.hf.dispatch.schedule(Settlement, items(2))
+  await bus.hf.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-0')).toMatchObject({
     status: 'READY',
@@ -231,7 +231,7 @@ test('D-07 an execution id that something else has is not taken for the item’s
 
 test('D-07 an execution that is there already counts as started, and one that has ended ends its item', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(3))
+  await bus.hf.schedule(Settlement, items(3))
   await runDispatchCycle(bus.db, Settlement)
   await bus.sql(
     `update holdfast.process set status = 'COMPLETED', due_at = null where dispatch_type = $1 and id = (select id from holdfast.process_detail where key = $2)`,
@@ -248,7 +248,7 @@ test('D-07 an execution that is there already counts as started, and one that ha
 
 test('D-08 a missing context fails that item, not the batch', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(5))
+  await bus.hf.schedule(Settlement, items(5))
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-2'`, [
     Settlement.itemType,
   ])
@@ -262,7 +262,7 @@ test('D-08 a missing context fails that item, not the batch', async () => {
 
 test('D-08 an item with which the statement fails is found, and fails alone', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 16, maxDispatchRetries: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(40))
+  await bus.hf.schedule(Settlement, items(40))
   await bus.sql(`
     create function poison() returns trigger language plpgsql as $$
     begin
@@ -285,7 +285,7 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
 
 test('D-09 one summary per batch, and a line for each failure, with the status before and after', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [
     Settlement.itemType,
   ])
@@ -328,7 +328,7 @@ test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle t
   }
   const measured = await openTestBus({ connectionString: bus.connectionString, metrics })
   const Settlement = settlement({ ...AT_ONCE, maxDispatchRetries: 1 })
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [
     Settlement.itemType,
   ])
@@ -352,7 +352,7 @@ test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle t
 
 test('D-11 no more live executions than the batches in flight: what has not begun holds back the next release', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 10, maxBatchesAhead: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(100))
+  await bus.hf.schedule(Settlement, items(100))
   for (let cycle = 0; cycle < 6; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 20, READY: 80 })
   // Five of them begin.
@@ -375,7 +375,7 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
     target: processTarget(Quick),
     config: { ...AT_ONCE, batchSize: 50, maxBatchesAhead: 2 },
   })
-  await bus.hf.dispatch.schedule(Settlement, items(600))
+  await bus.hf.schedule(Settlement, items(600))
   bus.hf.register(Settlement)
   const worker = await bus.runProcesses(Quick, { concurrency: 20 })
   await waitFor('all are completed', async () => {
@@ -402,12 +402,12 @@ test('D-03 an interval is from the beginning of one cycle to that of the next; a
     return row?.ms ?? 0
   }
   const Steady = settlement({ dispatchInterval: '60s', batchSize: 1 })
-  await bus.hf.dispatch.schedule(Steady, items(3))
+  await bus.hf.schedule(Steady, items(3))
   await runDispatchCycle(bus.db, Steady)
   expect(await due(Steady.itemType)).toBeGreaterThan(30_000)
   expect(await due(Steady.itemType)).toBeLessThanOrEqual(60_000)
   const Eager = settlement()
-  await bus.hf.dispatch.schedule(Eager, items(1, new Date((await inMinutes(0)).getTime() + 60_000)))
+  await bus.hf.schedule(Eager, items(1, new Date((await inMinutes(0)).getTime() + 60_000)))
   await runDispatchCycle(bus.db, Eager)
   expect(await due(Eager.itemType)).toBeCloseTo(1_000, -1)
 })

@@ -54,7 +54,7 @@ const nameShape = /^[A-Za-z0-9_-]+$/
  *
  * @example
  * const Settlement = defineDispatch('payment', { target: processTarget(SettlePayment) })
- * await hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { paymentId: 'PAY-1' }, execTime: fourOClock })
+ * await hf.schedule(Settlement, { itemId: 'PAY-1', context: { paymentId: 'PAY-1' }, execTime: fourOClock })
  */
 export function defineDispatch<Input>(
   itemType: string,

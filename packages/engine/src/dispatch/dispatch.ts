@@ -16,7 +16,6 @@ import { type DispatchConfig, listConfigs, readConfig } from './queries/read-con
 import type { ReportAnswer } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
 import { type ExecutionEnd, reportEnd } from './report-end.js'
-import type { Scheduling } from './schedule.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import { type DispatchStatus, dispatchStatuses } from './states.js'
 
@@ -30,7 +29,7 @@ export interface ItemListFilter {
 }
 
 /** Scheduled work that is released at a rate (D-01 to D-13). */
-export interface Dispatch extends Pick<Scheduling, 'schedule'> {
+export interface Dispatch {
   /**
    * Changes the configuration of an item type; what is not named stays. The next cycle goes by it.
    *
@@ -67,12 +66,7 @@ export interface Dispatch extends Pick<Scheduling, 'schedule'> {
   readonly deadLetters: DeadLetters
 }
 
-export function createDispatch(
-  db: Database,
-  codec: Codec,
-  scheduling: Scheduling,
-  cancels: ExecutionCancels,
-): Dispatch {
+export function createDispatch(db: Database, codec: Codec, cancels: ExecutionCancels): Dispatch {
   async function configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void> {
     const itemType = itemTypeOf('dispatch.configure', dispatch)
     const actor = checkActor('dispatch.configure', by)
@@ -82,7 +76,6 @@ export function createDispatch(
   }
 
   return {
-    schedule: (definition, items, options) => scheduling.schedule(definition, items, options),
     configure,
     async config(dispatch) {
       const itemType = itemTypeOf('dispatch.config', dispatch)

@@ -23,7 +23,13 @@ export type { ReportAnswer } from './queries/report-ends.js'
 export type { DispatchOf } from './reference.js'
 export { createDispatchRegistry, type DispatchRegistry } from './registry.js'
 export type { ExecutionEnd } from './report-end.js'
-export { createScheduling, type ItemToSchedule, type Scheduled, type ScheduleOptions } from './schedule.js'
+export {
+  createScheduling,
+  type ItemToSchedule,
+  type Scheduled,
+  type ScheduleOptions,
+  type Scheduling,
+} from './schedule.js'
 export type { DispatchSettings } from './settings.js'
 export type { DispatchStatus } from './states.js'
 export { type ProcessTarget, processTarget } from './targets/process.js'

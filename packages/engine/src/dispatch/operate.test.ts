@@ -45,7 +45,7 @@ const trail = async (Settlement: { itemType: string }, itemId: string) =>
 
 test('D-15 a READY item is cancelled for good, with who and why; a second time is refused', async () => {
   const { Settlement } = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(2))
+  await bus.hf.schedule(Settlement, items(2))
   expect(await bus.hf.dispatch.items.cancel(Settlement, 'PAY-0', by)).toEqual({ itemId: 'PAY-0', outcome: 'done' })
   expect(await get(Settlement, 'PAY-0')).toMatchObject({
     status: 'FAILED',
@@ -67,13 +67,13 @@ test('D-15 a READY item is cancelled for good, with who and why; a second time i
   })
   // Its id stays taken: scheduling it again does not bring it back.
   await expect(
-    bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-0', context: { n: 9 }, execTime: four }, { replace: true }),
+    bus.hf.schedule(Settlement, { itemId: 'PAY-0', context: { n: 9 }, execTime: four }, { replace: true }),
   ).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
 })
 
 test('D-15 a dispatched item is refused nothing but cancelled by its execution, in the same call: process and workflow', async () => {
   const { Settle, Settlement, domain } = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(2, past))
+  await bus.hf.schedule(Settlement, items(2, past))
   await runDispatchCycle(bus.db, Settlement)
   const worker = await bus.runProcesses(Settle)
   await waitFor(
@@ -94,7 +94,7 @@ test('D-15 a dispatched item is refused nothing but cancelled by its execution, 
   const Payout = defineDispatch(flow, {
     target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
   })
-  await bus.hf.dispatch.schedule(Payout, items(1, past))
+  await bus.hf.schedule(Payout, items(1, past))
   await runDispatchCycle(bus.db, Payout)
   expect(await bus.hf.dispatch.items.cancel(Payout.itemType, 'PAY-0', by)).toMatchObject({
     outcome: 'execution cancelled',
@@ -111,7 +111,7 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
   }
   const context = z.object({ n: z.number() })
   const Plain = defineDispatch(name(), { context, target })
-  await bus.hf.dispatch.schedule(Plain, items(1, past))
+  await bus.hf.schedule(Plain, items(1, past))
   await runDispatchCycle(bus.db, Plain)
   await expect(bus.hf.dispatch.items.cancel(Plain, 'PAY-0', by)).rejects.toThrow(
     'is DISPATCHED and cannot be cancelled: the target elsewhere cannot cancel executions',
@@ -120,7 +120,7 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
     context,
     target: { ...target, cancel: async (ids: readonly string[]) => void cancelled.push(...ids) },
   })
-  await bus.hf.dispatch.schedule(Able, items(1, past))
+  await bus.hf.schedule(Able, items(1, past))
   await runDispatchCycle(bus.db, Able)
   expect(await bus.hf.dispatch.items.cancel(Able, 'PAY-0', by)).toMatchObject({ outcome: 'execution cancelled' })
   expect(cancelled).toEqual([`exec:${Able.itemType}:PAY-0:0`])
@@ -131,7 +131,7 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
 
 test('D-15 a READY item gets another time or context, checked like the first; what is wrong changes nothing', async () => {
   const { Settlement } = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(3))
+  await bus.hf.schedule(Settlement, items(3))
   const five = new Date(four.getTime() + 3_600_000)
   await bus.hf.dispatch.items.reschedule(Settlement, 'PAY-0', { execTime: five }, by)
   expect(await get(Settlement, 'PAY-0')).toMatchObject({ execTime: five, dueAt: five, context: { n: 0 } })
@@ -151,8 +151,8 @@ test('D-15 a READY item gets another time or context, checked like the first; wh
 
 test('D-15 an expedited item is due now and goes before all others', async () => {
   const { Settlement } = settlement({ batchSize: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(5, past))
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'urgent', context: { n: 9 }, execTime: four })
+  await bus.hf.schedule(Settlement, items(5, past))
+  await bus.hf.schedule(Settlement, { itemId: 'urgent', context: { n: 9 }, execTime: four })
   await bus.hf.dispatch.items.expedite(Settlement, 'urgent', by)
   await runDispatchCycle(bus.db, Settlement)
   const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
@@ -162,8 +162,8 @@ test('D-15 an expedited item is due now and goes before all others', async () =>
 
 test('D-15 many by filter: each has its answer, and nothing is chosen by an empty filter', async () => {
   const { Settlement } = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(2_500))
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'earlier', context: { n: 1 }, execTime: new Date('2030-01-01') })
+  await bus.hf.schedule(Settlement, items(2_500))
+  await bus.hf.schedule(Settlement, { itemId: 'earlier', context: { n: 1 }, execTime: new Date('2030-01-01') })
   for (const which of [{}, 'everything', null, { form: four }]) {
     await expect(bus.hf.dispatch.items.cancelMany(Settlement, which as never, by)).rejects.toThrow()
   }
@@ -175,7 +175,7 @@ test('D-15 many by filter: each has its answer, and nothing is chosen by an empt
 
 test('D-15 dead letters are discarded or completed by hand, by id, by what failed alike, or all', async () => {
   const { Settlement } = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(4, past))
+  await bus.hf.schedule(Settlement, items(4, past))
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 4 })
@@ -200,7 +200,7 @@ test('D-15 dead letters are discarded or completed by hand, by id, by what faile
 
 test('K-23 a locked item is answered within five seconds and does not change later; the others are done', async () => {
   const { Settlement } = settlement()
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
   await client.query('begin')

@@ -22,8 +22,8 @@ const four = new Date('2031-03-02T16:00:00Z')
 
 test('D-12 before it runs: how many are due in which minute, at which rate, and when it will finish', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, many(1_200, four))
-  await bus.hf.dispatch.schedule(Settlement, many(60, new Date(four.getTime() + 90_000), 'LATE'))
+  await bus.hf.schedule(Settlement, many(1_200, four))
+  await bus.hf.schedule(Settlement, many(60, new Date(four.getTime() + 90_000), 'LATE'))
   const plan = await bus.hf.dispatch.plan(Settlement)
   expect(plan).toMatchObject({
     enabled: true,
@@ -42,7 +42,7 @@ test('D-12 before it runs: how many are due in which minute, at which rate, and 
 
 test('D-12 what a change of rate would do', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, many(3_000, four))
+  await bus.hf.schedule(Settlement, many(3_000, four))
   const finish = async (options = {}) => (await bus.hf.dispatch.plan(Settlement, options)).forecast.finishesAt
   expect(await finish()).toEqual(new Date(four.getTime() + 30_000))
   expect(await finish({ batchSize: 1_500 })).toEqual(new Date(four.getTime() + 10_000))
@@ -57,7 +57,7 @@ test('D-12 what a change of rate would do', async () => {
 
 test('D-12 while it runs: what is left, what was measured, and nothing ends while it is switched off', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, many(700, new Date('2020-01-01T00:00:00Z')))
+  await bus.hf.schedule(Settlement, many(700, new Date('2020-01-01T00:00:00Z')))
   await runDispatchCycle(bus.db, Settlement)
   const running = await bus.hf.dispatch.plan(Settlement)
   expect(running).toMatchObject({ ready: 200, overdue: 200, rate: { measuredPerSecond: expect.any(Number) } })
@@ -72,14 +72,14 @@ test('D-12 while it runs: what is left, what was measured, and nothing ends whil
 test('D-12 an execution time years away is shown', async () => {
   const Settlement = settlement()
   const far = new Date('2999-01-01T00:00:00Z')
-  await bus.hf.dispatch.schedule(Settlement, [item('near', four), item('far', far)])
+  await bus.hf.schedule(Settlement, [item('near', four), item('far', far)])
   expect(await bus.hf.dispatch.plan(Settlement, { minutes: 1 })).toMatchObject({ ready: 2, later: 1, lastDueAt: far })
   await expect(bus.hf.dispatch.plan('nobody')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
 })
 
 test('D-12 while it runs the measured rate counts: a window that is slower than configured ends later', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, many(3_000, new Date('2020-01-01T00:00:00Z')))
+  await bus.hf.schedule(Settlement, many(3_000, new Date('2020-01-01T00:00:00Z')))
   await runDispatchCycle(bus.db, Settlement)
   // The next batch comes fifteen seconds late.
   await bus.sql(
@@ -99,8 +99,8 @@ test('D-12 while it runs the measured rate counts: a window that is slower than 
 
 test('D-12 depth and plan follow every change of an item, and read no items', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, many(20, four))
-  await bus.hf.dispatch.schedule(Settlement, item('other', new Date('2020-01-01T00:00:30Z')))
+  await bus.hf.schedule(Settlement, many(20, four))
+  await bus.hf.schedule(Settlement, item('other', new Date('2020-01-01T00:00:30Z')))
   await runDispatchCycle(bus.db, Settlement)
   await bus.sql(`select holdfast.schedule_item($1, 'later', $2, '{}', replace => true)`, [Settlement.itemType, four])
   await bus.sql('delete from holdfast.dispatch_item where item_type = $1 and item_id = $2', [Settlement.itemType, '3'])
@@ -120,7 +120,7 @@ test('D-12 depth and plan follow every change of an item, and read no items', as
     )
   expect(await tallied()).toEqual(await counted())
   for (let n = 0; n < 150; n += 1) {
-    await bus.hf.dispatch.schedule(Settlement, item(`one ${n}`, four))
+    await bus.hf.schedule(Settlement, item(`one ${n}`, four))
   }
   await bus.sql('select holdfast.compact_dispatch_tallies()')
   expect(await tallied()).toEqual(await counted())
@@ -133,7 +133,7 @@ test('D-12 depth and plan follow every change of an item, and read no items', as
 
 test('D-12 depth and plan of a hundred thousand items take less than a tenth of a second', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, item('first', four))
+  await bus.hf.schedule(Settlement, item('first', four))
   await bus.sql(
     `insert into holdfast.dispatch_item (item_type, item_id, exec_time, due_at, context_hash, created_at, updated_at)
      select $1, 'PAY-' || n, $2::timestamptz + n % 3600 * interval '1 second', $2::timestamptz + n % 3600 * interval '1 second', 0, now(), now()

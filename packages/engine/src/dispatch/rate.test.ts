@@ -82,7 +82,7 @@ async function standStill(): Promise<void> {
 
 test('D-14 what the kill switch held gets new slots when it goes on', async () => {
   const { Settlement, work } = await limited()
-  await bus.hf.dispatch.schedule(Settlement, items(50))
+  await bus.hf.schedule(Settlement, items(50))
   const worker = await work()
   await waitFor('some are completed', async () => (await completed(Settlement)) >= 5)
   await bus.hf.dispatch.pause(Settlement, by)
@@ -95,7 +95,7 @@ test('D-14 what the kill switch held gets new slots when it goes on', async () =
 
 test('D-14 what a paused definition held gets new slots when it goes on', async () => {
   const { Settlement, work, definition } = await limited()
-  await bus.hf.dispatch.schedule(Settlement, items(50))
+  await bus.hf.schedule(Settlement, items(50))
   const worker = await work()
   await waitFor('some are completed', async () => (await completed(Settlement)) >= 5)
   await bus.hf.pause({ definition }, by)
@@ -113,7 +113,7 @@ test.each([
 ])('D-14 after a standstill of the workers the rate holds; %s may execute', async (_how, limit) => {
   const { Settle, Settlement, work } = await limited()
   if (limit !== null) await bus.hf.processes.configure(Settle, { concurrency: limit }, by)
-  await bus.hf.dispatch.schedule(Settlement, items(40))
+  await bus.hf.schedule(Settlement, items(40))
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect((await bus.hf.dispatch.depth(Settlement)).DISPATCHED).toBeGreaterThan(15)
   await standStill()
@@ -125,7 +125,7 @@ test.each([
 
 test('D-14 without a rate limit batches that missed their time begin at the rate of batches, and the next one waits for them', async () => {
   const { Settlement, work } = await limited({ rateLimitKey: null, batchSize: 10, jitterWindow: 0 })
-  await bus.hf.dispatch.schedule(Settlement, items(50))
+  await bus.hf.schedule(Settlement, items(50))
   for (let cycle = 0; cycle < 4; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 40, READY: 10 })
   await standStill()
@@ -138,7 +138,7 @@ test('D-14 without a rate limit batches that missed their time begin at the rate
 
 test('D-14 a type that nothing paces is not slowed down: what comes late begins at once', async () => {
   const { Settlement, work } = await limited({ rateLimitKey: null, dispatchInterval: 0, jitterWindow: 0 })
-  await bus.hf.dispatch.schedule(Settlement, items(30))
+  await bus.hf.schedule(Settlement, items(30))
   await runDispatchCycle(bus.db, Settlement)
   const starts = () =>
     bus.sql('select start_at from holdfast.process join holdfast.process_detail using (id) where dispatch_type = $1', [
@@ -163,7 +163,7 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   })
   bus.hf.workflows.handle(`pay ${workflow}`, () => undefined)
   bus.hf.register(Payout)
-  await bus.hf.dispatch.schedule(Payout, items(60))
+  await bus.hf.schedule(Payout, items(60))
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Payout)
   expect((await bus.hf.dispatch.depth(Payout)).DISPATCHED).toBeGreaterThan(15)
   await standStill()
@@ -191,7 +191,7 @@ test('D-14 when pause returns nothing begins any more: what a worker has claimed
     target: processTarget(Settle),
     config: { dispatchInterval: 0, jitterWindow: 0 },
   })
-  await bus.hf.dispatch.schedule(Settlement, items(20))
+  await bus.hf.schedule(Settlement, items(20))
   await runDispatchCycle(bus.db, Settlement)
   const held = holdAt('after processes.claim')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
@@ -234,7 +234,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
     config: { dispatchInterval: 0, jitterWindow: 0 },
   })
   const kinds = ['running', 'waiting', 'crashed', 'interrupted']
-  await bus.hf.dispatch.schedule(
+  await bus.hf.schedule(
     Settlement,
     kinds.map((kind) => ({ itemId: kind, context: { kind }, execTime: past })),
   )

@@ -92,7 +92,7 @@ const goStale = ({ itemType: type }: { itemType: string }) =>
 test('D-05 items are started with their context, a deterministic id, and when they may start', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, { ...items(1)[0], initWorkflowId: 'init-0' } as never)
+  await bus.hf.schedule(Settlement, { ...items(1)[0], initWorkflowId: 'init-0' } as never)
   await bus.hf.dispatch.configure(Settlement, { execWorkflowType: 'PaymentExec', execTaskQueue: 'exec' }, by)
   await runDispatchCycle(bus.db, Settlement)
   expect(started).toMatchObject([
@@ -114,7 +114,7 @@ test('D-04 a remote target is never given more than one cycle ahead, whatever th
   const { target, started } = engine()
   const Settlement = settlement(target, { preStartBuffer: '30m', dispatchInterval: '60s' })
   const [{ now } = { now: past }] = await bus.sql<{ now: Date }>('select holdfast.now() as now')
-  await bus.hf.dispatch.schedule(Settlement, [
+  await bus.hf.schedule(Settlement, [
     { itemId: 'soon', context: { n: 1 }, execTime: new Date(now.getTime() + 40_000) },
     { itemId: 'later', context: { n: 2 }, execTime: new Date(now.getTime() + 120_000) },
   ])
@@ -140,12 +140,12 @@ test('D-07 no two of type, item and number of failures share an execution id, an
 test('D-07 an item after one failure and an item named like its second execution are both executed', async () => {
   const { target, started, states } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY', context: { n: 1 }, execTime: past })
+  await bus.hf.schedule(Settlement, { itemId: 'PAY', context: { n: 1 }, execTime: past })
   await runDispatchCycle(bus.db, Settlement)
   states.set(started[0]?.executionId ?? '', { status: 'FAILED' })
   await goStale(Settlement)
   await runDispatchChecks(bus.db, Settlement)
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'PAY-1', context: { n: 2 }, execTime: past })
+  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: { n: 2 }, execTime: past })
   await hurry(Settlement)
   for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(started.map(({ context }) => context.n).sort((a, b) => a - b)).toEqual([1, 1, 2])
@@ -155,7 +155,7 @@ test('D-07 an item after one failure and an item named like its second execution
 test('D-06 a start that was refused goes back to READY with its count raised and the same execution id; the others go on', async () => {
   const { target, started, startAs } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   startAs(({ itemId }) =>
     itemId === 'PAY-2' ? { failed: new BusinessError('no capacity', { code: 'FULL' }) } : 'started',
   )
@@ -188,7 +188,7 @@ test.each([
   async (_how, how, error) => {
     const { target, started, states, answer, startAs } = engine()
     const Settlement = settlement(target, { maxDispatchRetries: 2 })
-    await bus.hf.dispatch.schedule(Settlement, items(3))
+    await bus.hf.schedule(Settlement, items(3))
     // Two of them begin although nobody hears of it; the third never arrives.
     startAs(({ itemId }) => (itemId === 'PAY-2' ? { failed: new Error('not sent') } : 'started'))
     answer(how)
@@ -218,7 +218,7 @@ test.each([
 test('D-13 a dispatcher that loses its lease during a start leaves its items CLAIMED', async () => {
   const { target, answer } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(1))
+  await bus.hf.schedule(Settlement, items(1))
   answer(() => Promise.reject(new DOMException('the lease was lost', 'AbortError')))
   await runDispatchCycle(bus.db, Settlement)
   expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'CLAIMED', retryCount: 0 })
@@ -227,7 +227,7 @@ test('D-13 a dispatcher that loses its lease during a start leaves its items CLA
 test('D-13 nonsense about one item leaves that item to be described', async () => {
   const { target, answer } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(3))
+  await bus.hf.schedule(Settlement, items(3))
   answer((outcomes) => outcomes.map((outcome, place) => (place === 1 ? null : outcome)))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 2, CLAIMED: 1 })
@@ -236,7 +236,7 @@ test('D-13 nonsense about one item leaves that item to be described', async () =
 test('D-08 a context that cannot be read fails its item, not the batch', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   const { itemType: type } = Settlement
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [type])
   await bus.sql(
@@ -274,7 +274,7 @@ async function claimAndDie(Settlement: { itemType: string }, most = 500): Promis
 test('D-13 stale claims: not found is READY with its count raised, running is DISPATCHED, ended ends, unknown is left alone', async () => {
   const { target, states, startAs } = engine()
   const Settlement = settlement(target, { maxDispatchRetries: 5 })
-  await bus.hf.dispatch.schedule(Settlement, items(6))
+  await bus.hf.schedule(Settlement, items(6))
   await claimAndDie(Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 6 })
   const state = (n: number, found: ExecutionState) => states.set(`exec:${Settlement.itemType}:PAY-${n}:0`, found)
@@ -321,7 +321,7 @@ test('D-13 executions that go on are asked about now and then, a bounded number 
   const asked: (readonly string[])[] = []
   const { target, describing } = engine()
   const Settlement = settlement(target, { maxStaleRecoveryPerCycle: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(25))
+  await bus.hf.schedule(Settlement, items(25))
   await runDispatchCycle(bus.db, Settlement)
   await goStale(Settlement)
   describing((ids) => {
@@ -341,7 +341,7 @@ test('D-13 executions that go on are asked about now and then, a bounded number 
 test('D-13 a target that hangs when asked stops no release, and ends are noticed as fast as items are released', async () => {
   const { target, started, describing } = engine()
   const Hanging = settlement(target, { dispatchInterval: 0, staleClaimThreshold: 60, batchSize: 5 })
-  await bus.hf.dispatch.schedule(Hanging, items(5))
+  await bus.hf.schedule(Hanging, items(5))
   await runDispatchCycle(bus.db, Hanging)
   await goStale(Hanging)
   const answering = gate()
@@ -357,7 +357,7 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
   slow.hf.register(defineProcess('remote', 'Bystander', { state: z.any(), execute: async () => undefined }))
   const worker = await slow.hf.run({ domains: ['remote'], poll: '20ms' })
   await waitFor('the target is asked', () => asked > 0)
-  await bus.hf.dispatch.schedule(
+  await bus.hf.schedule(
     Hanging,
     Array.from({ length: 45 }, (_, n) => ({ itemId: `LATER-${n}`, context: { n }, execTime: past })),
   )
@@ -371,7 +371,7 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
 test('D-13 a target reports ends itself: each ends its item once, and reports of other executions change nothing', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   await runDispatchCycle(bus.db, Settlement)
   const id = (n: number, failures = 0) => `exec:${Settlement.itemType}:PAY-${n}:${failures}`
   const reports = [
@@ -405,7 +405,7 @@ test('D-13 a target reports ends itself: each ends its item once, and reports of
 test('D-13 more than a thousand ends are reported by one call, each once, also those that it names twice', async () => {
   const { target } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(2))
+  await bus.hf.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
   const id = (item: string) => `exec:${Settlement.itemType}:${item}:0`
   const strangers = Array.from({ length: 1_500 }, (_, n) => ({
@@ -429,7 +429,7 @@ test('D-13 more than a thousand ends are reported by one call, each once, also t
 test('D-13 an end that is reported before its start is recorded counts', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(1))
+  await bus.hf.schedule(Settlement, items(1))
   const held = holdAt('before dispatch.record-starts')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const cycle = runDispatchCycle(slow.db, Settlement)
@@ -451,7 +451,7 @@ test.each([
 ])('D-13 a target that %s when asked changes nothing', async (_how, how) => {
   const { target, describing } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(2))
+  await bus.hf.schedule(Settlement, items(2))
   await claimAndDie(Settlement)
   await goStale(Settlement)
   describing(how)
@@ -463,7 +463,7 @@ test.each([
 test('D-06 an item whose dispatcher dies again and again counts, and takes no others to the dead letters with it', async () => {
   const { target } = engine()
   const Settlement = settlement(target, { batchSize: 64, maxDispatchRetries: 5 })
-  await bus.hf.dispatch.schedule(Settlement, items(64))
+  await bus.hf.schedule(Settlement, items(64))
   const claimed = async () =>
     (await bus.hf.dispatch.items.list(Settlement, { status: 'CLAIMED' })).map(({ itemId }) => itemId)
   for (let round = 0; round < 200; round += 1) {
@@ -497,7 +497,7 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
 test('D-06 the kill switch stops a remote target as well: nothing more is handed over', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target, { batchSize: 2 })
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   await runDispatchCycle(bus.db, Settlement)
   await bus.hf.dispatch.pause(Settlement, by)
   await runDispatchCycle(bus.db, Settlement)
@@ -508,7 +508,7 @@ test('D-06 the kill switch stops a remote target as well: nothing more is handed
 test('D-14 slots of a rate limit that passed before anything was handed over are not used', async () => {
   const { target } = engine()
   const Settlement = settlement(target)
-  await bus.hf.dispatch.schedule(Settlement, items(4))
+  await bus.hf.schedule(Settlement, items(4))
   const [cycle] = await bus.sql<{ epoch: number; now: number }>(
     `select lease_epoch as epoch, extract(epoch from holdfast.now())::float8 * 1000 as now
      from holdfast.dispatch_cycle where item_type = $1`,

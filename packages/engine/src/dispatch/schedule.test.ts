@@ -28,7 +28,7 @@ const settlement = () =>
 
 test('D-01 an item is its context and its queue row, READY, and nothing is started or sleeps', async () => {
   const Settlement = settlement()
-  const scheduled = await bus.hf.dispatch.schedule(Settlement, {
+  const scheduled = await bus.hf.schedule(Settlement, {
     itemId: 'PAY-1',
     context: { amount: 5 },
     execTime: at,
@@ -51,9 +51,9 @@ test('D-01 an item is its context and its queue row, READY, and nothing is start
 test('D-01 scheduling the same again is scheduling it once', async () => {
   const Settlement = settlement()
   const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
-  await bus.hf.dispatch.schedule(Settlement, item)
-  expect(await bus.hf.dispatch.schedule(Settlement, item)).toEqual({ created: 0, existing: 1, replaced: 0 })
-  expect(await bus.hf.dispatch.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }, item])).toEqual({
+  await bus.hf.schedule(Settlement, item)
+  expect(await bus.hf.schedule(Settlement, item)).toEqual({ created: 0, existing: 1, replaced: 0 })
+  expect(await bus.hf.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }, item])).toEqual({
     created: 1,
     existing: 2,
     replaced: 0,
@@ -64,13 +64,13 @@ test('D-01 scheduling the same again is scheduling it once', async () => {
 test('D-01 another time or context is refused, and the first stays', async () => {
   const Settlement = settlement()
   const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
-  await bus.hf.dispatch.schedule(Settlement, item)
+  await bus.hf.schedule(Settlement, item)
   const later = new Date(at.getTime() + 1)
-  await expect(bus.hf.dispatch.schedule(Settlement, { ...item, execTime: later })).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, { ...item, execTime: later })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
     message: `item PAY-1 of ${Settlement.itemType} is scheduled for another time already`,
   })
-  await expect(bus.hf.dispatch.schedule(Settlement, { ...item, context: { amount: 6 } })).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, { ...item, context: { amount: 6 } })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
     message: `item PAY-1 of ${Settlement.itemType} is scheduled with another context already`,
   })
@@ -79,9 +79,9 @@ test('D-01 another time or context is refused, and the first stays', async () =>
 
 test('D-01 of many, one that is refused leaves none of the others scheduled', async () => {
   const Settlement = settlement()
-  await bus.hf.dispatch.schedule(Settlement, { itemId: 'old', context: { amount: 5 }, execTime: at })
+  await bus.hf.schedule(Settlement, { itemId: 'old', context: { amount: 5 }, execTime: at })
   const many = ['new-1', 'old', 'new-2'].map((itemId) => ({ itemId, context: { amount: 6 }, execTime: at }))
-  await expect(bus.hf.dispatch.schedule(Settlement, many)).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
+  await expect(bus.hf.schedule(Settlement, many)).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1 })
 })
 
@@ -89,9 +89,9 @@ test('D-01 replace takes the place of what is READY, on record, and is refused f
   const Settlement = settlement()
   const past = new Date('2020-01-01T00:00:00Z')
   const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
-  await bus.hf.dispatch.schedule(Settlement, item)
+  await bus.hf.schedule(Settlement, item)
   const replaced = { ...item, context: { amount: 6 }, execTime: past }
-  expect(await bus.hf.dispatch.schedule(Settlement, replaced, { replace: true })).toMatchObject({ replaced: 1 })
+  expect(await bus.hf.schedule(Settlement, replaced, { replace: true })).toMatchObject({ replaced: 1 })
   expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({
     execTime: past,
     dueAt: past,
@@ -100,7 +100,7 @@ test('D-01 replace takes the place of what is READY, on record, and is refused f
   const trail = await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-1` })
   expect(trail).toMatchObject([{ event: 'RESCHEDULED', before: { status: 'READY' }, after: { status: 'READY' } }])
   await runDispatchCycle(bus.db, Settlement)
-  await expect(bus.hf.dispatch.schedule(Settlement, item, { replace: true })).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, item, { replace: true })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
     message: `item PAY-1 of ${Settlement.itemType} is DISPATCHED and cannot be replaced any more`,
   })
@@ -109,9 +109,9 @@ test('D-01 replace takes the place of what is READY, on record, and is refused f
 test('D-01 thousands in one call, and one by one from many callers at once', async () => {
   const Settlement = settlement()
   const items = Array.from({ length: 12_000 }, (_, n) => ({ itemId: `PAY-${n}`, context: { amount: n }, execTime: at }))
-  expect(await bus.hf.dispatch.schedule(Settlement, items)).toMatchObject({ created: 12_000 })
+  expect(await bus.hf.schedule(Settlement, items)).toMatchObject({ created: 12_000 })
   const more = Array.from({ length: 50 }, (_, n) => ({ itemId: `ONE-${n}`, context: { amount: n }, execTime: at }))
-  const answers = await Promise.all(more.map((item) => bus.hf.dispatch.schedule(Settlement, item)))
+  const answers = await Promise.all(more.map((item) => bus.hf.schedule(Settlement, item)))
   expect(answers.every(({ created }) => created === 1)).toBe(true)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 12_050 })
   expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-11999')).toMatchObject({ context: { amount: 11_999 } })
@@ -123,11 +123,11 @@ test('D-01 in the caller’s transaction: scheduled if it commits, and not if it
   await client.connect()
   const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
   await client.query('begin')
-  await bus.hf.dispatch.schedule(Settlement, item, { transaction: client })
+  await bus.hf.schedule(Settlement, item, { transaction: client })
   await client.query('rollback')
   await expect(bus.hf.dispatch.items.get(Settlement, 'PAY-1')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM' })
   await client.query('begin')
-  await bus.hf.dispatch.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }], { transaction: client })
+  await bus.hf.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }], { transaction: client })
   await client.query('commit')
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
   await client.end()
@@ -181,8 +181,8 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
   const First = defineDispatch(name, { target: processTarget(Settle), config })
   const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
-  await bus.hf.dispatch.schedule(First, { itemId: 'one', context: { on: past }, execTime: past })
-  await bus.hf.dispatch.schedule(Second, { itemId: 'two', context: { on: past }, execTime: past })
+  await bus.hf.schedule(First, { itemId: 'one', context: { on: past }, execTime: past })
+  await bus.hf.schedule(Second, { itemId: 'two', context: { on: past }, execTime: past })
   bus.hf.register(Second)
   await bus.runProcesses(Settle)
   await hasStatus(name, 'one', 'COMPLETED')
@@ -210,8 +210,8 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
   const First = defineDispatch(name, { target: processTarget(Settle), config })
   const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
-  await secret.hf.dispatch.schedule(First, { itemId: 'old', context: { note: 'old' }, execTime: past })
-  await secret.hf.dispatch.schedule(Second, { itemId: 'new', context: { note: 'new' }, execTime: past })
+  await secret.hf.schedule(First, { itemId: 'old', context: { note: 'old' }, execTime: past })
+  await secret.hf.schedule(Second, { itemId: 'new', context: { note: 'new' }, execTime: past })
   await bus.sql(`select holdfast.schedule_item($1, 'sql', $2, '{"note": "sql"}')`, [name, past])
   const stored = await bus.sql(
     `select context from holdfast.dispatch_context where item_type = $1 and item_id = 'new'`,
@@ -247,7 +247,7 @@ test.each([
   ],
 ])('D-01 refuses %j', async (item, code, message) => {
   const Settlement = settlement()
-  await expect(bus.hf.dispatch.schedule(Settlement, item as never)).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, item as never)).rejects.toMatchObject({
     code,
     message: expect.stringContaining(message),
   })
@@ -258,21 +258,21 @@ test('D-01 a context that is too large or cannot be encoded is refused where it 
   const small = await openTestBus({ connectionString: bus.connectionString, codec: createCodec({ maxBytes: 100 }) })
   const Settlement = anySettlement()
   const item = (context: unknown) => ({ itemId: 'x', context, execTime: at })
-  await expect(small.hf.dispatch.schedule(Settlement, item({ note: 'x'.repeat(200) }))).rejects.toMatchObject({
+  await expect(small.hf.schedule(Settlement, item({ note: 'x'.repeat(200) }))).rejects.toMatchObject({
     code: 'HF_TOO_LARGE',
   })
-  await expect(bus.hf.dispatch.schedule(Settlement, item({ note: () => 1 }))).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, item({ note: () => 1 }))).rejects.toMatchObject({
     code: 'HF_NOT_ENCODABLE',
     message: expect.stringContaining('context.note'),
   })
-  await expect(
-    bus.hf.dispatch.schedule(Settlement, [item({}), { ...item({}), itemId: 7 } as never]),
-  ).rejects.toMatchObject({ message: expect.stringContaining('items[1]') })
+  await expect(bus.hf.schedule(Settlement, [item({}), { ...item({}), itemId: 7 } as never])).rejects.toMatchObject({
+    message: expect.stringContaining('items[1]'),
+  })
   await small.close()
 })
 
 test('D-01 what is no definition, and names that cannot be, are refused', async () => {
-  await expect(bus.hf.dispatch.schedule({} as never, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await expect(bus.hf.schedule({} as never, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   const target = processTarget(settle())
   expect(() => defineDispatch('no spaces', { target })).toThrow('must be letters, digits')
   expect(() => defineDispatch('x', { target: {} as never })).toThrow('must be processTarget(…)')
@@ -287,8 +287,8 @@ test('D-01 what is no definition, and names that cannot be, are refused', async 
 
 test('D-01 a second item type needs a definition and a configuration row, which comes with it', async () => {
   const [One, Two] = [settlement(), settlement()]
-  await bus.hf.dispatch.schedule(One, { itemId: 'x', context: { amount: 1 }, execTime: at })
-  await bus.hf.dispatch.schedule(Two, { itemId: 'x', context: { amount: 2 }, execTime: at })
+  await bus.hf.schedule(One, { itemId: 'x', context: { amount: 1 }, execTime: at })
+  await bus.hf.schedule(Two, { itemId: 'x', context: { amount: 2 }, execTime: at })
   const types = (await bus.hf.dispatch.configs()).map((config) => config.itemType)
   expect(types).toEqual(expect.arrayContaining([One.itemType, Two.itemType]))
   expect(await bus.hf.dispatch.items.get(Two, 'x')).toMatchObject({ context: { amount: 2 } })

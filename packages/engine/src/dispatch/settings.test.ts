@@ -21,7 +21,7 @@ const Settle = defineProcess('config', 'Settle', { state: z.object({}), execute:
 async function settlement(config: DispatchSettings = {}, items = 0) {
   const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config })
   const due = Array.from({ length: items }, (_, n) => ({ itemId: `PAY-${n}`, context: {}, execTime: past }))
-  await bus.hf.dispatch.schedule(
+  await bus.hf.schedule(
     Settlement,
     due.length > 0 ? due : [{ itemId: 'x', context: {}, execTime: new Date('2031-01-01T00:00:00Z') }],
   )
@@ -33,11 +33,11 @@ test('D-02 the configuration begins as the definition says, and as the rule says
   expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({
     enabled: true,
     batchSize: 50,
-    dispatchInterval: '5s',
+    dispatchInterval: 5_000,
     jitterWindow: 4_000,
     preStartBuffer: 0,
     maxDispatchRetries: 5,
-    staleClaimThreshold: '2m',
+    staleClaimThreshold: 120_000,
     maxStaleRecoveryPerCycle: 100,
     execWorkflowType: null,
     execTaskQueue: null,
@@ -49,7 +49,7 @@ test('D-02 a definition that is registered again does not undo what operators ha
   const Settlement = await settlement({ batchSize: 50 })
   await bus.hf.dispatch.configure(Settlement, { batchSize: 70 }, by)
   const other = await openTestBus({ connectionString: bus.connectionString })
-  await other.hf.dispatch.schedule(Settlement, { itemId: 'y', context: {}, execTime: past })
+  await other.hf.schedule(Settlement, { itemId: 'y', context: {}, execTime: past })
   expect(await other.hf.dispatch.config(Settlement)).toMatchObject({ batchSize: 70 })
   await other.close()
 })

@@ -37,10 +37,10 @@ test('D-16 a window whose target refuses everything stops after so many in a row
     },
     config: { batchSize: 8, dispatchInterval: '1s', jitterWindow: 0, tripAfter: 12, maxDispatchRetries: 50 },
   })
-  await bus.hf.dispatch.schedule(Settlement, items(8))
+  await bus.hf.schedule(Settlement, items(8))
   await runDispatchCycle(bus.db, Settlement)
   // One began: what failed before it does not count.
-  await bus.hf.dispatch.schedule(Settlement, items(40, 'LATER').slice(1))
+  await bus.hf.schedule(Settlement, items(40, 'LATER').slice(1))
   for (let cycle = 0; cycle < 10; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(asked).toEqual([8, 8, 2, 2])
   const { tripped } = await bus.hf.dispatch.config(Settlement)
@@ -62,7 +62,7 @@ test('D-16 a window stops when no worker has the definition of what waits to beg
     target: processTarget(Settle),
     config: { batchSize: 5, dispatchInterval: 0, jitterWindow: 0, tripAfter: 10 },
   })
-  await bus.hf.dispatch.schedule(Settlement, items(40))
+  await bus.hf.schedule(Settlement, items(40))
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 10 })
   await bus.moveClock(200_000)
@@ -85,7 +85,7 @@ test('K-11 a database that is restored to an earlier state under a live program:
     target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
     config: { dispatchInterval: 0, jitterWindow: 0 },
   })
-  await bus.hf.dispatch.schedule(Payout, items(1))
+  await bus.hf.schedule(Payout, items(1))
   const lose = async () => {
     for (const table of ['config', 'cycle', 'item', 'context', 'tally']) {
       await bus.sql(`delete from holdfast.dispatch_${table} where item_type = $1`, [flow])
@@ -93,13 +93,13 @@ test('K-11 a database that is restored to an earlier state under a live program:
     await bus.sql('delete from holdfast.workflow_definition where name = $1', [flow])
   }
   await lose()
-  expect(await bus.hf.dispatch.schedule(Payout, items(1))).toMatchObject({ created: 1 })
+  expect(await bus.hf.schedule(Payout, items(1))).toMatchObject({ created: 1 })
   await lose()
-  expect(await bus.hf.dispatch.schedule(Payout, items(3))).toMatchObject({ created: 3 })
+  expect(await bus.hf.schedule(Payout, items(3))).toMatchObject({ created: 3 })
   await lose()
   expect(
     await bus.db.transaction((tx) =>
-      bus.hf.dispatch.schedule(Payout, items(2), { transaction: { query: (text, params) => tx.query(text, params) } }),
+      bus.hf.schedule(Payout, items(2), { transaction: { query: (text, params) => tx.query(text, params) } }),
     ),
   ).toMatchObject({ created: 2 })
   await runDispatchCycle(bus.db, Payout)

@@ -30,10 +30,10 @@ test('D-01 another context does not compile', () => {
   const schedule = (hf: Holdfast) => {
     const execTime = new Date(0)
     // @ts-expect-error cents are a number
-    void hf.dispatch.schedule(Own, { itemId: 'x', context: { cents: '5' }, execTime })
+    void hf.schedule(Own, { itemId: 'x', context: { cents: '5' }, execTime })
     // @ts-expect-error the context is missing
-    void hf.dispatch.schedule(Own, [{ itemId: 'x', execTime }])
-    void hf.dispatch.schedule(Remote, [{ itemId: 'x', context: { cents: '5' }, execTime }])
+    void hf.schedule(Own, [{ itemId: 'x', execTime }])
+    void hf.schedule(Remote, [{ itemId: 'x', context: { cents: '5' }, execTime }])
   }
   expectTypeOf(schedule).toBeFunction()
 })

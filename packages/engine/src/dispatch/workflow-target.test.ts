@@ -47,7 +47,7 @@ test('D-05 a batch of items becomes workflow instances in one statement; each ge
   const paid: unknown[] = []
   const { name, Payout, until, work } = await payouts((input) => paid.push(input))
   const items = Array.from({ length: 20 }, (_, n) => ({ itemId: `P-${n}`, context: { cents: n }, execTime: past }))
-  await bus.hf.dispatch.schedule(Payout, items)
+  await bus.hf.schedule(Payout, items)
   await runDispatchCycle(bus.db, Payout)
   expect(await bus.hf.workflows.list({ workflow: name, status: 'PENDING' })).toHaveLength(20)
   await work()
@@ -66,8 +66,8 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
   const undone = await payouts(refuse)
   const frozen = await payouts(refuse, { dlq: true })
   for (const { Payout } of [undone, frozen]) {
-    await bus.hf.dispatch.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
-    await bus.hf.dispatch.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
+    await bus.hf.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
+    await bus.hf.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
     await runDispatchCycle(bus.db, Payout)
   }
   const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}:P-2:0` })
@@ -91,7 +91,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
   const [now] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
   const execTime = new Date((now?.at.getTime() ?? 0) + 1_800_000)
   const items = ['P-1', 'P-2', 'P-3'].map((itemId) => ({ itemId, context: { cents: 1 }, execTime }))
-  await bus.hf.dispatch.schedule(Payout, items)
+  await bus.hf.schedule(Payout, items)
   await runDispatchCycle(bus.db, Payout)
   await work()
   const roots = () =>
@@ -116,11 +116,11 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
   const { name, Payout, until, work } = await payouts(() => 1)
   const Other = defineWorkflow(`${name}-other`, 2).step('a', `other ${name}`).build()
   bus.hf.workflows.handle(`other ${name}`, () => 'other')
-  await bus.hf.dispatch.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
+  await bus.hf.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
   await expect(bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })
-  await bus.hf.workflows.start(Other, {}, { startAt: new Date('2999-01-01') })
+  await bus.hf.start(Other, {}, { startAt: new Date('2999-01-01') })
   await bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)
   await runDispatchCycle(bus.db, Payout)
   await work()
@@ -146,8 +146,8 @@ test('D-08 bad input: no workflow, a context that does not fit, a context that i
   expect(() => workflowTarget({ name: 'x' } as never)).toThrow(/must be a built workflow/)
   const { Payout, name } = await payouts(() => 1, { config: { maxDispatchRetries: 1 } })
   const wrong = { itemId: 'P-1', context: { cents: 'many' }, execTime: past }
-  await expect(bus.hf.dispatch.schedule(Payout, wrong as never)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
-  await bus.hf.dispatch.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
+  await expect(bus.hf.schedule(Payout, wrong as never)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
+  await bus.hf.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [name])
   await runDispatchCycle(bus.db, Payout)
   expect(await bus.hf.dispatch.items.get(Payout, 'P-2')).toMatchObject({ status: 'DEAD_LETTER' })

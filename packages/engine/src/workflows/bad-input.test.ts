@@ -28,7 +28,7 @@ test.each([
     calls += 1
     return answer()
   })
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   const { error } = await see.until(id, 'FAILED')
   expect(error).toMatchObject({ step: 'a', kind: 'PERMANENT', code: 'OUTPUT_NOT_ENCODABLE' })
   expect(calls).toBe(1)
@@ -46,7 +46,7 @@ test.each([
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a' })
   expect((await bus.hf.workflows.steps(id))[0]).toMatchObject({ attempts: 2 })
 })
@@ -61,7 +61,7 @@ test('W-01 a handler that never settles has its time, then its signal fires and 
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'TIMEOUT' })
   const message = expect.stringContaining('longer than 30 ms')
   expect(reasons).toEqual([
@@ -79,7 +79,7 @@ test.each([
   async (_, input) => {
     const name = named()
     const Flow = defineWorkflow(name, 1).condition('check', '{{ gt .total 100 }}').step('a', name).build()
-    const { id } = await bus.hf.workflows.start(Flow, input)
+    const { id } = await bus.hf.start(Flow, input)
     const { status, error } = await bus.hf.workflows.status(id)
     expect([status, error?.step, error?.kind]).toEqual(['FAILED', 'check', 'PERMANENT'])
     expect(await see.statuses(id)).toEqual({ check: 'ROLLED_BACK' })
@@ -89,12 +89,12 @@ test.each([
 test('W-14 starts with something that is no option, id, key or time are refused, and nothing is written', async () => {
   const name = named()
   const Flow = defineWorkflow(name, 1).step('a', name).build()
-  const start = (options: object) => bus.hf.workflows.start(Flow, null, options)
+  const start = (options: object) => bus.hf.start(Flow, null, options)
   await expect(start({ id: 'nonsense' })).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
   await expect(start({ key: '' })).rejects.toMatchObject({ code: expect.stringMatching(/^HF_INVALID/) })
   await expect(start({ startAt: 'tomorrow' })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(start({ colour: 'red' })).rejects.toMatchObject({ code: 'HF_UNKNOWN_OPTION' })
-  await expect(bus.hf.workflows.start(Flow, () => 1)).rejects.toMatchObject({ code: 'HF_NOT_ENCODABLE' })
+  await expect(bus.hf.start(Flow, () => 1)).rejects.toMatchObject({ code: 'HF_NOT_ENCODABLE' })
   await expect(bus.hf.workflows.startAndWait(Flow, 1, { timeout: '-1s' })).rejects.toMatchObject({
     code: expect.stringMatching(/^HF_INVALID/),
   })

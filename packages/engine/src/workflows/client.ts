@@ -46,7 +46,7 @@ export interface WorkflowClient {
    * Starts an instance: one write, and workers go on from there.
    *
    * @example
-   * const { id } = await hf.workflows.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
+   * const { id } = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
    */
   start(workflow: WorkflowReference, input?: unknown, options?: WorkflowStartOptions): Promise<StartedWorkflow>
   /** Starts an instance, waits for its end (30 s unless told) and answers its output; an error where it did not complete. */
@@ -135,7 +135,7 @@ export function createWorkflowClient(
       return definitions.store(workflow)
     }
     const problem = `must be a built workflow or the name of one, not ${describe(workflow)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.start', option: 'workflow', problem })
+    throw new HoldfastError('HF_INVALID_OPTION', { where: 'start', option: 'workflow', problem })
   }
 
   async function result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {

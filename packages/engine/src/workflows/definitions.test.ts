@@ -20,11 +20,7 @@ test('W-03 a definition is stored once per version, whoever starts it and howeve
   const name = named()
   const Order = () => defineWorkflow(name, 1).step('a', 'Any').build()
   const other = await openTestBus({ connectionString: bus.connectionString })
-  await Promise.all([
-    bus.hf.workflows.start(Order()),
-    bus.hf.workflows.start(Order()),
-    other.hf.workflows.start(Order()),
-  ])
+  await Promise.all([bus.hf.start(Order()), bus.hf.start(Order()), other.hf.start(Order())])
   await other.close()
   expect(await rows(name)).toEqual([{ version: 1 }])
 })
@@ -39,7 +35,7 @@ test("W-03 two programs that store the same definition at the same moment: the s
      values ($1, 1, $2, $3, holdfast.now())`,
     [Order.name, workflowHash(Order), canonicalWorkflow(Order)],
   )
-  const starting = bus.hf.workflows.start(Order)
+  const starting = bus.hf.start(Order)
   await waitFor('it waits for the other', async () => {
     const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%workflow_definition%'`
     return (await bus.sql(waiting)).length > 0
@@ -51,10 +47,10 @@ test("W-03 two programs that store the same definition at the same moment: the s
 
 test('W-03 another graph under a stored version is refused by a start and by a worker, and nothing is changed', async () => {
   const name = named()
-  await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', 'Any').build())
+  await bus.hf.start(defineWorkflow(name, 1).step('a', 'Any').build())
   const Edited = defineWorkflow(name, 1).step('a', 'Any').step('b', 'Any').build()
   const refusal = { code: 'HF_WORKFLOW_CHANGED', message: expect.stringContaining(`${name} has another graph`) }
-  await expect(bus.hf.workflows.start(Edited)).rejects.toMatchObject(refusal)
+  await expect(bus.hf.start(Edited)).rejects.toMatchObject(refusal)
   const other = await openTestBus({ connectionString: bus.connectionString })
   other.hf.register(Edited)
   await expect(other.hf.run()).rejects.toMatchObject(refusal)
@@ -68,18 +64,18 @@ test('W-03 a name is the newest version, name-vN that one; running instances go 
   for (const handler of [`${name} 1`, `${name} 2`, `${name} end`]) {
     bus.hf.workflows.handle(handler, () => void calls.push(handler))
   }
-  const first = await bus.hf.workflows.start(
+  const first = await bus.hf.start(
     defineWorkflow(name, 1).waitHumanConfirm('ok').step('a', `${name} 1`).step('b', `${name} end`).build(),
   )
   bus.hf.register(defineWorkflow(name, 2).step('a', `${name} 2`).build())
   const worker = await bus.hf.run({ poll: '20ms' })
-  const newest = await bus.hf.workflows.start(name)
+  const newest = await bus.hf.start(name)
   await see.until(newest.id, 'COMPLETED')
   expect(calls).toEqual([`${name} 2`])
   await bus.hf.workflows.decide(first.id, 'ok', 'confirm', { actor: 'ann', reason: 'fine' })
   await see.until(first.id, 'COMPLETED')
   expect(calls).toEqual([`${name} 2`, `${name} 1`, `${name} end`])
-  const older = await bus.hf.workflows.start(`${name}-v1`)
+  const older = await bus.hf.start(`${name}-v1`)
   const [newestRecord, olderRecord] = await Promise.all([
     bus.hf.workflows.status(newest.id),
     bus.hf.workflows.status(older.id),
@@ -89,12 +85,12 @@ test('W-03 a name is the newest version, name-vN that one; running instances go 
 })
 
 test('W-03 a name that is not stored is refused and the nearest one named', async () => {
-  await bus.hf.workflows.start(defineWorkflow('onboarding', 3).step('a', 'Any').build())
-  await expect(bus.hf.workflows.start('onbording')).rejects.toMatchObject({
+  await bus.hf.start(defineWorkflow('onboarding', 3).step('a', 'Any').build())
+  await expect(bus.hf.start('onbording')).rejects.toMatchObject({
     code: 'HF_UNKNOWN_WORKFLOW',
     message: expect.stringContaining('did you mean `onboarding`'),
   })
-  await expect(bus.hf.workflows.start('onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+  await expect(bus.hf.start('onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
 })
 
 test('W-03 a service that has only handlers runs what another has defined and started', async () => {
@@ -111,7 +107,7 @@ test('W-03 a service that has only handlers runs what another has defined and st
     .condition('large', '{{ .big }}')
     .step('b', `${name} work`)
     .build()
-  const { id } = await bus.hf.workflows.start(Order, { n: 1 })
+  const { id } = await bus.hf.start(Order, { n: 1 })
   await see.until(id, 'COMPLETED')
   expect(seen).toEqual([
     { input: { n: 1 }, workflow: name, version: 7, metadata: { queue: 'blue' } },
@@ -124,10 +120,10 @@ test('W-02 a definition that was put together by hand is checked like a built on
   const name = named()
   const { steps, ...rest } = defineWorkflow(name, 1).step('a', 'Any').build()
   const broken = { ...rest, steps: steps.map((step) => ({ ...step, next: 'nowhere' })) }
-  await expect(bus.hf.workflows.start(broken)).rejects.toMatchObject({ code: 'HF_INVALID_WORKFLOW' })
+  await expect(bus.hf.start(broken)).rejects.toMatchObject({ code: 'HF_INVALID_WORKFLOW' })
   expect(await rows(name)).toEqual([])
   for (const nothing of [undefined, null, 5, {}]) {
     // @ts-expect-error no workflow at all
-    await expect(bus.hf.workflows.start(nothing)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+    await expect(bus.hf.start(nothing)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   }
 })

@@ -37,7 +37,7 @@ test('W-07 branches on several workers: a join `all` fires once, with what each 
     .join('j', 'all')
     .step('last', name)
     .build()
-  const ids = await Promise.all(Array.from({ length: 15 }, async () => (await bus.hf.workflows.start(Flow)).id))
+  const ids = await Promise.all(Array.from({ length: 15 }, async () => (await bus.hf.start(Flow)).id))
   for (const id of ids) {
     await see.until(id, 'COMPLETED')
     const lines = await see.lines(id)
@@ -75,7 +75,7 @@ test('W-07 `any` goes on with the first success; the losers are told to stop, an
     .join('j', 'any')
     .step('last', `${name} fast`)
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'slow', 'RUNNING')
   fast.open()
   const { output } = await see.until(id, 'COMPLETED')
@@ -117,7 +117,7 @@ test('W-07 `any` bears a failing branch, and fails when all have failed; what th
       .build()
   expect(await bus.hf.workflows.startAndWait(flow(1, 'ok'))).toEqual({ c: 'c' })
   expect(undone).toEqual([])
-  const { id } = await bus.hf.workflows.start(flow(2, 'no'))
+  const { id } = await bus.hf.start(flow(2, 'no'))
   await see.until(id, 'FAILED')
   expect(await see.statuses(id)).toMatchObject({
     j: 'ROLLED_BACK',
@@ -149,7 +149,7 @@ test('W-07 W-16 nested forks with conditions that take either side: each join wa
     .join('outer join', 'all')
     .step('last', name)
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
   const steps = await bus.hf.workflows.steps(id)
   const input = steps.find((step) => step.name === 'last')?.input
@@ -203,7 +203,7 @@ test('W-08 rollback undoes the failing step first, then strictly the last to end
     )
     .join('j', 'all')
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   // K-19: a sibling that runs is called off, and nothing is undone beside it.
   await calledOff.passed
   expect((await bus.hf.workflows.status(id)).status).toBe('ROLLING_BACK')
@@ -247,7 +247,7 @@ test('W-07 W-08 only the executed side of a condition is undone', async () => {
     .step('next', `${name} ok`)
     .onFailure('u next', undo)
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.until(id, 'FAILED')
   expect(calls).toEqual(['else', 'a'])
   await stop()
@@ -270,7 +270,7 @@ test('a step is tried exactly N times, each after its delay, and a business fail
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { retry: { maxAttempts: 3, delays: ['1h', '1h'] } })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   for (const n of [1, 2]) {
     await see.untilStep(id, 'a', 'PENDING')
     await waitFor(
@@ -286,7 +286,7 @@ test('a step is tried exactly N times, each after its delay, and a business fail
   }
   await see.until(id, 'FAILED')
   expect(attempts).toEqual([1, 2, 3])
-  const other = await bus.hf.workflows.start(defineWorkflow(`${name} b`, 1).step('a', `${name} declined`, soon).build())
+  const other = await bus.hf.start(defineWorkflow(`${name} b`, 1).step('a', `${name} declined`, soon).build())
   await see.until(other.id, 'FAILED')
   expect(declined).toBe(1)
   await stop()
@@ -302,7 +302,7 @@ test('W-08 two branches that fail in the same moment, reported together: both ar
     throw stepName === 'a' ? new BusinessError('no') : new Error('not now')
   })
   const worker = await bus.hf.run({ poll: '20ms', concurrency: 4 })
-  const { id } = await bus.hf.workflows.start(
+  const { id } = await bus.hf.start(
     defineWorkflow(name, 1).fork('f', branchOf(name)('a'), branchOf(name)('b')).join('j', 'all').build(),
   )
   await waitFor('both are called', () => waiting === 2)

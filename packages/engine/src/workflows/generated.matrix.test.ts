@@ -34,7 +34,7 @@ async function start(tree: Tree, round: string): Promise<Generated> {
     return step.type === 'task' ? { ...step, ...PATIENT, handler: `H ${round}`, ...undo } : step
   })
   const unique = loadWorkflow({ ...definition, name: `generated ${newId()}`, steps: JSON.parse(JSON.stringify(steps)) })
-  const { id } = await bus.hf.workflows.start(unique)
+  const { id } = await bus.hf.start(unique)
   return { id, tree, fails, calls: [] }
 }
 

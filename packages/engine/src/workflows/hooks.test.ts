@@ -44,13 +44,13 @@ test('W-15 hooks hear of starts, ends and failures of workflows and steps', asyn
   })
   const { heard, hooks } = noting(name)
   const remove = bus.hf.workflows.use(hooks)
-  const good = await bus.hf.workflows.start(
+  const good = await bus.hf.start(
     defineWorkflow(name, 1)
       .step('a', name, { retry: ['1ms'] })
       .build(),
   )
   await see.until(good.id, 'COMPLETED')
-  const bad = await bus.hf.workflows.start(defineWorkflow(name, 2).step('b', name).build())
+  const bad = await bus.hf.start(defineWorkflow(name, 2).step('b', name).build())
   await see.until(bad.id, 'FAILED')
   await waitFor('all is heard', () => heard.length === 9)
   expect(heard).toEqual([
@@ -65,7 +65,7 @@ test('W-15 hooks hear of starts, ends and failures of workflows and steps', asyn
     'failed FAILED DECLINED',
   ])
   remove()
-  await bus.hf.workflows.start(`${name}-v2`)
+  await bus.hf.start(`${name}-v2`)
   expect(heard).toHaveLength(9)
 })
 
@@ -73,7 +73,7 @@ test('W-15 hooks hear of an instance that ends with its start', async () => {
   const name = named()
   const { heard, hooks } = noting(name)
   const remove = bus.hf.workflows.use(hooks)
-  await bus.hf.workflows.start(defineWorkflow(name, 1).condition('c', '{{ eq 1 2 }}').step('a', name).build())
+  await bus.hf.start(defineWorkflow(name, 1).condition('c', '{{ eq 1 2 }}').step('a', name).build())
   await waitFor('it is heard', () => heard.length === 2)
   expect(heard).toEqual(['starting', 'completed'])
   remove()
@@ -88,12 +88,12 @@ test('W-15 a start hook vetoes: nothing is written, and who refused is named', a
     },
   })
   const Flow = defineWorkflow(name, 1).step('a', name).build()
-  await expect(bus.hf.workflows.start(Flow, 'too much')).rejects.toMatchObject({
+  await expect(bus.hf.start(Flow, 'too much')).rejects.toMatchObject({
     code: 'HF_START_VETOED',
     message: expect.stringMatching(/budget.*no money left/),
   })
   expect(await bus.hf.workflows.list({ workflow: name })).toEqual([])
-  await bus.hf.workflows.start(Flow, 'little')
+  await bus.hf.start(Flow, 'little')
   remove()
 })
 
@@ -111,7 +111,7 @@ test('W-15 a step hook vetoes: that attempt fails, and the handler is not called
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { retry: ['1ms'] })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
   expect(calls).toBe(1)
   const retry = (await bus.hf.workflows.events(id)).find(({ type }) => type === 'step_retry')
@@ -142,13 +142,13 @@ test('K-23 a hook that never answers holds neither a start nor a slot: it has a 
     .onFailure('undo a', name)
     .build()
   const starting = bus.hf.workflows.use({ name: 'slow', timeout: '50ms', workflowStarting: () => hang })
-  await expect(bus.hf.workflows.start(Flow)).rejects.toMatchObject({
+  await expect(bus.hf.start(Flow)).rejects.toMatchObject({
     code: 'HF_START_VETOED',
     message: expect.stringMatching(/slow.*longer than 50 ms/),
   })
   starting()
   const stepStarting = bus.hf.workflows.use({ timeout: '50ms', stepStarting: () => hang })
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'TIMEOUT' })
   // K-19: the handler was never called, so there is nothing to undo.
   expect(await see.statuses(id)).toEqual({ a: 'FAILED' })
@@ -171,7 +171,7 @@ test('W-15 a hook that throws after the fact changes nothing', async () => {
     workflowFailed: fails,
     workflowCompleted: async () => fails(),
   })
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).step('b', name, once).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).step('b', name, once).build())
   await see.until(id, 'FAILED')
   expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', b: 'ROLLED_BACK' })
   remove()

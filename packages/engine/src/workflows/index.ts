@@ -1,6 +1,7 @@
 export {
   createWorkflowClient,
   type StartedWorkflow,
+  type WorkflowClient,
   type WorkflowReference,
   type WorkflowStartOptions,
 } from './client.js'

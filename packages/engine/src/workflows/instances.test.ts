@@ -29,29 +29,29 @@ test('W-14 starting with the same id or key is starting once, whoever does it an
   const other = await openTestBus({ connectionString: bus.connectionString })
   const id = newId()
   const starts = await Promise.all([
-    bus.hf.workflows.start(asleep(name), 1, { id }),
-    bus.hf.workflows.start(asleep(name), 2, { id }),
-    other.hf.workflows.start(asleep(name), 3, { id }),
+    bus.hf.start(asleep(name), 1, { id }),
+    bus.hf.start(asleep(name), 2, { id }),
+    other.hf.start(asleep(name), 3, { id }),
   ])
   expect(starts.map((start) => start.id)).toEqual([id, id, id])
   expect(starts.filter(({ created }) => created)).toHaveLength(1)
   const keyed = await Promise.all([
-    bus.hf.workflows.start(asleep(name), 1, { key: 'k' }),
-    bus.hf.workflows.start(asleep(name), 2, { key: 'k' }),
-    other.hf.workflows.start(asleep(name), 3, { key: 'k' }),
+    bus.hf.start(asleep(name), 1, { key: 'k' }),
+    bus.hf.start(asleep(name), 2, { key: 'k' }),
+    other.hf.start(asleep(name), 3, { key: 'k' }),
   ])
   expect(new Set(keyed.map((start) => start.id)).size).toBe(1)
   expect(keyed.filter(({ created }) => created)).toHaveLength(1)
   expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(2)
   expect(await bus.hf.workflows.list({ workflow: name, key: 'k' })).toMatchObject([{ id: keyed[0]?.id, key: 'k' }])
   // The key is the workflow's own.
-  expect(await bus.hf.workflows.start(asleep(named()), 1, { key: 'k' })).toMatchObject({ created: true })
+  expect(await bus.hf.start(asleep(named()), 1, { key: 'k' })).toMatchObject({ created: true })
   await other.close()
 })
 
 test('W-14 an id that belongs to an instance of another workflow is refused', async () => {
-  const { id } = await bus.hf.workflows.start(asleep(named()))
-  await expect(bus.hf.workflows.start(asleep(named()), null, { id })).rejects.toMatchObject({
+  const { id } = await bus.hf.start(asleep(named()))
+  await expect(bus.hf.start(asleep(named()), null, { id })).rejects.toMatchObject({
     code: 'HF_INSTANCE_OF_OTHER_WORKFLOW',
   })
 })
@@ -59,8 +59,8 @@ test('W-14 an id that belongs to an instance of another workflow is refused', as
 test('W-14 a start at a later moment calls nothing before it, by the clock of the database', async () => {
   const [row] = await bus.sql<{ at: Date }>(`select holdfast.now() + interval '1 hour' as at`)
   const startAt = row?.at ?? new Date(0)
-  const { id } = await bus.hf.workflows.start(simple(named()), null, { startAt })
-  const past = await bus.hf.workflows.start(simple(named()), null, { startAt: '2001-01-01T00:00:00Z' })
+  const { id } = await bus.hf.start(simple(named()), null, { startAt })
+  const past = await bus.hf.start(simple(named()), null, { startAt: '2001-01-01T00:00:00Z' })
   await see.until(past.id, 'COMPLETED')
   expect(await bus.hf.workflows.status(id)).toMatchObject({ status: 'PENDING', startAt })
   expect(await bus.hf.workflows.steps(id)).toEqual([])
@@ -74,18 +74,18 @@ test('K-15 W-14 a start in a transaction of the caller begins when it commits, a
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
   await client.query('begin')
-  const kept = await bus.hf.workflows.start(simple(name), 'kept', { transaction: client })
+  const kept = await bus.hf.start(simple(name), 'kept', { transaction: client })
   expect(kept.created).toBe(true)
   await expect(bus.hf.workflows.status(kept.id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
   await client.query('commit')
   expect((await see.until(kept.id, 'COMPLETED')).output).toBe('kept')
   await client.query('begin')
-  const gone = await bus.hf.workflows.start(simple(name), 'gone', { transaction: client })
+  const gone = await bus.hf.start(simple(name), 'gone', { transaction: client })
   await client.query('rollback')
   await expect(bus.hf.workflows.status(gone.id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
   expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(1)
   // The same id may be used again, and what is remembered of it is not what was rolled back.
-  await bus.hf.workflows.start(simple(name), 'again', { id: gone.id })
+  await bus.hf.start(simple(name), 'again', { id: gone.id })
   expect((await see.until(gone.id, 'COMPLETED')).output).toBe('again')
   await client.end()
 })
@@ -116,7 +116,7 @@ test('W-14 startAndWait answers the output, or says how it ended, or that it has
 test('W-13 W-14 an instance and its steps as they stand; lists by status and workflow', async () => {
   const name = named()
   const Flow = defineWorkflow(name, 3).step('a', 'Work', { priority: 70 }).waitHumanConfirm('ok').build()
-  const { id } = await bus.hf.workflows.start(Flow, { n: 1n }, { key: 'O-1' })
+  const { id } = await bus.hf.start(Flow, { n: 1n }, { key: 'O-1' })
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   expect(await bus.hf.workflows.status(id)).toEqual({
     id,
@@ -164,7 +164,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
 
 test('W-14 an instance is rendered with how far it has come', async () => {
   const Flow = defineWorkflow(named(), 1).step('a', 'Work').waitHumanConfirm('ok').step('b', 'Work').build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   const text = await bus.hf.workflows.render(id)
   expect(text).toMatch(/a.*COMPLETED[\s\S]*ok.*WAITING_DECISION/)
@@ -194,7 +194,7 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
     .join('j', 'all')
     .step('d', name)
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   await bus.hf.workflows.decide(id, 'ok', 'confirm', by)
   await see.until(id, 'FAILED')
@@ -240,7 +240,7 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
 test('W-14 clean-up removes what ended long ago, of every terminal status, and nothing that somebody still needs', async () => {
   const name = named()
   const flow = (kind: string, steps: (b: ReturnType<typeof defineWorkflow>) => { build(): WorkflowDefinition }) =>
-    bus.hf.workflows.start(steps(defineWorkflow(`${name} ${kind}`, 1)).build())
+    bus.hf.start(steps(defineWorkflow(`${name} ${kind}`, 1)).build())
   const completed = await flow('completed', (b) => b.step('a', 'Work'))
   const failed = await flow('failed', (b) => b.step('a', 'Fail'))
   const stuck = await flow('stuck', (b) =>
@@ -288,7 +288,7 @@ test('W-14 clean-up leaves an ended instance alone while a handler of it still r
     running.open()
     await end.passed
   })
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   await running.passed
   await bus.hf.workflows.abort(id, by)
   await bus.sql(`update holdfast.workflow set ended_at = ended_at - interval '2 days' where id = $1`, [id])
@@ -303,8 +303,8 @@ test('W-14 clean-up leaves an ended instance alone while a handler of it still r
 test('W-11 W-14 an instance that has not begun is called off, and never begins', async () => {
   const startAt = new Date('2999-01-01')
   const by = { actor: 'ann', reason: 'not needed' }
-  const cancelled = await bus.hf.workflows.start(simple(named()), null, { startAt })
-  const aborted = await bus.hf.workflows.start(simple(named()), null, { startAt })
+  const cancelled = await bus.hf.start(simple(named()), null, { startAt })
+  const aborted = await bus.hf.start(simple(named()), null, { startAt })
   await bus.hf.workflows.cancel(cancelled.id, by)
   await bus.hf.workflows.abort(aborted.id, by)
   expect((await bus.hf.workflows.status(cancelled.id)).status).toBe('CANCELLED')

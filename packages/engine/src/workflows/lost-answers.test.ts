@@ -35,7 +35,7 @@ const by = { actor: 'ann', reason: 'because' }
 test('K-05 W-10 of two decisions in one flush the second is refused, also when the answer to the flush is lost', async () => {
   const Flow = defineWorkflow(named(), 1).waitHumanConfirm('ok').build()
   for (const lost of [0, 1]) {
-    const { id } = await bus.hf.workflows.start(Flow)
+    const { id } = await bus.hf.start(Flow)
     write.lose(lost)
     const both = await Promise.allSettled([
       bus.hf.workflows.decide(id, 'ok', 'confirm', by),
@@ -61,7 +61,7 @@ test('K-05 a happening whose answer is lost is recorded once', async () => {
     .build()
   write.lose(2)
   const worker = await bus.hf.run({ poll: '20ms' })
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ b: 'b', c: 'c' })
   expect(write.left).toBe(0)
   const lines = await see.lines(id)
@@ -82,7 +82,7 @@ test('K-05 W-01 a taken-over call whose decision has lost its answer is made onc
     }
   }
   victim.hf.workflows.handle(name, handler)
-  const { id } = await bus.hf.workflows.start(
+  const { id } = await bus.hf.start(
     defineWorkflow(name, 1)
       .step('a', name, { retry: { maxAttempts: 2 } })
       .build(),

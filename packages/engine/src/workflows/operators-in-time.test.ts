@@ -28,11 +28,9 @@ async function waiting() {
     throw new Error('not yet')
   })
   const worker = await bus.hf.run({ poll: '20ms' })
-  const ask = await bus.hf.workflows.start(defineWorkflow(`${name} ask`, 1).waitHumanConfirm('ok').build())
-  const dead = await bus.hf.workflows.start(
-    defineWorkflow(`${name} dead`, 1, { dlq: true }).step('a', `${name} no`).build(),
-  )
-  const later = await bus.hf.workflows.start(
+  const ask = await bus.hf.start(defineWorkflow(`${name} ask`, 1).waitHumanConfirm('ok').build())
+  const dead = await bus.hf.start(defineWorkflow(`${name} dead`, 1, { dlq: true }).step('a', `${name} no`).build())
+  const later = await bus.hf.start(
     defineWorkflow(`${name} later`, 1)
       .step('a', `${name} later`, { retry: ['1h'] })
       .build(),

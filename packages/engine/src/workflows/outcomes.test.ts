@@ -71,7 +71,7 @@ test('K-19 a compensation knows what is known of its step: its output where it c
     [`${name} no`, 2, 'refused'],
   ] as const) {
     told.length = 0
-    const { id } = await bus.hf.workflows.start(flow(last, version), { n: 1 })
+    const { id } = await bus.hf.start(flow(last, version), { n: 1 })
     await see.until(id, 'FAILED')
     expect(told).toEqual([
       { stepName: 'last', outcome, output: undefined, input: null },
@@ -85,7 +85,7 @@ test('K-19 a step whose input does not fit its schema was never called: it is no
   const told = undoing(name)
   bus.hf.workflows.handle(name, () => 1, { input: z.object({ amount: z.number() }) })
   const Flow = defineWorkflow(name, 1).step('a', name).onFailure('undo a', `${name} undo`).build()
-  const { id } = await bus.hf.workflows.start(Flow, { amount: 'much' })
+  const { id } = await bus.hf.start(Flow, { amount: 'much' })
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'HF_INVALID_DATA' })
   expect(told).toEqual([])
   expect(await see.statuses(id)).toEqual({ a: 'FAILED' })
@@ -101,7 +101,7 @@ test('K-19 a handler whose output cannot be stored has had its effect: it is und
     .step('a', name)
     .onFailure('undo a', `${name} undo`, { compensateIf: 'possible' })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ code: 'OUTPUT_NOT_ENCODABLE' })
   expect(told).toMatchObject([{ stepName: 'a', outcome: 'unknown', output: undefined }])
 })
@@ -130,7 +130,7 @@ test('K-19 an attempt whose time is up is waited for: the next attempt and the c
     .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .onFailure('undo a', `${name} undo`)
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ code: 'TIMEOUT' })
   expect(seen).toEqual(['attempt 1', 'effect 1', 'attempt 2', 'effect 2', 'undo'])
 })
@@ -172,7 +172,7 @@ test.each([
   async (_, how, withInquire) => {
     const name = named()
     const { calls, told } = opened(name, how, withInquire)
-    const { id } = await bus.hf.workflows.start(payFlow(name))
+    const { id } = await bus.hf.start(payFlow(name))
     expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'pay', code: 'OUTCOME_UNKNOWN' })
     expect(calls.filter((call) => call === 'pay')).toHaveLength(1)
     expect(told).toMatchObject([{ stepName: 'pay', outcome: 'unknown' }])
@@ -183,7 +183,7 @@ test('K-20 in the DLQ: a requeue asks first, and comes back while nobody knows; 
   const name = named()
   const { calls } = opened(name, { knows: false })
   const inDlq = async () => {
-    const { id } = await bus.hf.workflows.start(payFlow(name, true))
+    const { id } = await bus.hf.start(payFlow(name, true))
     await see.until(id, 'DLQ')
     return id
   }
@@ -214,7 +214,7 @@ test('K-20 in the DLQ: a requeue asks first, and comes back while nobody knows; 
 test('K-20 a person says that it was not done: it is called again, its attempts counted from the start', async () => {
   const name = named()
   const { calls } = opened(name, { pays: false, knows: false })
-  const { id } = await bus.hf.workflows.start(payFlow(name, true))
+  const { id } = await bus.hf.start(payFlow(name, true))
   await see.until(id, 'DLQ')
   const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
   calls.length = 0
@@ -232,7 +232,7 @@ test('K-20 after a crash the heir asks before it calls', async () => {
     calls.push('paid')
     return new Promise(() => undefined)
   })
-  const { id } = await bus.hf.workflows.start(payFlow(name))
+  const { id } = await bus.hf.start(payFlow(name))
   const worker = await victim.hf.run({ poll: '20ms' })
   await waitFor('it is called', () => calls.length === 1)
   worker.stopNow()
@@ -258,7 +258,7 @@ test('K-20 after a crash, found not done and refused by the next call: it is kno
     called += 1
     return new Promise(() => undefined)
   })
-  const { id } = await bus.hf.workflows.start(payFlow(name))
+  const { id } = await bus.hf.start(payFlow(name))
   const worker = await victim.hf.run({ poll: '20ms' })
   await waitFor('it is called', () => called === 1)
   worker.stopNow()
@@ -297,7 +297,7 @@ test('K-20 one that goes on beyond the grace is not inquired about: nobody knows
     .step('pay', `${name} pay`, { nonIdempotent: true, timeout: '20ms', ...soon })
     .build()
   await hasty.hf.run({ poll: '20ms' })
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'pay', code: 'OUTCOME_UNKNOWN' })
   expect(calls).toEqual(['pay'])
   end.open()
@@ -321,7 +321,7 @@ test.each(['after a crash', 'after an error'])(
     const Flow = defineWorkflow(name, 1)
       .step('pay', `${name} pay`, { nonIdempotent: true, ...soon })
       .build()
-    const { id } = await bus.hf.workflows.start(Flow)
+    const { id } = await bus.hf.start(Flow)
     const asks = (_: unknown, { signal }: { readonly signal: AbortSignal }) => {
       calls.push('asked')
       asking.open()
@@ -377,7 +377,7 @@ test('K-20 a compensation that must not be repeated waits for a person, who says
     .step('pay', `${name} no`)
     .onFailure('refund', `${name} refund`, { nonIdempotent: true, ...soon })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.until(id, 'FAILED')
   const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
   expect(letter).toMatchObject({ kind: 'compensation', error: { code: 'OUTCOME_UNKNOWN' } })
@@ -393,7 +393,7 @@ test('K-26 orderly stops during a call are no crashes: a step of two attempts su
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   for (let stops = 0; stops < 5; stops += 1) {
     const service = await openTestBus({ connectionString: bus.connectionString })
     const called = gate()

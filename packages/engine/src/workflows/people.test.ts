@@ -27,7 +27,7 @@ const startHuman = async (name: string, input: unknown = null) => {
     .onFailure('uo', name)
     .step('b', name)
     .build()
-  const { id } = await people().start(Flow, input)
+  const { id } = await bus.hf.start(Flow, input)
   return id
 }
 function calling(name: string) {
@@ -151,7 +151,7 @@ test.each([
       throw reason
     })
     const worker = await bus.hf.run({ poll: '100ms', notify })
-    const { id } = await people().start(longFlow(name))
+    const { id } = await bus.hf.start(longFlow(name))
     await running.passed
     await people().cancel(id, by)
     await waitFor('it is told', () => told.length === 1, { timeout: 5_000 })
@@ -173,7 +173,7 @@ test('W-11 a handler that completes all the same is recorded and undone', async 
   const calls = calling(name)
   const { running } = stoppable(name, () => 'done anyway')
   const worker = await sleepy()
-  const { id } = await people().start(longFlow(name))
+  const { id } = await bus.hf.start(longFlow(name))
   await running.passed
   await people().cancel(id, by)
   await see.until(id, 'CANCELLED')
@@ -194,7 +194,7 @@ test('W-11 a handler that does not heed its signal is waited for a while; then i
     return 'much too late'
   })
   const worker = await sleepy()
-  const { id } = await people().start(longFlow(name))
+  const { id } = await bus.hf.start(longFlow(name))
   await called.passed
   await people().cancel(id, by)
   await see.until(id, 'CANCELLED')
@@ -218,7 +218,7 @@ test('W-11 a call whose service is gone counts as lost when its lease ends, whoe
   })
   const service = await gone.hf.run({ poll: '20ms' })
   const worker = await sleepy()
-  const { id } = await people().start(longFlow(name))
+  const { id } = await bus.hf.start(longFlow(name))
   await called.passed
   service.stopNow()
   await people().cancel(id, by)
@@ -250,7 +250,7 @@ test('K-19 what a worker has claimed and not called when it is stopped is not un
     )
     .join('j', 'all')
     .build()
-  const { id } = await people().start(Flow)
+  const { id } = await bus.hf.start(Flow)
   const worker = await service.hf.run({ poll: '20ms', concurrency: 1 })
   await busy.passed
   // Claimed ahead of its slot, where the worker does that; else as such a claim leaves it.
@@ -277,7 +277,7 @@ test('W-11 abort reaches running handlers and undoes nothing', async () => {
     throw new BusinessError('stopped')
   })
   const worker = await sleepy()
-  const { id } = await people().start(longFlow(name))
+  const { id } = await bus.hf.start(longFlow(name))
   await running.passed
   await people().abort(id, by)
   await see.until(id, 'ABORTED')
@@ -305,7 +305,7 @@ test('W-11 cancel is prompt for a waiting human step and from the DLQ', async ()
     .step('b', `${name} no`)
     .onFailure('ub', name)
     .build()
-  const { id: dead } = await people().start(Dlq)
+  const { id: dead } = await bus.hf.start(Dlq)
   await see.untilStep(waiting, 'ok', 'WAITING_DECISION')
   await see.until(dead, 'DLQ')
   calls.length = 0
@@ -334,7 +334,7 @@ test('W-11 a confirmed step is undone too; a compensation that fails makes the c
     .waitHumanConfirm('second')
     .build()
   const worker = await sleepy()
-  const { id } = await people().start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   await people().decide(id, 'ok', 'confirm', by)
   await people().cancel(id, by)
@@ -350,7 +350,7 @@ test('W-11 terminal instances are refused, and unknown ones', async () => {
   calling(name)
   const worker = await sleepy()
   const Flow = defineWorkflow(name, 1).step('a', name).build()
-  const { id } = await people().start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
   const lines = await see.lines(id)
   for (const act of ['cancel', 'abort'] as const) {
@@ -371,7 +371,7 @@ test('W-14 an operator makes a step due that waits for its next attempt', async 
     if (calls === 1) throw new Error('not yet')
   })
   const worker = await sleepy()
-  const { id } = await people().start(
+  const { id } = await bus.hf.start(
     defineWorkflow(name, 1)
       .step('a', name, { retry: ['1h'] })
       .build(),

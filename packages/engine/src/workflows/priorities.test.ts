@@ -39,7 +39,7 @@ async function orderOf(on: TestBus, handler: string, count: number): Promise<unk
 }
 
 test('W-12 a priority of 10 shows 60 after 100 s and 100 after 180 s, and no more', async () => {
-  const { id } = await bus.hf.workflows.start(flow(named(), 10))
+  const { id } = await bus.hf.start(flow(named(), 10))
   // Held still: a second more or less must not show.
   await bus.sql('update holdfast.workflow_step set scheduled_at = holdfast.now() where workflow_id = $1', [id])
   expect(await queued(id)).toMatchObject({ priority: 10, shownPriority: 10 })
@@ -53,8 +53,8 @@ test('W-12 a priority of 10 shows 60 after 100 s and 100 after 180 s, and no mor
 
 test('W-12 what waits long enough overtakes what is more important: nothing starves', async () => {
   const handler = named()
-  const low = (n: number) => bus.hf.workflows.start(flow(handler, 10), `low ${n}`)
-  const high = (n: number) => bus.hf.workflows.start(flow(handler, 60), `high ${n}`)
+  const low = (n: number) => bus.hf.start(flow(handler, 10), `low ${n}`)
+  const high = (n: number) => bus.hf.start(flow(handler, 60), `high ${n}`)
   await low(1)
   await high(1)
   await bus.moveClock(60_000)
@@ -75,7 +75,7 @@ test('W-12 the rate is fixed when an item is queued; without aging it is priorit
     ['high 2', 60],
     ['low 2', 10],
   ] as const) {
-    await bus.hf.workflows.start(flow(handler, priority), input)
+    await bus.hf.start(flow(handler, priority), input)
     await bus.moveClock(300_000)
   }
   const order = await orderOf(bus, handler, 4)
@@ -84,7 +84,7 @@ test('W-12 the rate is fixed when an item is queued; without aging it is priorit
 
 test('W-12 without aging the shown priority stays', async () => {
   await aging(0)
-  const { id } = await bus.hf.workflows.start(flow(named(), 30))
+  const { id } = await bus.hf.start(flow(named(), 30))
   await bus.moveClock(300_000)
   expect(await queued(id)).toMatchObject({ priority: 30, shownPriority: 30 })
 })
@@ -94,8 +94,8 @@ test('W-12 K-12 the rate is one for the installation: what one client sets, ever
   await aging(2)
   const handler = named()
   const startAt = new Date(Date.now() + 3_600_000)
-  const started = await bus.hf.workflows.start(flow(handler, 10))
-  const later = await bus.hf.workflows.start(flow(handler, 10), null, { startAt })
+  const started = await bus.hf.start(flow(handler, 10))
+  const later = await bus.hf.start(flow(handler, 10), null, { startAt })
   const rates = await bus.sql('select aging from holdfast.workflow_step where workflow_id = any ($1)', [
     [started.id, later.id],
   ])
@@ -118,7 +118,7 @@ test('W-12 one order over all handlers of a worker', async () => {
     ['x', 50],
     ['y', 30],
   ] as const) {
-    await bus.hf.workflows.start(flow(`${name} ${handler}`, priority), `${handler} ${priority}`)
+    await bus.hf.start(flow(`${name} ${handler}`, priority), `${handler} ${priority}`)
   }
   const worker = await bus.hf.run({ poll: '20ms', concurrency: 1 })
   await waitFor('all ran', () => order.length === 4)
@@ -128,12 +128,12 @@ test('W-12 one order over all handlers of a worker', async () => {
 
 test('W-12 delayed items are not claimed early, however important, and wait from when they are due', async () => {
   const handler = named()
-  const { id } = await bus.hf.workflows.start(flow(handler, 100, '1h'), 'delayed')
-  await bus.hf.workflows.start(flow(handler, 0), 'now')
+  const { id } = await bus.hf.start(flow(handler, 100, '1h'), 'delayed')
+  await bus.hf.start(flow(handler, 0), 'now')
   expect(await orderOf(bus, handler, 1)).toEqual(['now'])
   await bus.moveClock(3_000_000)
   expect((await queued(id))?.shownPriority).toBe(100)
-  const second = await bus.hf.workflows.start(flow(handler, 10, '1h'))
+  const second = await bus.hf.start(flow(handler, 10, '1h'))
   await bus.moveClock(3_500_000)
   expect((await queued(second.id))?.shownPriority).toBe(10)
   expect(await orderOf(bus, handler, 1)).toEqual(['delayed'])
@@ -142,7 +142,7 @@ test('W-12 delayed items are not claimed early, however important, and wait from
 test('W-12 what a worker gives back, and what is taken over, keeps its place', async () => {
   const handler = named()
   const see = observeWorkflows(bus)
-  const { id } = await bus.hf.workflows.start(flow(handler, 10), 'first')
+  const { id } = await bus.hf.start(flow(handler, 10), 'first')
   const before = await bus.sql('select rank, scheduled_at from holdfast.workflow_step where workflow_id = $1', [id])
   bus.hf.workflows.handle(handler, () => new Promise(() => undefined))
   const worker = await bus.hf.run({ poll: '20ms', concurrency: 1 })
@@ -152,7 +152,7 @@ test('W-12 what a worker gives back, and what is taken over, keeps its place', a
   await see.endLease(id, 'a')
   const after = await bus.sql('select rank, scheduled_at from holdfast.workflow_step where workflow_id = $1', [id])
   expect(after).toEqual(before)
-  await bus.hf.workflows.start(flow(handler, 10), 'second')
+  await bus.hf.start(flow(handler, 10), 'second')
   expect(await orderOf(bus, handler, 2)).toEqual(['first', 'second'])
 })
 

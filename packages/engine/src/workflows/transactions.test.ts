@@ -44,7 +44,7 @@ test('W-05 the rows of a transaction and the end of its step commit together; wh
     throw new Error('too late')
   })
   const Flow = defineWorkflow(name, 1).step('a', name, soon).build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ booked: 1 })
   expect(await bookings(id)).toEqual(['a'])
   expect(await see.lines(id)).toEqual(['workflow_started', 'step_started a', 'step_completed a', 'workflow_completed'])
@@ -60,7 +60,7 @@ test('W-05 what throws is rolled back and tried again; what is returned and cann
     }),
   )
   const Flow = defineWorkflow(name, 1).step('a', name, soon).step('b', name, soon).build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'b', kind: 'PERMANENT' })
   expect(await bookings(id)).toEqual(['a 2'])
 })
@@ -72,7 +72,7 @@ test('W-05 a worker that dies between the rows and the commit: neither is there,
   const book = (_: unknown, ctx: StepContext) =>
     ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${ctx.attempt}`])))
   victim.hf.workflows.handle(name, book)
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   const worker = await victim.hf.run({ poll: '20ms' })
   await hold.reached
   worker.stopNow()
@@ -104,7 +104,7 @@ test('W-05 a handler whose step has a new owner cannot commit any more', async (
       throw error
     }
   })
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   await see.untilStep(id, 'a', 'RUNNING')
   await see.endLease(id, 'a')
   await see.until(id, 'COMPLETED')
@@ -149,7 +149,7 @@ test('W-05 W-07 transactions of all branches at once: every one commits once, an
     .fork('f', ...['a', 'b', 'c', 'd', 'e', 'g'].map(branch))
     .join('j', 'all')
     .build()
-  const ids = await Promise.all(Array.from({ length: 5 }, async () => (await bus.hf.workflows.start(Flow)).id))
+  const ids = await Promise.all(Array.from({ length: 5 }, async () => (await bus.hf.start(Flow)).id))
   for (const id of ids) {
     expect((await see.until(id, 'COMPLETED')).output).toEqual({ a: 'a', b: 'b', c: 'c', d: 'd', e: 'e', g: 'g' })
     expect(await bookings(id)).toEqual(['a', 'b', 'c', 'd', 'e', 'g'])
@@ -177,7 +177,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
     )
     .join('j', 'any')
     .build()
-  const { id } = await bus.hf.workflows.start(Flow)
+  const { id } = await bus.hf.start(Flow)
   await here.passed
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
@@ -210,9 +210,7 @@ test('W-11 a cancel reaches a handler inside its transaction; what it commits al
     `undo ${name}`,
     (_, { stepName, output }) => void undone.push(`${stepName} ${String(output)}`),
   )
-  const { id } = await bus.hf.workflows.start(
-    defineWorkflow(name, 1).step('a', name).onFailure('ua', `undo ${name}`).build(),
-  )
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).onFailure('ua', `undo ${name}`).build())
   await here.passed
   await bus.hf.workflows.cancel(id, { actor: 'ann', reason: 'because' })
   await see.until(id, 'CANCELLED')
@@ -236,7 +234,7 @@ test('W-05 a transaction whose step was decided on while it ran is rolled back',
         throw error
       }),
   )
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   await here.passed
   // As another program would that has heard nothing of it for too long.
   await bus.sql(
@@ -263,7 +261,7 @@ test.each([
       begun.push(...limits.mock.calls.map(([, milliseconds]) => milliseconds ?? 0))
     })
   })
-  const { id } = await bus.hf.workflows.start(defineWorkflow(name, 1).step('a', name, options).build())
+  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name, options).build())
   await see.until(id, 'COMPLETED')
   limits.mockRestore()
   expect(Math.max(...begun)).toBe(expected)

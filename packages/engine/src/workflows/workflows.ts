@@ -38,7 +38,7 @@ export type WorkflowListFilter = Partial<Omit<InstanceFilter, 'id'>>
 type OutputOf<Schema extends StandardSchemaV1> = StandardSchemaV1.InferOutput<Schema>
 
 /** Declared saga graphs: starting them, the handlers of their steps, looking at them, and what people do with them. */
-export interface Workflows extends Omit<WorkflowClient, 'close'>, WorkflowOperations {
+export interface Workflows extends Omit<WorkflowClient, 'start' | 'close'>, WorkflowOperations {
   /**
    * Registers the handler of a step or a compensation under the name that definitions use, in whatever service has it.
    *
@@ -112,7 +112,6 @@ export function createWorkflows(db: Database, engine: WorkflowEngine, client: Wo
   }
 
   return {
-    start: (workflow, input, options) => client.start(workflow, input, options),
     startAndWait: (workflow, input, options) => client.startAndWait(workflow, input, options),
     result: (id, options) => client.result(id, options),
     ...createWorkflowOperations(db, engine),

@@ -269,7 +269,7 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
         },
       })
     },
-    start: (hf) => hf.workflows.start(Order, null, { key: 'ORD-1', startAt: new Date(0) }),
+    start: (hf) => hf.start(Order, null, { key: 'ORD-1', startAt: new Date(0) }),
     async invariant({ hf, sql, subject, world }) {
       assert.equal((await hf.workflows.status(subject.id)).status, 'FAILED')
       assert.deepEqual([world.times('risk'), world.times('fx'), world.times('unbooked')], [1, 1, 1])

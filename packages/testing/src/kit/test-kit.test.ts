@@ -232,7 +232,7 @@ test('X-01 a drain releases what dispatch has scheduled, and skips to its time w
     context: { payment },
     execTime: new Date(Date.now() + ahead),
   })
-  await kit.hf.dispatch.schedule(Window, [item('PAY-1', 3_600_000), item('PAY-2', 0)])
+  await kit.hf.schedule(Window, [item('PAY-1', 3_600_000), item('PAY-2', 0)])
   await kit.drain({ skipTime: '1m' })
   expect(paid).toEqual(['PAY-2'])
   await kit.drain({ skipTime: true })

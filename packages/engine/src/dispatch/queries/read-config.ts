@@ -42,9 +42,9 @@ export async function listConfigs(executor: Executor): Promise<DispatchConfig[]>
 
 const COLUMNS = `
     select item_type as "itemType", engine, enabled, batch_size as "batchSize",
-      dispatch_interval_secs * 1000 as "dispatchInterval", jitter_window_ms as "jitterWindow",
-      pre_start_buffer_mins * 60000 as "preStartBuffer", max_dispatch_retries as "maxDispatchRetries",
-      stale_claim_threshold_mins * 60000 as "staleClaimThreshold",
+      dispatch_interval_secs * 1000::float8 as "dispatchInterval", jitter_window_ms as "jitterWindow",
+      pre_start_buffer_mins * 60000::float8 as "preStartBuffer", max_dispatch_retries as "maxDispatchRetries",
+      stale_claim_threshold_mins * 60000::float8 as "staleClaimThreshold",
       max_stale_recovery_per_cycle as "maxStaleRecoveryPerCycle", max_batches_ahead as "maxBatchesAhead",
       trip_after as "tripAfter", tripped_at as "trippedAt", trip_reason as "tripReason", failures_in_row as failures,
       exec_workflow_type as "execWorkflowType", exec_task_queue as "execTaskQueue",
