@@ -2,17 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { inLanes } from './lanes.js'
 
+const ITEMS = ['a', 'b', 'c', 'd', 'e']
+
 test('every item is worked on once, in so many lanes', async () => {
   const seen: [item: string, place: number][] = []
   let running = 0
   let most = 0
-  await inLanes(['a', 'b', 'c', 'd', 'e'], 2, async (item, place) => {
+  await inLanes(ITEMS, 2, async (item, place) => {
     most = Math.max(most, ++running)
     await sleep(1)
     running -= 1
     seen.push([item, place])
   })
-  expect(seen.sort()).toEqual([...'abcde'].map((item, place) => [item, place]))
+  expect(seen.sort(([, a], [, b]) => a - b)).toEqual(ITEMS.map((item, place) => [item, place]))
   expect(most).toBe(2)
 })
 

@@ -51,7 +51,8 @@ describe.each(Object.entries(schemas))('K-13 parseWith %s', (_, schema) => {
   })
 })
 
-/** Like a promise that never settles. */
+// Like a promise that never settles, which is what is to be refused.
+// oxlint-disable-next-line unicorn/no-thenable
 const thenable = Object.fromEntries([['then', () => undefined]])
 
 describe('parseWith', () => {
