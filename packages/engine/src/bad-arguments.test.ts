@@ -191,3 +191,28 @@ describe.each(['a/b', 'a#2', 'a\0b', 'x\ud800', '', ' ', 'x'.repeat(201), undefi
     expect(call).toThrow(expect.objectContaining({ name: 'HoldfastError' }))
   })
 })
+
+describe.each(['bad', 42, '', {}, { domain: undefined }, { domain: 7 }, null])(
+  'K-13 %j in place of a command',
+  (of) => {
+    const by = { actor: 'ann', reason: 'a test' }
+    const id = '01a1e34b-15a6-74d6-9aa2-0733a11498ea'
+    const command = of as never
+    test.each<[string, () => Promise<unknown>]>([
+      ['commands.get', () => bus.hf.commands.get(command, id)],
+      ['commands.result', () => bus.hf.commands.result(command, id)],
+      ['commands.cancel', () => bus.hf.commands.cancel(command, id, by)],
+      ['troubleshooting.retry', () => bus.hf.troubleshooting.retry(command, id, by)],
+      ['troubleshooting.cancel', () => bus.hf.troubleshooting.cancel(command, id, by)],
+      ['troubleshooting.complete', () => bus.hf.troubleshooting.complete(command, id, by)],
+      ['troubleshooting.retryMany', () => bus.hf.troubleshooting.retryMany(command, [id], by)],
+      ['troubleshooting.cancelMany', () => bus.hf.troubleshooting.cancelMany(command, [id], by)],
+      ['troubleshooting.completeMany', () => bus.hf.troubleshooting.completeMany(command, [id], by)],
+    ])('is refused by %s: ids are unique within a domain only', async (_, call) => {
+      await expect(call()).rejects.toMatchObject({
+        code: 'HF_INVALID_OPTION',
+        message: expect.stringContaining('must be a definition made with defineCommand, or { domain }'),
+      })
+    })
+  },
+)

@@ -18,6 +18,7 @@ import {
 import type { CommandDefinition } from './define.js'
 import type { Domains } from './domains.js'
 import { type CommandFilter, type CommandRecord, findCommands } from './queries/find-commands.js'
+import { domainOf } from './reference.js'
 import { createReplyQueues, type ReplyQueues } from './reply-queues.js'
 import { commandResults, resultKey } from './results.js'
 import { commandStatuses } from './states.js'
@@ -50,28 +51,31 @@ export function createCommands(
   const ends = commandResults(db, codec)
   return {
     ...createReplyQueues(db, domains),
-    async get({ domain }, commandId) {
+    async get(command, commandId) {
+      const domain = domainOf('get', command)
       const id = parseId('get: commandId', commandId)
-      const [command] = await findCommands(db, codec, { domain, commandId: id, limit: 1 })
-      if (!command) throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
-      return { ...command, audit: await readAudit(db, { id, domain }) }
+      const [found] = await findCommands(db, codec, { domain, commandId: id, limit: 1 })
+      if (!found) throw new HoldfastError('HF_UNKNOWN_COMMAND', { commandId: id, domain })
+      return { ...found, audit: await readAudit(db, { id, domain }) }
     },
     async list(filter = {}) {
       const checked = checkFilter(filter)
       return findCommands(db, codec, { ...filter, ...checked })
     },
     async result<Input, Data, Result>(
-      { domain }: CommandDefinition<Input, Data, Result>,
+      command: CommandDefinition<Input, Data, Result>,
       commandId: string,
       options: { readonly timeout?: Duration } = {},
     ) {
+      const domain = domainOf('result', command)
       const { timeout } = checkOptions('result', options, ['timeout'])
       const limit = durationOption('result', 'timeout', timeout, { default: '30s' })
       const id = parseId('result: commandId', commandId)
       // The worker encoded what the typed handler returned.
       return (await results.wait(ends, resultKey(domain, id), limit)) as Result
     },
-    async cancel({ domain }, commandId, by) {
+    async cancel(command, commandId, by) {
+      const domain = domainOf('cancel', command)
       const { actor, reason } = checkActor('cancel', by)
       const id = parseId('cancel: commandId', commandId)
       const [row] = await operatorCall(db, `cancel ${id}`, (tx) =>

@@ -18,6 +18,7 @@ import {
   type TroubledCommand,
   type TroubleFilter,
 } from './queries/list-trouble.js'
+import { domainOf } from './reference.js'
 import type { HandlerRegistry } from './registry.js'
 
 /** What became of one of many: done, or why not. */
@@ -147,7 +148,7 @@ export function createTroubleshooting(
 
   /** Checks a result against the schemas of the commands that it is for: of the one given, or of those registered here. */
   async function checkResult(target: Target, commandIds: readonly string[], result: unknown): Promise<Given> {
-    const { domain } = target
+    const domain = domainOf('complete', target)
     const ids = checkIds('complete', commandIds).map((id) => parseId('complete: commandId', id))
     const rows = await db.run<{ type: string }>(typesStatement, [domain, ids])
     let given = result
@@ -166,26 +167,33 @@ export function createTroubleshooting(
     async retry(command, commandId, by) {
       checkActor('retry', by)
       const action = retryAction(by)
-      if (!('data' in by)) return operateOne(action, command.domain, commandId, by)
-      if (!('dataSchema' in command)) return operateOne(action, command.domain, commandId, by, { given: by.data })
-      const { domain, type, version, dataSchema } = command
+      const domain = domainOf('retry', command)
+      if (!('data' in by)) return operateOne(action, domain, commandId, by)
+      if (!('dataSchema' in command)) return operateOne(action, domain, commandId, by, { given: by.data })
+      const { type, version, dataSchema } = command
       const given = await parseWith(dataSchema, by.data, `retry ${domain}/${type}`)
       return operateOne(action, domain, commandId, by, { given, version })
     },
-    cancel: ({ domain }, commandId, by) => operateOne('CANCEL', domain, commandId, by),
+    cancel: async (command, commandId, by) => operateOne('CANCEL', domainOf('cancel', command), commandId, by),
     async complete(command, commandId, by) {
       checkActor('complete', by)
       const result = await checkResult(command, [commandId], by.result ?? null)
-      return operateOne('COMPLETE', command.domain, commandId, by, result)
+      return operateOne('COMPLETE', domainOf('complete', command), commandId, by, result)
     },
-    async retryMany({ domain }, ids, by) {
+    async retryMany(command, ids, by) {
       checkActor('retry', by)
-      return operate(retryAction(by), domain, ids, by)
+      return operate(retryAction(by), domainOf('retryMany', command), ids, by)
     },
-    cancelMany: ({ domain }, ids, by) => operate('CANCEL', domain, ids, by),
+    cancelMany: async (command, ids, by) => operate('CANCEL', domainOf('cancelMany', command), ids, by),
     async completeMany(command, ids, by) {
       checkActor('complete', by)
-      return operate('COMPLETE', command.domain, ids, by, await checkResult(command, ids, by.result ?? null))
+      return operate(
+        'COMPLETE',
+        domainOf('completeMany', command),
+        ids,
+        by,
+        await checkResult(command, ids, by.result ?? null),
+      )
     },
   }
 }

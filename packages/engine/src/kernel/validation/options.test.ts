@@ -50,6 +50,8 @@ describe('checkOptions', () => {
     ['text', "'text'"],
     [[], 'an array'],
     [() => 1, 'a function'],
+    [Promise.resolve({ concurrency: 1 }), 'an instance of Promise'],
+    [new Date(0), '1970-01-01T00:00:00.000Z'],
   ])('refuses %j as options', (options, shown) => {
     expect(() => checkOptions('startWorker', options, known)).toThrow(
       `startWorker: option \`options\` must be an object, not ${shown}`,

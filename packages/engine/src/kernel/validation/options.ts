@@ -31,6 +31,8 @@ export function checkOptions<Name extends string>(
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw invalid(where, 'options', `must be an object, not ${describe(options)}`)
   }
+  // Nothing would be found in it, and whatever was meant would be dropped.
+  if (holdsNoOptions(where, options)) throw invalid(where, 'options', `must be an object, not ${describe(options)}`)
   const names: readonly string[] = known
   for (const option of keysOf(where, options)) {
     if (!names.includes(option)) {
@@ -204,6 +206,15 @@ export function dateOption<Default extends Date | undefined = Date>(
     )
   }
   return date
+}
+
+/** A forgotten `await`, or a date in the wrong place. */
+function holdsNoOptions(where: string, options: object): boolean {
+  try {
+    return options instanceof Date || typeof Reflect.get(options, 'then') === 'function'
+  } catch (error) {
+    throw unreadable(where, 'options', error)
+  }
 }
 
 function keysOf(where: string, options: object): string[] {
