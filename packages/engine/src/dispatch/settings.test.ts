@@ -117,6 +117,14 @@ test.each([
   }
 })
 
+test('U-08 D-02 a claim cannot be stale at once', async () => {
+  const Settlement = await settlement()
+  await expect(bus.hf.dispatch.configure(Settlement, { staleClaimThreshold: 0 }, by)).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+    message: expect.stringContaining('`staleClaimThreshold` must be from 60 ms to 1 d, not 0'),
+  })
+})
+
 test('D-02 the table refuses by itself what the trigger would not see', async () => {
   const Settlement = await settlement()
   await bus.sql('alter table holdfast.dispatch_config disable trigger user')

@@ -58,12 +58,12 @@ const WHOLE: readonly string[] = [
   'maxBatchesAhead',
   'tripAfter',
 ]
-/** Durations, and the unit that their columns have, in milliseconds. */
-const UNITS: Partial<Record<keyof DispatchSettings, number>> = {
-  dispatchInterval: 1_000,
-  jitterWindow: 1,
-  preStartBuffer: 60_000,
-  staleClaimThreshold: 60_000,
+/** Durations: the unit that their columns have, and the least that the table takes, in milliseconds. */
+const DURATIONS: Partial<Record<keyof DispatchSettings, { readonly unit: number; readonly min: number }>> = {
+  dispatchInterval: { unit: 1_000, min: 0 },
+  jitterWindow: { unit: 1, min: 0 },
+  preStartBuffer: { unit: 60_000, min: 0 },
+  staleClaimThreshold: { unit: 60_000, min: 60 },
 }
 const TEXTS: readonly string[] = ['execWorkflowType', 'execTaskQueue', 'rateLimitKey']
 const NULLABLE: readonly string[] = [...TEXTS, 'maxBatchesAhead', 'tripAfter']
@@ -85,8 +85,8 @@ function checkOne(where: string, name: keyof DispatchSettings, value: unknown): 
   if (value === null && NULLABLE.includes(name)) return null
   if (name === 'enabled') return booleanOption(where, name, value)
   if (TEXTS.includes(name)) return textOption(where, name, value, { max: 300 })
-  const unit = UNITS[name]
-  if (unit !== undefined) return durationOption(where, name, value, { max: '1d' }) / unit
+  const duration = DURATIONS[name]
+  if (duration) return durationOption(where, name, value, { min: duration.min, max: '1d' }) / duration.unit
   const number = numberOption(where, name, value, { min: -LARGEST, max: LARGEST })
   if (WHOLE.includes(name) && !Number.isInteger(number)) {
     throw new HoldfastError('HF_INVALID_OPTION', {

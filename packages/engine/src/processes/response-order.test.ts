@@ -152,7 +152,8 @@ test('K-25 one that does not fit is refused alone, and the others keep their ord
   await respondInSql(caller, Listening, id, 1)
   const worker = await other.runProcesses(Listening)
   expect(await bus.hf.processes.result(Listening, id)).toEqual([0, 1])
-  expect(await bus.events(id)).toContain('RESPONSE_REFUSED')
+  // Its refusal is written with the end of the inbox's lease, after the responses that fitted.
+  await waitFor('the refusal is on record', async () => (await bus.events(id)).includes('RESPONSE_REFUSED'))
   await worker.stop()
 })
 

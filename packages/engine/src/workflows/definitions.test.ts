@@ -58,7 +58,7 @@ test('W-03 another graph under a stored version is refused by a start and by a w
   expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(1)
 })
 
-test('W-03 a name is the newest version, name-vN that one; running instances go on with the version they began with', async () => {
+test('U-02 W-03 a name is the newest version, name-vN that one; running instances go on with the version they began with', async () => {
   const name = named()
   const calls: string[] = []
   for (const handler of [`${name} 1`, `${name} 2`, `${name} end`]) {

@@ -17,7 +17,7 @@ export type Retry =
   | {
       /** All calls, the first included. */
       readonly maxAttempts?: number
-      /** Before the second call. Default: 1 s, unless something else has been agreed on for this kind of work. */
+      /** Before the second call. Default: 1 s; where only `maxAttempts` is given, the delays of the definition or the worker. */
       readonly delay?: Duration
       /** What each further delay is multiplied by. With 1 all are the same. Default: 2. */
       readonly factor?: number

@@ -6,7 +6,7 @@ import { checkOptions, choiceOption, durationOption, integerOption } from '../va
 /** How much of a delay is left to chance: from 0 (none) to 1 (all of it), which `'full'` is another word for. */
 type Jitter = number | 'full'
 
-/** The delays between calls: what the option `retry` is turned into. A bare list is the delays one after the other; its last one repeats. */
+/** The delays between calls. A bare list is the delays one after the other; the last one repeats. Users write `Retry`. */
 export type RetryPolicyInput =
   | readonly Duration[]
   | { readonly kind: 'list'; readonly delays: readonly Duration[]; readonly jitter?: Jitter }

@@ -129,6 +129,20 @@ describe('W-06 conditions, generated', () => {
     )
   })
 
+  it('find a part whose beginnings come again and again, and none whose first letter is missing', () => {
+    const piece = fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 1, maxLength: 7 })
+    fc.assert(
+      fc.property(piece, piece, piece, fc.integer({ min: 65, max: 90 }), (again, end, between, length) => {
+        const part = `${again.repeat(length).slice(0, length)}${end}`
+        const text = `${again.repeat(length)}${between}${part}`
+        expect(includes(text, part)).toBe(true)
+        expect(includes(text.slice(0, -1), part)).toBe(text.slice(0, -1).includes(part))
+        expect(includes(`${part.slice(1)}${'c'.repeat(5)}`, `c${part.slice(1)}`)).toBe(false)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
   it('take a deeply nested input', () => {
     const deep = `{"a": ${'['.repeat(200_000)}${']'.repeat(200_000)}}`
     expect(outcome('{{ .a }}', deep)).toBe(true)

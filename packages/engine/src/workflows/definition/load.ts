@@ -61,7 +61,7 @@ function asWritten(
       retry: retryAsWritten(checkMaxAttempts(where, maxAttempts), normalizeRetryPolicy(retry, where)),
     }
   }
-  throw refuse(`${path}.maxAttempts`, 'belongs into `retry`: write "retry": { "maxAttempts": 3 }')
+  throw refuse(`${path}.maxAttempts`, 'belongs in `retry`: write "retry": { "maxAttempts": 3 }')
 }
 
 function readStep(

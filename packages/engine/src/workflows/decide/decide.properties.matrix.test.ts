@@ -20,7 +20,7 @@ function run(tree: Tree, seed: number, fate: Partial<Fate> = {}, dlq = false): R
 }
 
 /** `PROPERTY_RUNS=5000` looks longer. */
-const numRuns = Number(process.env.PROPERTY_RUNS ?? 40)
+const numRuns = Number(process.env.PROPERTY_RUNS ?? (process.env.HOLDFAST_TEST_LONG === '1' ? 500 : 40))
 const seeds = fc.integer()
 const check = (options: GraphOptions, property: (tree: Tree, seed: number) => void) =>
   fc.assert(fc.property(trees(options), seeds, property), { numRuns })
