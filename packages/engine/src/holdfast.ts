@@ -24,7 +24,7 @@ import {
   isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
-import { type Actor, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
+import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
 import { type Codec, createCodec } from './kernel/codec/codec.js'
 import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
@@ -156,8 +156,8 @@ export interface Holdfast
   /** Starts a worker for everything that is registered here; it also does the housekeeping of the installation. */
   run(options?: WorkerOptions): Promise<Worker>
   /** Stops claims of a domain, a definition or a handler; what is running goes on. */
-  pause(subject: PauseSubject, by: Actor): Promise<boolean>
-  resume(subject: PauseSubject, by: Actor): Promise<boolean>
+  pause(subject: PauseSubject, by: By): Promise<boolean>
+  resume(subject: PauseSubject, by: By): Promise<boolean>
   pauses(): Promise<Pause[]>
   /** What is on record about a thing, oldest first. Commands of two domains may share an id; `domain` tells them apart. */
   auditTrail(

@@ -72,7 +72,7 @@ export {
   workflowTarget,
 } from './dispatch/index.js'
 export { type Holdfast, type HoldfastOptions, holdfast } from './holdfast.js'
-export type { Actor, RecordedAuditEntry } from './kernel/audit/audit.js'
+export type { By, RecordedAuditEntry } from './kernel/audit/audit.js'
 export { type Codec, type CodecOptions, createCodec, type Encoded, type Stored } from './kernel/codec/codec.js'
 export type { Notes } from './kernel/codec/notes.js'
 export { type CodecType, defineType, type Json } from './kernel/codec/type.js'

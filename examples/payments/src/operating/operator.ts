@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Actor } from 'holdfast'
+import type { By } from 'holdfast'
 import type { Payments } from '../app.js'
 import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
 import { STEP_PAYMENT } from '../models/payment-manager.js'
@@ -19,7 +19,7 @@ interface Options {
 }
 
 const AT_ONCE = 500
-const by = (reason: string): Actor => ({ actor: 'operator', reason })
+const by = (reason: string): By => ({ actor: 'operator', reason })
 
 /**
  * The simulated operator: tries again what failed, cancels what nobody answers and what fails again and again. All of it

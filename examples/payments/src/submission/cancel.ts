@@ -1,4 +1,4 @@
-import { type Actor, type Holdfast, HoldfastError } from 'holdfast'
+import { type By, type Holdfast, HoldfastError } from 'holdfast'
 import type pg from 'pg'
 import { inTransaction } from '../database/transaction.js'
 import { endUnbooked } from '../ledger/ledger.js'
@@ -12,7 +12,7 @@ import { processOf } from './processes.js'
 export async function cancelPayment(
   { hf, pool }: { readonly hf: Holdfast; readonly pool: pg.Pool },
   paymentId: string,
-  by: Actor,
+  by: By,
 ): Promise<void> {
   await inTransaction(pool, (tx) => endUnbooked(tx, paymentId, 'CANCELLED'))
   // Afterwards: a process that began meanwhile has left its id.

@@ -1,4 +1,4 @@
-import { type Actor, checkActor, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
+import { type By, checkBy, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
@@ -40,7 +40,7 @@ export interface Commands extends ReplyQueues {
     options?: { readonly timeout?: Duration },
   ): Promise<Result>
   /** Calls off a command that no worker has received yet. */
-  cancel(command: Of, commandId: string, by: Actor): Promise<void>
+  cancel(command: Of, commandId: string, by: By): Promise<void>
 }
 
 export function createCommands(
@@ -76,7 +76,7 @@ export function createCommands(
     },
     async cancel(command, commandId, by) {
       const domain = domainOf('cancel', command)
-      const { actor, reason } = checkActor('cancel', by)
+      const { actor, reason } = checkBy('cancel', by)
       const id = parseId('cancel: commandId', commandId)
       const [row] = await operatorCall(db, `cancel ${id}`, (tx) =>
         tx.run<{ outcome: string; type: string | null }>(cancelStatement, [domain, id, actor, reason]),

@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
@@ -47,9 +47,9 @@ export interface Troubleshooting {
   retry<Input>(
     command: CommandDefinition<Input> | { readonly domain: string },
     commandId: string,
-    by: Actor & { readonly data?: NoInfer<Input>; readonly notDone?: boolean },
+    by: By & { readonly data?: NoInfer<Input>; readonly notDone?: boolean },
   ): Promise<void>
-  cancel(command: { readonly domain: string }, commandId: string, by: Actor): Promise<void>
+  cancel(command: { readonly domain: string }, commandId: string, by: By): Promise<void>
   /**
    * Ends it as if its handler had returned this. The result is checked against the schema of the definition that is given, or
    * that has a handler here.
@@ -57,19 +57,19 @@ export interface Troubleshooting {
   complete(
     command: CommandDefinition | { readonly domain: string },
     commandId: string,
-    by: Actor & { readonly result?: unknown },
+    by: By & { readonly result?: unknown },
   ): Promise<void>
   /** Many at once, each with its own answer. */
   retryMany(
     command: { readonly domain: string },
     commandIds: readonly string[],
-    by: Actor & { readonly notDone?: boolean },
+    by: By & { readonly notDone?: boolean },
   ): Promise<BulkAnswer[]>
-  cancelMany(command: { readonly domain: string }, commandIds: readonly string[], by: Actor): Promise<BulkAnswer[]>
+  cancelMany(command: { readonly domain: string }, commandIds: readonly string[], by: By): Promise<BulkAnswer[]>
   completeMany(
     command: CommandDefinition | { readonly domain: string },
     commandIds: readonly string[],
-    by: Actor & { readonly result?: unknown },
+    by: By & { readonly result?: unknown },
   ): Promise<BulkAnswer[]>
 }
 
@@ -98,11 +98,11 @@ export function createTroubleshooting(
     action: Action,
     domain: string,
     commandIds: readonly string[],
-    by: Actor,
+    by: By,
     value?: Given,
   ): Promise<BulkAnswer[]> {
     const operation = VERBS[action]
-    const { actor, reason } = checkActor(operation, by)
+    const { actor, reason } = checkBy(operation, by)
     const ids = checkIds(operation, commandIds).map((id) => parseId(`${operation}: commandId`, id))
     const encoded = value && codec.encode(value.given)
     const { json = null, notes } = encoded ?? {}
@@ -121,13 +121,7 @@ export function createTroubleshooting(
     return ids.map((commandId) => known.get(commandId) ?? { commandId, outcome: 'unknown' })
   }
 
-  async function operateOne(
-    action: Action,
-    domain: string,
-    commandId: string,
-    by: Actor,
-    value?: Given,
-  ): Promise<void> {
+  async function operateOne(action: Action, domain: string, commandId: string, by: By, value?: Given): Promise<void> {
     const [answer] = await operate(action, domain, [commandId], by, value)
     if (answer?.outcome === 'done') return
     if (answer?.outcome === 'busy') throw lockedByOther(`${VERBS[action]} ${commandId}`)
@@ -165,7 +159,7 @@ export function createTroubleshooting(
     count: async (filter) => countTrouble(db, checkFilter('count', filter)),
     groups: async (filter) => groupTrouble(db, checkFilter('groups', filter)),
     async retry(command, commandId, by) {
-      checkActor('retry', by)
+      checkBy('retry', by)
       const action = retryAction(by)
       const domain = domainOf('retry', command)
       if (!('data' in by)) return operateOne(action, domain, commandId, by)
@@ -176,17 +170,17 @@ export function createTroubleshooting(
     },
     cancel: async (command, commandId, by) => operateOne('CANCEL', domainOf('cancel', command), commandId, by),
     async complete(command, commandId, by) {
-      checkActor('complete', by)
+      checkBy('complete', by)
       const result = await checkResult(command, [commandId], by.result ?? null)
       return operateOne('COMPLETE', domainOf('complete', command), commandId, by, result)
     },
     async retryMany(command, ids, by) {
-      checkActor('retry', by)
+      checkBy('retry', by)
       return operate(retryAction(by), domainOf('retryMany', command), ids, by)
     },
     cancelMany: async (command, ids, by) => operate('CANCEL', domainOf('cancelMany', command), ids, by),
     async completeMany(command, ids, by) {
-      checkActor('complete', by)
+      checkBy('complete', by)
       return operate(
         'COMPLETE',
         domainOf('completeMany', command),

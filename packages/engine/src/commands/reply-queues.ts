@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { queueNameFor } from '../queue/index.js'
 import type { Domains } from './domains.js'
@@ -10,16 +10,16 @@ import type { Domains } from './domains.js'
  */
 export interface ReplyQueues {
   /** Lets foreign clients of a domain have their replies sent to this queue, besides `<domain>__replies`. */
-  allowReplies(domain: string, queue: string, by: Actor): Promise<void>
+  allowReplies(domain: string, queue: string, by: By): Promise<void>
   /** The opposite. Commands that were received before keep their reply queue. */
-  disallowReplies(domain: string, queue: string, by: Actor): Promise<void>
+  disallowReplies(domain: string, queue: string, by: By): Promise<void>
   /** The queues that were allowed, by domain and name. */
   replyQueues(domain: string): Promise<string[]>
 }
 
 export function createReplyQueues(db: Database, domains: Domains): ReplyQueues {
-  async function change(operation: 'allowReplies' | 'disallowReplies', domain: string, queue: string, by: Actor) {
-    const { actor, reason } = checkActor(operation, by)
+  async function change(operation: 'allowReplies' | 'disallowReplies', domain: string, queue: string, by: By) {
+    const { actor, reason } = checkBy(operation, by)
     domains.queueOf(domain)
     const statement = operation === 'allowReplies' ? allowStatement : disallowStatement
     await db.run(statement, [domain, queueNameFor(db.schema, queue), actor, reason])

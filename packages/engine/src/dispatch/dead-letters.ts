@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -40,23 +40,23 @@ export interface DeadLetters {
   requeue(
     dispatch: DispatchOf,
     which: WhichDeadLetters,
-    by: Actor,
+    by: By,
     options?: RequeueOptions,
   ): Promise<readonly RequeueAnswer[]>
   /** Gives them up: their items end FAILED. Says of each: `done`, `unknown`, `busy`, or its status. */
-  discard(dispatch: DispatchOf, which: WhichDeadLetters, by: Actor): Promise<readonly ItemAnswer[]>
+  discard(dispatch: DispatchOf, which: WhichDeadLetters, by: By): Promise<readonly ItemAnswer[]>
   /** Says that what they were for has been done by other means: their items end COMPLETED. */
-  complete(dispatch: DispatchOf, which: WhichDeadLetters, by: Actor): Promise<readonly ItemAnswer[]>
+  complete(dispatch: DispatchOf, which: WhichDeadLetters, by: By): Promise<readonly ItemAnswer[]>
 }
 
 /** Each transaction takes so many at most. */
 const CHUNK = 1_000
 
 export function createDeadLetters(db: Database): DeadLetters {
-  async function end(operation: 'DISCARD' | 'COMPLETE', dispatch: DispatchOf, which: WhichDeadLetters, by: Actor) {
+  async function end(operation: 'DISCARD' | 'COMPLETE', dispatch: DispatchOf, which: WhichDeadLetters, by: By) {
     const where = `deadLetters.${operation.toLowerCase()}`
     const itemType = itemTypeOf(where, dispatch)
-    const operate = operatingOn(db, { operation, itemType }, checkActor(where, by))
+    const operate = operatingOn(db, { operation, itemType }, checkBy(where, by))
     const { ids, fingerprint } = checkWhich(where, which)
     const answers = async (some: readonly string[]) =>
       (await operate(some)).map(({ itemId, outcome }) => ({ itemId, outcome }))
@@ -72,7 +72,7 @@ export function createDeadLetters(db: Database): DeadLetters {
     async requeue(dispatch, which, by, options = {}) {
       const where = 'deadLetters.requeue'
       const itemType = itemTypeOf(where, dispatch)
-      const actor = checkActor('requeue', by)
+      const actor = checkBy('requeue', by)
       const given = checkOptions(where, options, ['execTime'])
       const execTime = dateOption(where, 'execTime', given.execTime, { default: undefined }) ?? null
       const { ids, fingerprint } = checkWhich(where, which)

@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
@@ -36,16 +36,16 @@ export interface Dispatch {
    * @example
    * await hf.dispatch.configure(Settlement, { batchSize: 1_000 }, { actor: 'ann', reason: 'the window is late' })
    */
-  configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void>
+  configure(dispatch: DispatchOf, settings: DispatchSettings, by: By): Promise<void>
   config(dispatch: DispatchOf): Promise<DispatchConfig>
   configs(): Promise<DispatchConfig[]>
   /**
    * The kill switch: nothing more is released, and what our own engine has been given and has not begun is held back. When it
    * returns, nothing that had not begun will begin.
    */
-  pause(dispatch: DispatchOf, by: Actor): Promise<void>
+  pause(dispatch: DispatchOf, by: By): Promise<void>
   /** Switches it on again, and lets a window that has stopped by itself (`tripAfter`) go on. */
-  resume(dispatch: DispatchOf, by: Actor): Promise<void>
+  resume(dispatch: DispatchOf, by: By): Promise<void>
   /** How many are due when, at which rate they go, when they will be through; also under another configuration. */
   plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
   /** How many items have which status. */
@@ -67,9 +67,9 @@ export interface Dispatch {
 }
 
 export function createDispatch(db: Database, codec: Codec, cancels: ExecutionCancels): Dispatch {
-  async function configure(dispatch: DispatchOf, settings: DispatchSettings, by: Actor): Promise<void> {
+  async function configure(dispatch: DispatchOf, settings: DispatchSettings, by: By): Promise<void> {
     const itemType = itemTypeOf('dispatch.configure', dispatch)
-    const actor = checkActor('dispatch.configure', by)
+    const actor = checkBy('dispatch.configure', by)
     const changes = checkSettings(`dispatch.configure ${itemType}`, settings)
     await operatorCall(db, `configure ${itemType}`, (tx) => configureDispatch(tx, itemType, changes, actor))
     if (settings.enabled === false) await nothingBegins(db, itemType)
@@ -87,7 +87,7 @@ export function createDispatch(db: Database, codec: Codec, cancels: ExecutionCan
     pause: (dispatch, by) => configure(dispatch, { enabled: false }, by),
     async resume(dispatch, by) {
       const itemType = itemTypeOf('dispatch.resume', dispatch)
-      const actor = checkActor('dispatch.resume', by)
+      const actor = checkBy('dispatch.resume', by)
       await operatorCall(db, `resume ${itemType}`, (tx) => resumeDispatch(tx, itemType, actor))
     },
     plan: (dispatch, options) => planOf(db, dispatch, options),

@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
@@ -63,30 +63,30 @@ export interface ItemOperations {
    * @example
    * await hf.dispatch.items.cancel(Settlement, 'PAY-1', { actor: 'ann', reason: 'the customer called' })
    */
-  cancel(dispatch: DispatchOf, itemId: string, by: Actor, options?: CancelItemOptions): Promise<ItemAnswer>
+  cancel(dispatch: DispatchOf, itemId: string, by: By, options?: CancelItemOptions): Promise<ItemAnswer>
   cancelMany(
     dispatch: DispatchOf,
     which: WhichItems,
-    by: Actor,
+    by: By,
     options?: CancelItemOptions,
   ): Promise<readonly ItemAnswer[]>
   /** Gives a READY item another time, another context, or both. */
-  reschedule(dispatch: DispatchOf, itemId: string, change: RescheduleOptions, by: Actor): Promise<ItemAnswer>
+  reschedule(dispatch: DispatchOf, itemId: string, change: RescheduleOptions, by: By): Promise<ItemAnswer>
   rescheduleMany(
     dispatch: DispatchOf,
     which: WhichItems,
     change: RescheduleOptions,
-    by: Actor,
+    by: By,
   ): Promise<readonly ItemAnswer[]>
   /** Makes a READY item due now, before all others; the rate holds for it too. */
-  expedite(dispatch: DispatchOf, itemId: string, by: Actor): Promise<ItemAnswer>
-  expediteMany(dispatch: DispatchOf, which: WhichItems, by: Actor): Promise<readonly ItemAnswer[]>
+  expedite(dispatch: DispatchOf, itemId: string, by: By): Promise<ItemAnswer>
+  expediteMany(dispatch: DispatchOf, which: WhichItems, by: By): Promise<readonly ItemAnswer[]>
 }
 
 /** What ends executions on our own engine. */
 export interface ExecutionCancels {
-  process(type: string, id: string, by: Actor, options: { readonly compensate: boolean }): Promise<void>
-  workflow(id: string, by: Actor): Promise<void>
+  process(type: string, id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
+  workflow(id: string, by: By): Promise<void>
   /** The definitions of this program, where an item type is named by its name. */
   find(itemType: string): DispatchDefinition<never> | undefined
 }
@@ -100,7 +100,7 @@ type Operate = (ids: readonly string[]) => Promise<ItemAnswer[]>
 export function operatingOn(
   db: Database,
   asked: { readonly operation: ItemOperation; readonly itemType: string; readonly change?: ItemChange },
-  by: Actor,
+  by: By,
 ): (ids: readonly string[]) => Promise<(OperatedItem | { itemId: string; outcome: 'busy'; executionId: null })[]> {
   const what = `${asked.operation.toLowerCase()} items of ${asked.itemType}`
   return async (ids) => {
@@ -112,10 +112,10 @@ export function operatingOn(
 }
 
 export function createItemOperations(db: Database, codec: Codec, cancels: ExecutionCancels): ItemOperations {
-  function cancelling(dispatch: DispatchOf, by: Actor, options: CancelItemOptions = {}): Operate {
+  function cancelling(dispatch: DispatchOf, by: By, options: CancelItemOptions = {}): Operate {
     const where = 'items.cancel'
     const itemType = itemTypeOf(where, dispatch)
-    const actor = checkActor(where, by)
+    const actor = checkBy(where, by)
     const given = checkOptions(where, options, ['compensate'])
     const compensate = booleanOption(where, 'compensate', given.compensate, { default: true })
     const operate = operatingOn(db, { operation: 'CANCEL', itemType }, actor)
@@ -134,7 +134,7 @@ export function createItemOperations(db: Database, codec: Codec, cancels: Execut
     definition: DispatchDefinition<never> | undefined,
     itemType: string,
     executionId: string,
-    by: Actor,
+    by: By,
     compensate: boolean,
   ): Promise<Omit<ItemAnswer, 'itemId'>> {
     try {
@@ -148,10 +148,10 @@ export function createItemOperations(db: Database, codec: Codec, cancels: Execut
     }
   }
 
-  async function rescheduling(dispatch: DispatchOf, change: RescheduleOptions, by: Actor): Promise<Operate> {
+  async function rescheduling(dispatch: DispatchOf, change: RescheduleOptions, by: By): Promise<Operate> {
     const where = 'items.reschedule'
     const itemType = itemTypeOf(where, dispatch)
-    const actor = checkActor(where, by)
+    const actor = checkBy(where, by)
     const given = checkOptions(where, change, ['execTime', 'context'])
     const execTime = dateOption(where, 'execTime', given.execTime, { default: undefined })
     if (execTime === undefined && given.context === undefined) {
@@ -164,9 +164,9 @@ export function createItemOperations(db: Database, codec: Codec, cancels: Execut
     return operatingOn(db, { operation: 'RESCHEDULE', itemType, change: sealed }, actor)
   }
 
-  function expediting(dispatch: DispatchOf, by: Actor): Operate {
+  function expediting(dispatch: DispatchOf, by: By): Operate {
     const itemType = itemTypeOf('items.expedite', dispatch)
-    return operatingOn(db, { operation: 'EXPEDITE', itemType }, checkActor('items.expedite', by))
+    return operatingOn(db, { operation: 'EXPEDITE', itemType }, checkBy('items.expedite', by))
   }
 
   const many = (dispatch: DispatchOf, which: WhichItems, operate: Operate) =>

@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { type Duration, formatDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -27,9 +27,9 @@ export interface RateLimits {
    * What an operator says of a limit. It replaces what there was and holds for the next reservation, everywhere. Answers whether it
    * changed anything; if so it is audited.
    */
-  set(key: string, limit: RateLimitOptions, by: Actor): Promise<boolean>
+  set(key: string, limit: RateLimitOptions, by: By): Promise<boolean>
   /** Removes a limit: from then on its key is unknown. Answers whether there was one. */
-  remove(key: string, by: Actor): Promise<boolean>
+  remove(key: string, by: By): Promise<boolean>
   get(key: string): Promise<RateLimit>
   list(): Promise<RateLimit[]>
   /** Takes the next slot and resolves when it has come; HF_RATE_LIMITED, and none taken, if that is beyond `maxWait`. */
@@ -55,11 +55,11 @@ export function createRateLimits(db: Database, limiter: Limiter): RateLimits & {
       return defineLimit(db, checkLimitKey('limits.define', key), checkLimit('limits.define', limit))
     },
     async set(key, limit, by) {
-      const actor = checkActor('limits.set', by)
+      const actor = checkBy('limits.set', by)
       return setLimit(db, checkLimitKey('limits.set', key), checkLimit('limits.set', limit), actor)
     },
     async remove(key, by) {
-      const actor = checkActor('limits.remove', by)
+      const actor = checkBy('limits.remove', by)
       return removeLimit(db, checkLimitKey('limits.remove', key), actor)
     },
     async get(key) {

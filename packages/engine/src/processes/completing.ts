@@ -1,4 +1,4 @@
-import type { Actor } from '../kernel/audit/audit.js'
+import type { By } from '../kernel/audit/audit.js'
 import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
@@ -33,7 +33,7 @@ export async function complete(
   parts: CompletingParts,
   { name, code }: { readonly name: string; readonly code: ProcessDefinition | undefined },
   reference: string,
-  by: Actor,
+  by: By,
   options: CompleteOptions,
 ): Promise<OperationAnswer> {
   const { db, codec } = parts

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCallForMany } from '../kernel/database/operator-call.js'
@@ -69,7 +69,7 @@ export interface ProcessOperations {
   retry<Responses extends ResponseSchemas>(
     process: ProcessOf<Responses>,
     idOrKey: string,
-    by: Actor,
+    by: By,
     options?: RetryOptions<NoInfer<Responses>>,
   ): Promise<void>
   /**
@@ -79,35 +79,35 @@ export interface ProcessOperations {
    * @example
    * await hf.processes.resolve(Payment, 'PAY-123', by, { step: 'pay', outcome: 'done', result: { reference: 'B-77' } })
    */
-  resolve(process: ProcessOf<never>, idOrKey: string, by: Actor, options: ResolveOptions): Promise<void>
+  resolve(process: ProcessOf<never>, idOrKey: string, by: By, options: ResolveOptions): Promise<void>
   /** Ends a process, whatever it does: one that executes ends at its next call, and its `signal` fires. */
-  cancel(process: ProcessOf<never>, idOrKey: string, by: Actor, options: CancelOptions): Promise<void>
+  cancel(process: ProcessOf<never>, idOrKey: string, by: By, options: CancelOptions): Promise<void>
   /** Ends a process that nobody has in hand as if it had returned this. Hooks are not called. */
   complete<Responses extends ResponseSchemas, Result>(
     process: ProcessOf<Responses, Result>,
     idOrKey: string,
-    by: Actor,
+    by: By,
     options?: CompleteOptions<NoInfer<Result>>,
   ): Promise<void>
   /** Makes a process that waits look again now: its conditions, its next attempt, its start. */
-  resume(process: ProcessOf<never>, idOrKey: string, by: Actor): Promise<void>
+  resume(process: ProcessOf<never>, idOrKey: string, by: By): Promise<void>
   /** Many at once, each with its own answer. */
   retryMany<Responses extends ResponseSchemas>(
     process: ProcessOf<Responses>,
     which: WhichProcesses,
-    by: Actor,
+    by: By,
     options?: RetryOptions<NoInfer<Responses>>,
   ): Promise<BulkOperationAnswer[]>
   cancelMany(
     process: ProcessOf<never>,
     which: WhichProcesses,
-    by: Actor,
+    by: By,
     options: CancelOptions,
   ): Promise<BulkOperationAnswer[]>
   completeMany<Responses extends ResponseSchemas, Result>(
     process: ProcessOf<Responses, Result>,
     which: WhichProcesses,
-    by: Actor,
+    by: By,
     options?: CompleteOptions<NoInfer<Result>>,
   ): Promise<BulkOperationAnswer[]>
 }
@@ -135,7 +135,7 @@ interface Prepared {
 }
 
 export function createProcessOperations(db: Database, { codec, registry, logger, reports }: Parts): ProcessOperations {
-  async function retrying(process: ProcessOf<never>, by: Actor, options: AnyRetry = {}): Promise<Prepared> {
+  async function retrying(process: ProcessOf<never>, by: By, options: AnyRetry = {}): Promise<Prepared> {
     const name = nameOf('retry', process)
     const where = `retry ${name}`
     checkOptions(where, options, ['response', 'deadline'])
@@ -157,14 +157,14 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     return { name, data: JSON.parse(json) as unknown, notes }
   }
 
-  async function cancelling(process: ProcessOf<never>, by: Actor, options: CancelOptions): Promise<Prepared> {
+  async function cancelling(process: ProcessOf<never>, by: By, options: CancelOptions): Promise<Prepared> {
     const name = nameOf('cancel', process)
     const given = checkOptions(`cancel ${name}`, options, ['compensate'])
     const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate)
     return inChunks('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
-  function resolving(process: ProcessOf<never>, by: Actor, options: ResolveOptions): Prepared {
+  function resolving(process: ProcessOf<never>, by: By, options: ResolveOptions): Prepared {
     const name = nameOf('resolve', process)
     const where = `resolve ${name}`
     const given = checkOptions(where, options, ['step', 'outcome', 'result'])
@@ -180,10 +180,10 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     return { ...inChunks('RESOLVE', name, by, { step, outcome, result: JSON.parse(json) as unknown, notes }), step }
   }
 
-  async function completing(process: ProcessOf<never>, by: Actor, options: CompleteOptions = {}): Promise<Prepared> {
+  async function completing(process: ProcessOf<never>, by: By, options: CompleteOptions = {}): Promise<Prepared> {
     const name = nameOf('complete', process)
     checkOptions(`complete ${name}`, options, ['state', 'result'])
-    const actor = checkActor('complete', by)
+    const actor = checkBy('complete', by)
     const code = codeOf(process, registry)
     const one = (reference: string) => complete({ db, codec, logger }, { name, code }, reference, actor, options)
     return {
@@ -198,8 +198,8 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     }
   }
 
-  function inChunks(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: Actor, options: object): Prepared {
-    const actor = checkActor(operation.toLowerCase(), by)
+  function inChunks(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: By, options: object): Prepared {
+    const actor = checkBy(operation.toLowerCase(), by)
     return {
       operation,
       name,

@@ -1,5 +1,5 @@
 import type { FailureGroup, TroubleFilter } from '../commands/index.js'
-import type { Actor } from '../kernel/audit/audit.js'
+import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -73,7 +73,7 @@ export interface Processes extends ProcessOperations {
    * @example
    * await hf.processes.configure(Payment, { concurrency: 50, waitTimeout: '4h' }, { actor: 'ann', reason: 'slow bank' })
    */
-  configure(process: ProcessOf<never>, settings: ProcessSettingsInput, by: Actor): Promise<void>
+  configure(process: ProcessOf<never>, settings: ProcessSettingsInput, by: By): Promise<void>
   /** What is set for which definition. */
   settings(): Promise<ProcessSettingsRecord[]>
 }

@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
@@ -107,8 +107,8 @@ export async function listSettings(db: Executor): Promise<ProcessSettingsRecord[
 }
 
 /** Sets them, audited with who and why (K-12). What is not named stays as it is. */
-export async function configure(db: Database, name: string, input: ProcessSettingsInput, by: Actor): Promise<void> {
-  const { actor, reason } = checkActor('configure', by)
+export async function configure(db: Database, name: string, input: ProcessSettingsInput, by: By): Promise<void> {
+  const { actor, reason } = checkBy('configure', by)
   const changes = JSON.stringify(checkInput(`configure ${name}`, input))
   await operatorCall(db, `configure ${name}`, (tx) => tx.run(configureStatement, [name, changes, actor, reason]))
 }

@@ -1,4 +1,4 @@
-import { type Actor, checkActor } from '../kernel/audit/audit.js'
+import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
@@ -57,13 +57,13 @@ export interface WorkflowOperations {
    * @example
    * await hf.workflows.decide(id, 'approve', 'confirm', { actor: 'ann', reason: 'checked the invoice' })
    */
-  decide(id: string, step: string, verdict: HumanVerdict, by: Actor): Promise<void>
+  decide(id: string, step: string, verdict: HumanVerdict, by: By): Promise<void>
   /** Stops what runs, wherever it does, undoes what was done, and ends `CANCELLED`. Twice is once. */
-  cancel(id: string, by: Actor): Promise<void>
+  cancel(id: string, by: By): Promise<void>
   /** Stops what runs and undoes nothing; ends `ABORTED`. Twice is once. */
-  abort(id: string, by: Actor): Promise<void>
+  abort(id: string, by: By): Promise<void>
   /** Makes a step, or a compensation, that waits for its next attempt due at once. */
-  retry(id: string, step: string, by: Actor): Promise<void>
+  retry(id: string, step: string, by: By): Promise<void>
   /**
    * Tries a dead letter again: its step from its first attempt on, with what was frozen beside it; of a compensation that
    * failed for good that one only.
@@ -72,9 +72,9 @@ export interface WorkflowOperations {
    * await hf.workflows.requeue(letter.id, { actor: 'ann', reason: 'IBAN corrected' }, { input: { ...letter.input, iban } })
    * await hf.workflows.requeue(letter.id, { actor: 'ann', reason: 'seen at the bank' }, { answer: { done: { receipt: 7 } } })
    */
-  requeue(deadLetter: string, by: Actor, options?: RequeueOptions): Promise<void>
+  requeue(deadLetter: string, by: By, options?: RequeueOptions): Promise<void>
   /** Many at once, by their ids or by what they failed with; each has its own answer. */
-  requeueMany(which: readonly string[] | { readonly fingerprint: string }, by: Actor): Promise<RequeueAnswer[]>
+  requeueMany(which: readonly string[] | { readonly fingerprint: string }, by: By): Promise<RequeueAnswer[]>
   /** Points of priority per second that queued steps of all workflows gain, so that nothing starves; 0: none (W-12). */
   aging(): Promise<number>
   /**
@@ -83,7 +83,7 @@ export interface WorkflowOperations {
    * @example
    * await hf.workflows.setAging(0.1, { actor: 'ann', reason: 'night run first' })
    */
-  setAging(pointsPerSecond: number, by: Actor): Promise<void>
+  setAging(pointsPerSecond: number, by: By): Promise<void>
   /** Removes instances that ended long ago; those with a dead letter wait for a person. Answers how many. */
   cleanUp(options: CleanUpOptions): Promise<number>
 }
@@ -129,7 +129,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
   }
 
   /** In one transaction; one that is refused leaves the others alone. */
-  async function requeueAll(tx: Executor, ids: readonly string[], by: Actor): Promise<Requeued[]> {
+  async function requeueAll(tx: Executor, ids: readonly string[], by: By): Promise<Requeued[]> {
     const answers: Requeued[] = []
     for (const deadLetter of ids) {
       try {
@@ -143,7 +143,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
     return answers
   }
 
-  async function requeuePart(ids: readonly string[], by: Actor): Promise<RequeueAnswer[]> {
+  async function requeuePart(ids: readonly string[], by: By): Promise<RequeueAnswer[]> {
     const operation = `requeue ${ids.length} dead letters`
     try {
       const { answers, busy } = await operatorCallForMany(db, operation, ids, (tx, some) => requeueAll(tx, some, by))
@@ -165,20 +165,20 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
   return {
     async decide(id, step, verdict, by) {
       const decision = choiceOption('workflows.decide', 'verdict', verdict, ['confirm', 'reject'])
-      const actor = checkActor('workflows.decide', by)
+      const actor = checkBy('workflows.decide', by)
       const occurrence = { type: 'decided', step, decision, by: actor } as const
       await operate('decide', parseId('workflows.decide: id', id), occurrence)
     },
     async cancel(id, by) {
-      const actor = checkActor('workflows.cancel', by)
+      const actor = checkBy('workflows.cancel', by)
       await operate('cancel', parseId('workflows.cancel: id', id), { type: 'cancel', by: actor })
     },
     async abort(id, by) {
-      const actor = checkActor('workflows.abort', by)
+      const actor = checkBy('workflows.abort', by)
       await operate('abort', parseId('workflows.abort: id', id), { type: 'abort', by: actor })
     },
     async retry(id, step, by) {
-      const { actor, reason } = checkActor('workflows.retry', by)
+      const { actor, reason } = checkBy('workflows.retry', by)
       const instance = parseId('workflows.retry: id', id)
       const name = textOption('workflows.retry', 'step', step, { max: 200 })
       await operatorCall(db, `retry step ${name} of workflow instance ${instance}`, async (tx) => {
@@ -192,7 +192,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       })
     },
     async requeue(id, by, options = {}) {
-      const how = { ...requeueOptions(options), by: checkActor('workflows.requeue', by) }
+      const how = { ...requeueOptions(options), by: checkBy('workflows.requeue', by) }
       const letter = parseId('workflows.requeue: deadLetter', id)
       const work = (tx: Executor) => requeueWithin(tx, letter, how)
       try {
@@ -202,7 +202,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       }
     },
     async requeueMany(which, by) {
-      const actor = checkActor('workflows.requeueMany', by)
+      const actor = checkBy('workflows.requeueMany', by)
       const problem = `must be a list of ids or { fingerprint }, not ${describe(which)}`
       if (typeof which !== 'object' || which === null || !(Array.isArray(which) || 'fingerprint' in which)) {
         throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeueMany', option: 'which', problem })
@@ -227,7 +227,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       return row?.aging ?? 0
     },
     async setAging(pointsPerSecond, by) {
-      const { actor, reason } = checkActor('workflows.setAging', by)
+      const { actor, reason } = checkBy('workflows.setAging', by)
       const rate = numberOption('workflows.setAging', 'pointsPerSecond', pointsPerSecond, { min: 0, max: 1_000 })
       await operatorCall(db, 'set the aging of workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
     },

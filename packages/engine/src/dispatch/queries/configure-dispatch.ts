@@ -1,4 +1,4 @@
-import type { Actor } from '../../kernel/audit/audit.js'
+import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { refusedSetting } from '../settings.js'
@@ -7,7 +7,7 @@ export async function configureDispatch(
   executor: Executor,
   itemType: string,
   changes: Record<string, unknown>,
-  { actor, reason }: Actor,
+  { actor, reason }: By,
 ): Promise<void> {
   let known: boolean | undefined
   try {
@@ -24,7 +24,7 @@ export async function configureDispatch(
   if (!known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
 }
 
-export async function resumeDispatch(executor: Executor, itemType: string, { actor, reason }: Actor): Promise<void> {
+export async function resumeDispatch(executor: Executor, itemType: string, { actor, reason }: By): Promise<void> {
   const [row] = await executor.run<{ known: boolean }>(resumeStatement, [itemType, actor, reason])
   if (!row?.known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
 }

@@ -1,4 +1,4 @@
-import type { Actor } from '../../kernel/audit/audit.js'
+import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 
 /** An item that failed too often. */
@@ -57,7 +57,7 @@ export async function requeueDeadLetters(
     readonly most: number
     readonly execTime: Date | null
   },
-  { actor, reason }: Actor,
+  { actor, reason }: By,
 ): Promise<RequeueAnswer[]> {
   const { itemType, ids, fingerprint, most, execTime } = asked
   return executor.run<RequeueAnswer>(requeueStatement, [itemType, ids, fingerprint, most, execTime, actor, reason])

@@ -1,4 +1,4 @@
-import type { Actor } from '../../kernel/audit/audit.js'
+import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchStatus } from '../states.js'
 
@@ -29,7 +29,7 @@ export async function operateItems(
     readonly ids: readonly string[]
     readonly change?: ItemChange
   },
-  { actor, reason }: Actor,
+  { actor, reason }: By,
 ): Promise<OperatedItem[]> {
   const { operation, itemType, ids, change = {} } = asked
   return executor.run<OperatedItem>(operateStatement, [operation, itemType, ids, JSON.stringify(change), actor, reason])

@@ -4,7 +4,7 @@ import { moveClock } from '../clock/clock.js'
 import type { Database } from '../database/database.js'
 import { openDatabase } from '../database/open.js'
 import { newId } from '../ids/id.js'
-import { appendAudit, checkActor, readAudit } from './audit.js'
+import { appendAudit, checkBy, readAudit } from './audit.js'
 
 let db: Database
 beforeAll(async () => {
@@ -73,10 +73,10 @@ test.each(['update holdfast.audit set actor = null', 'delete from holdfast.audit
 )
 
 test('K-12 an operator who gives no name or no reason is refused', () => {
-  expect(() => checkActor('pause', { actor: ' ', reason: 'x' })).toThrow(/needs an actor/)
-  expect(() => checkActor('pause', { actor: 'ann', reason: '' })).toThrow(/needs a reason/)
-  expect(() => checkActor('pause', undefined)).toThrow(/needs an actor/)
-  expect(checkActor('pause', { actor: ' ann ', reason: ' why ' })).toEqual({ actor: 'ann', reason: 'why' })
+  expect(() => checkBy('pause', { actor: ' ', reason: 'x' })).toThrow(/needs an actor/)
+  expect(() => checkBy('pause', { actor: 'ann', reason: '' })).toThrow(/needs a reason/)
+  expect(() => checkBy('pause', undefined)).toThrow(/needs an actor/)
+  expect(checkBy('pause', { actor: ' ann ', reason: ' why ' })).toEqual({ actor: 'ann', reason: 'why' })
 })
 
 const partitions = async () =>

@@ -4,7 +4,7 @@ import { parseId } from '../ids/id.js'
 import { checkOptions, textOption } from '../validation/options.js'
 
 /** Who acts and why: asked of every call by which an operator changes something (K-12). */
-export interface Actor {
+export interface By {
   readonly actor: string
   readonly reason: string
 }
@@ -14,7 +14,7 @@ export interface AuditEntry {
   readonly event: string
   /** The thing it is about: its id, or the name of a thing that has none. */
   readonly subject: { readonly id: string } | { readonly name: string }
-  readonly by?: Actor
+  readonly by?: By
   readonly before?: unknown
   readonly after?: unknown
   readonly detail?: unknown
@@ -38,11 +38,11 @@ export async function appendAudit(executor: Executor, entries: readonly AuditEnt
 }
 
 /** Refuses an operator's call that does not say who acts and why. */
-export function checkActor(operation: string, by: Actor | undefined): Actor {
+export function checkBy(operation: string, by: By | undefined): By {
   return { actor: partOf(operation, by, 'actor'), reason: partOf(operation, by, 'reason') }
 }
 
-function partOf(operation: string, by: unknown, part: keyof Actor): string {
+function partOf(operation: string, by: unknown, part: keyof By): string {
   const text = typeof by === 'object' && by !== null && part in by ? (by as Partial<Record<string, unknown>>)[part] : ''
   const found = typeof text === 'string' ? text.trim() : ''
   if (found !== '') return textOption(operation, part, found)

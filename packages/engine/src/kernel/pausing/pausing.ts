@@ -1,4 +1,4 @@
-import { type Actor, appendAudit, checkActor } from '../audit/audit.js'
+import { appendAudit, type By, checkBy } from '../audit/audit.js'
 import type { Database } from '../database/database.js'
 import { operatorCall } from '../database/operator-call.js'
 import { HoldfastError } from '../errors.js'
@@ -24,12 +24,12 @@ export type IsRegistered = (kind: PauseKind, name: string) => boolean
 export async function pauseWork(
   db: Database,
   subject: PauseSubject,
-  by: Actor,
+  by: By,
   isRegistered: IsRegistered = () => false,
 ): Promise<boolean> {
   const { kind, name: own } = partsOf('pause', subject)
   const name = `${kind}:${own}`
-  const actor = checkActor('pause', by)
+  const actor = checkBy('pause', by)
   if (!isRegistered(kind, own)) {
     const [row] = await db.run<{ known: boolean }>(knownStatement, [kind, own])
     if (!row?.known) throw new HoldfastError('HF_UNKNOWN_SUBJECT', { kind, name: own })
@@ -43,9 +43,9 @@ export async function pauseWork(
 }
 
 /** Lets claims go on and wakes the workers. Answers whether the subject was paused. */
-export async function resumeWork(db: Database, subject: PauseSubject, by: Actor): Promise<boolean> {
+export async function resumeWork(db: Database, subject: PauseSubject, by: By): Promise<boolean> {
   const name = subjectName('resume', subject)
-  const actor = checkActor('resume', by)
+  const actor = checkBy('resume', by)
   return operatorCall(db, `resume ${name}`, async (tx) => {
     const [pause] = await tx.run<Pause>(resumeStatement, [name])
     if (!pause) return false

@@ -1,4 +1,4 @@
-import { type Actor, appendAudit } from '../../kernel/audit/audit.js'
+import { appendAudit, type By } from '../../kernel/audit/audit.js'
 import type { Database } from '../../kernel/database/database.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { operatorCall } from '../../kernel/database/operator-call.js'
@@ -18,7 +18,7 @@ export async function defineLimit(db: Database, key: string, limit: CheckedLimit
 }
 
 /** Sets a limit and audits it in the same transaction (K-12); false where it was so already and nothing was written. */
-export async function setLimit(db: Database, key: string, limit: CheckedLimit, by: Actor): Promise<boolean> {
+export async function setLimit(db: Database, key: string, limit: CheckedLimit, by: By): Promise<boolean> {
   return operatorCall(db, `set rate limit ${key}`, async (tx) => {
     const before = await addOrLock(tx, key, limit)
     if (before !== null && isSame(before, limit)) return false
@@ -29,7 +29,7 @@ export async function setLimit(db: Database, key: string, limit: CheckedLimit, b
 }
 
 /** Removes a limit with its bucket, audited in the same transaction; false where there was none. */
-export async function removeLimit(db: Database, key: string, by: Actor): Promise<boolean> {
+export async function removeLimit(db: Database, key: string, by: By): Promise<boolean> {
   return operatorCall(db, `remove rate limit ${key}`, async (tx) => {
     const [before] = await tx.run<CheckedLimit>(removeStatement, [key])
     if (!before) return false

@@ -1,4 +1,4 @@
-import type { Actor } from '../../kernel/audit/audit.js'
+import type { By } from '../../kernel/audit/audit.js'
 import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
@@ -32,7 +32,7 @@ export async function findCompletable(
 export async function completeProcess(
   executor: Executor,
   { id, epoch, responses }: Completable,
-  { actor, reason }: Actor,
+  { actor, reason }: By,
   end: {
     /** Left as it is where not given. */
     readonly state: Encoded | undefined

@@ -1,4 +1,4 @@
-import type { Actor } from '../../kernel/audit/audit.js'
+import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
@@ -29,7 +29,7 @@ export async function operateProcesses(
   operation: Exclude<Operation, 'COMPLETE'>,
   name: string,
   references: readonly string[],
-  { actor, reason }: Actor,
+  { actor, reason }: By,
   options: object,
 ): Promise<OperationAnswer[]> {
   return executor.run<OperationAnswer>(statement, [operation, name, references, actor, reason, JSON.stringify(options)])

@@ -1,0 +1,49 @@
+import type { By } from '../audit/audit.js'
+import type { Duration } from '../duration/duration.js'
+import type { Why } from './why.js'
+
+/** The four models, as they are called in filters, records, logs and metrics. */
+export const models = ['commands', 'processes', 'workflows', 'dispatch'] as const
+export type Model = (typeof models)[number]
+
+export interface ResultOptions {
+  /** How long to wait for the end. Default: 30 s. */
+  readonly timeout?: Duration
+}
+
+export interface CancelOptions {
+  /**
+   * `true` undoes what was done, and calls of unknown outcome too, before the work ends. `false` ends it as it is. A command and
+   * an item that has not started have nothing to undo. Default: true.
+   */
+  readonly compensate?: boolean
+}
+
+/**
+ * One piece of work: a command, a process, a workflow instance or an item of a dispatch. Making a handle costs no query and does not
+ * check that the work exists; each call does, and rejects for an unknown id.
+ */
+export interface Handle<Result, Record, HistoryEntry> {
+  /** The id, or the key where the handle was made with a key. */
+  readonly id: string
+  /** The work as it is now. */
+  get(): Promise<Record>
+  /** Waits for the end and returns the result; rejects with an error that says why if the work did not complete. */
+  result(options?: ResultOptions): Promise<Result>
+  /** Everything that happened to it, oldest first. */
+  history(): Promise<readonly HistoryEntry[]>
+  /** What it waits for, and when it will go on. */
+  why(): Promise<Why>
+  /** Lets work that needs a person go on: what failed is tried again with all its attempts. */
+  retry(by: By): Promise<void>
+  /** Stops the work. */
+  cancel(by: By, options?: CancelOptions): Promise<void>
+  /** Ends work that needs a person as if it had returned this result. */
+  complete(by: By, result?: Result): Promise<void>
+}
+
+/** A handle that began its work. */
+export interface Started {
+  /** Whether this call began it. False: it was there already, with the same id or key. */
+  readonly created: boolean
+}
