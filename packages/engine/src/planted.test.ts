@@ -86,7 +86,7 @@ test('K-27 what another role plants in public is never called, from the installa
   })
   hf.handle(Pay, async () => 'paid')
   hf.register(Refund)
-  hf.workflows.handle('planted ship', async () => 'shipped')
+  hf.handle('planted ship', async () => 'shipped')
   hf.register(Settle)
   hf.register(Settlement)
   const worker = await hf.run({ poll: '50ms', lease: '2s' })
@@ -97,7 +97,7 @@ test('K-27 what another role plants in public is never called, from the installa
   await hf.respond(Refund, id, 'confirmed', {})
   expect(await hf.processes.result(Refund, id)).toBe('refunded')
   const instance = await hf.start(Flow, {})
-  expect(await hf.workflows.result(instance.id)).toBe('shipped')
+  expect(await hf.workflow(instance.id).result()).toBe('shipped')
   await hf.schedule(Settlement, { itemId: 'S-1', context: {}, execTime: new Date(0) })
   await waitFor(
     'the item has ended',

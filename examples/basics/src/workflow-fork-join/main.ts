@@ -31,15 +31,15 @@ let called = () => {}
 const slowCourierIsAsked = new Promise<void>((resolve) => {
   called = resolve
 })
-hf.workflows.handle('Pack', ({ order }) => `${order} packed`, { input: Order })
-hf.workflows.handle('MakeLink', ({ order }) => `https://example.com/${order}`, { input: Order })
-hf.workflows.handle('AssessRisk', () => 'low risk')
-hf.workflows.handle('AskSlowCourier', async (_, { signal }) => {
+hf.handle('Pack', ({ order }) => `${order} packed`, { input: Order })
+hf.handle('MakeLink', ({ order }) => `https://example.com/${order}`, { input: Order })
+hf.handle('AssessRisk', () => 'low risk')
+hf.handle('AskSlowCourier', async (_, { signal }) => {
   called()
   await once(signal, 'abort')
   throw signal.reason
 })
-hf.workflows.handle('AskQuickCourier', async () => {
+hf.handle('AskQuickCourier', async () => {
   await slowCourierIsAsked
   return { courier: 'quick', euros: 9 }
 })
@@ -51,13 +51,13 @@ const { id } = await hf.start(Fulfilment, {
   total: '1000.01', // compared digit by digit, never as a float
   customer: { kind: 'company' },
 })
-console.log(await hf.workflows.result(id))
+console.log(await hf.workflow(id).result())
 
-const [prepared] = (await hf.workflows.steps(id)).filter(({ name }) => name === 'prepared')
+const [prepared] = (await hf.workflow(id).steps()).filter(({ name }) => name === 'prepared')
 console.log(prepared?.output)
 // The one who lost hears of it a moment later.
-while ((await hf.workflows.steps(id)).some(({ queued }) => queued !== null)) await sleep(20)
-console.log(await hf.workflows.render(id))
+while ((await hf.workflow(id).steps()).some(({ queued }) => queued !== null)) await sleep(20)
+console.log(await hf.workflow(id).render())
 
 await hf.close()
 await database.stop()

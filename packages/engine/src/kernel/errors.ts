@@ -385,10 +385,13 @@ export const errorRegistry = {
     (d) => `there is no workflow \`${d.workflow}\`${d.nearest === undefined ? '' : `; did you mean \`${d.nearest}\`?`}`,
     'Register it, or start it by its definition once; `name-vN` is one version, `name` the newest.',
   ),
-  HF_UNKNOWN_INSTANCE: entry<{ id: string }>(
+  HF_NOT_FOUND: entry<{ model: string; domain?: string; type?: string; id: string }>(
     404,
-    (d) => `there is no workflow instance ${d.id}`,
-    'Correct the id; an instance that ended long ago may have been cleaned up.',
+    (d) => {
+      const definition = [d.domain, d.type].filter((part) => part !== undefined).join('/')
+      return `${d.model}: there is no ${d.id}${definition === '' ? '' : ` of ${definition}`}`
+    },
+    'Correct the id or key, or the definition it is looked up by. Work that ended long ago may have been removed.',
   ),
   HF_UNKNOWN_DEAD_LETTER: entry<{ id: string }>(
     404,

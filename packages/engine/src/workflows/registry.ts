@@ -37,8 +37,8 @@ export function createStepHandlers(): StepHandlers {
   return {
     add(name, handle, { input: inputSchema, inquire } = {}) {
       const problem = handlerNameProblem(name)
-      if (problem !== undefined) throw invalid('workflows.handle', 'name', `is no name: ${problem}`)
-      const where = `workflows.handle ${name}`
+      if (problem !== undefined) throw invalid('handle', 'name', `is no name: ${problem}`)
+      const where = `handle ${name}`
       if (typeof handle !== 'function') {
         throw invalid(where, 'handler', `must be a function, not ${describe(handle)}`)
       }

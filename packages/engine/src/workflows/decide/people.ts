@@ -62,11 +62,12 @@ type Requeue = Extract<Occurrence, { type: 'requeued' }>
 export function requeue(t: Transition, { step: name, input, answer, by }: Requeue): void {
   const { type } = t.plan.step(name)
   const step = t.step(name)
-  if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
+  if (!step?.dlq) throw wrongStep(t, name, step, 'retried or completed')
   const isStep = step.status === 'PAUSED'
   if (answer !== undefined && isStep && type !== 'task') {
-    const problem = `must be left out: step \`${name}\` is a ${type} and calls nothing`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'answer', problem })
+    const [where, option] = answer === 'notDone' ? ['workflow.retry', 'notDone'] : ['workflow.complete', 'step']
+    const problem = `does not fit step \`${name}\`: it is a ${type} and calls nothing`
+    throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
   }
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }
