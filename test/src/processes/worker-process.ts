@@ -13,7 +13,13 @@ interface Options {
   readonly lease?: string
 }
 
-const { connectionString, domain, dies, concurrency = 5, lease = '600ms' }: Options = JSON.parse(process.argv[2] ?? '{}')
+const {
+  connectionString,
+  domain,
+  dies,
+  concurrency = 5,
+  lease = '600ms',
+}: Options = JSON.parse(process.argv[2] ?? '{}')
 const faults: { faults?: Faults } = dies ? { faults: dieAt(dies.point, dies.time) } : {}
 const db = await openDatabase({ connectionString, poolSize: 4, ...faults })
 const hf = assemble(db, {})
