@@ -6,6 +6,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
@@ -77,11 +78,7 @@ export function createCommandClient(
     { batchId }: Pick<SendManyOptions, 'batchId'> = {},
   ): Promise<PreparedBulk> {
     if (!Array.isArray(commands) || commands.length === 0) {
-      throw new HoldfastError('HF_INVALID_OPTION', {
-        where: 'sendMany',
-        option: 'commands',
-        problem: 'must hold at least one command',
-      })
+      throw invalidOption('sendMany', 'commands', 'must hold at least one command')
     }
     const shared = batchId === undefined ? {} : { batchId }
     const queue = await domains.ready(definition.domain, { buildIndex: false })

@@ -1,6 +1,7 @@
 import type { Inquiry } from '../kernel/calls/inquiry.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandContext } from './context.js'
 import { type CommandDefinition, checkCommand } from './define.js'
@@ -46,8 +47,7 @@ export function createHandlerRegistry(): HandlerRegistry {
       const { domain, type, atMostOnce } = definition
       const where = `handle ${domain}/${type}`
       const handlers = domains.get(domain) ?? new Map()
-      const invalid = (option: string, problem: string) =>
-        new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+      const invalid = (option: string, problem: string) => invalidOption(where, option, problem)
       if (typeof handle !== 'function') throw invalid('handler', `must be a function, not ${describe(handle)}`)
       const { inquire } = checkOptions(where, options, ['inquire'])
       if (inquire !== undefined && typeof inquire !== 'function') {

@@ -1,5 +1,5 @@
 import type { Database } from '../kernel/database/database.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
 import { isDispatch } from './define.js'
@@ -26,8 +26,7 @@ export async function reportEnd(
   const where = 'dispatch.reportEnd'
   const itemType = itemTypeOf(where, dispatch)
   if (isDispatch(dispatch) && dispatch.engine !== 'REMOTE') {
-    const problem = `${itemType} is executed by our own engine, which ends its items itself`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'dispatch', problem })
+    throw invalidOption(where, 'dispatch', `${itemType} is executed by our own engine, which ends its items itself`)
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))
   const answers: ReportAnswer[] = []

@@ -5,6 +5,7 @@ import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
@@ -167,8 +168,7 @@ async function sealRow(
   const execTime = dateOption(where, 'execTime', given.execTime)
   const year = execTime.getUTCFullYear()
   if (year < 1 || year > LATEST_YEAR) {
-    const problem = `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'execTime', problem })
+    throw invalidOption(where, 'execTime', `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`)
   }
   const parsed = await parseWith(contextSchema, given.context, where)
   const { json, notes } = codec.encode(parsed, { at: 'context' })
@@ -234,8 +234,7 @@ function conflictOf(met: Met): string {
 
 function checkDefinition(definition: unknown): DispatchDefinition<never> {
   if (isDispatch(definition)) return definition
-  const problem = 'must be made with defineDispatch'
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'dispatch', option: 'definition', problem })
+  throw invalidOption('dispatch', 'definition', 'must be made with defineDispatch')
 }
 
 function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {

@@ -2,6 +2,7 @@ import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { type Duration, formatDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
 import { checkLimit, checkLimitKey, type RateLimitOptions } from './check-limit.js'
 import type { Limiter } from './limiter.js'
@@ -92,5 +93,5 @@ export function createRateLimits(db: Database, limiter: Limiter): RateLimits & {
 
 function checkSignal(where: string, signal: unknown): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'signal', problem: 'must be an AbortSignal' })
+  throw invalidOption(where, 'signal', 'must be an AbortSignal')
 }

@@ -7,6 +7,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
@@ -119,8 +120,7 @@ export function createProcessClient(
       const process = definition as ProcessDefinition
       const given = checkOptions('startMany', options, ['transaction', 'batchId'])
       if (!Array.isArray(processes) || processes.length === 0) {
-        const problem = 'must hold at least one process'
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'processes', problem })
+        throw invalidOption('startMany', 'processes', 'must hold at least one process')
       }
       const sealed: SealedStart[] = []
       for (const [place, one] of processes.entries()) {
@@ -178,8 +178,7 @@ function refuseRepeated(sealed: readonly SealedStart[]): void {
     for (const name of key === undefined ? [id] : [id, key]) {
       if (!seen.has(name)) seen.add(name)
       else {
-        const problem = `names ${name} twice`
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'processes', problem })
+        throw invalidOption('startMany', 'processes', `names ${name} twice`)
       }
     }
   }

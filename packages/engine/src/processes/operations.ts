@@ -7,6 +7,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { type Reports, splitName } from '../kernel/reports/reports.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, complete } from './completing.js'
@@ -171,7 +172,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const step = textOption(where, 'step', given.step, { max: 220 })
     const outcome = choiceOption(where, 'outcome', given.outcome, ['done', 'notDone'])
     if (outcome === 'notDone' && given.result !== undefined) {
-      throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'result', problem: 'is only for what was done' })
+      throw invalidOption(where, 'result', 'is only for what was done')
     }
     if (outcome === 'notDone' || given.result === undefined) {
       return { ...inChunks('RESOLVE', name, by, { step, outcome, nothing: outcome === 'done' }), step }
@@ -238,8 +239,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     if (isList(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
     const { fingerprint } = checkOptions(where, which, ['fingerprint'])
     if (typeof fingerprint === 'string' && fingerprint !== '') return findTroubledIds(db, name, fingerprint)
-    const problem = "must be a list of ids and keys, { fingerprint } or 'all'"
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+    throw invalidOption(where, 'which', "must be a list of ids and keys, { fingerprint } or 'all'")
   }
 
   return {

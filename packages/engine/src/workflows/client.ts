@@ -10,6 +10,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, dateOption, durationOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
@@ -134,8 +135,7 @@ export function createWorkflowClient(
     if (typeof workflow === 'object' && workflow !== null && Array.isArray(workflow.steps)) {
       return definitions.store(workflow)
     }
-    const problem = `must be a built workflow or the name of one, not ${describe(workflow)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'start', option: 'workflow', problem })
+    throw invalidOption('start', 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
   }
 
   async function result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {

@@ -1,5 +1,5 @@
-import { HoldfastError } from '../errors.js'
 import { describe } from '../validation/describe.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import { checkOptions, textOption } from '../validation/options.js'
 
 /** What JSON can say. */
@@ -37,11 +37,7 @@ export function defineType<Value, Stored extends Json>(definition: {
   textOption(where, 'name', given.name)
   for (const part of ['is', 'encode', 'decode'] as const) {
     if (typeof given[part] === 'function') continue
-    throw new HoldfastError('HF_INVALID_OPTION', {
-      where,
-      option: part,
-      problem: `must be a function, not ${describe(given[part])}`,
-    })
+    throw invalidOption(where, part, `must be a function, not ${describe(given[part])}`)
   }
   const { name, is, encode, decode } = definition
   return {

@@ -7,6 +7,7 @@ import { checkName } from '../../kernel/ids/name.js'
 import { retryCountOption, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import {
   booleanOption,
   checkOptions,
@@ -124,8 +125,7 @@ function stepSpec(where: string, work: unknown, options: unknown): StepSpec {
   checkFunction(where, 'work', work)
   const given = checkOptions(where, options, STEP_OPTIONS)
   if (given.inquire !== undefined && given.atMostOnce !== true) {
-    const problem = 'is never asked: the step does not have `atMostOnce: true`'
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'inquire', problem })
+    throw invalidOption(where, 'inquire', 'is never asked: the step does not have `atMostOnce: true`')
   }
   return {
     kind: 'STEP',
@@ -194,7 +194,7 @@ function waiting(where: string, options: unknown) {
 function sleeping(where: string, until: Duration | Date): { readonly forMs: number } | { readonly until: number } {
   if (!(until instanceof Date)) return { forMs: parseDuration(until, where) }
   if (!Number.isNaN(until.getTime())) return { until: until.getTime() }
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'until', problem: 'must be a valid date' })
+  throw invalidOption(where, 'until', 'must be a valid date')
 }
 
 const REMOTE_OPTIONS = ['timeout', 'onTimeout', ...UNDOING_OPTIONS] as const
@@ -233,8 +233,7 @@ function commandSpec(
 
 function definitionOf(name: string, process: object): ProcessDefinition {
   if ('execute' in process && 'stateSchema' in process) return process as ProcessDefinition
-  const problem = 'must be made with defineProcess'
-  throw new HoldfastError('HF_INVALID_OPTION', { where: `child ${name}`, option: 'process', problem })
+  throw invalidOption(`child ${name}`, 'process', 'must be made with defineProcess')
 }
 
 function childSpec(
@@ -284,15 +283,11 @@ function functionOption<F>(where: string, option: string, value: unknown): F | u
 
 function checkFunction(where: string, option: string, value: unknown): void {
   if (typeof value === 'function') return
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
+  throw invalidOption(where, option, `must be a function, not ${describe(value)}`)
 }
 
 function checkCallName(name: unknown): string {
   const text = checkName('a call of ctx', 'name', name)
   if (!text.startsWith('@')) return text
-  throw new HoldfastError('HF_INVALID_OPTION', {
-    where: 'a call of ctx',
-    option: 'name',
-    problem: 'must not begin with @',
-  })
+  throw invalidOption('a call of ctx', 'name', 'must not begin with @')
 }

@@ -1,8 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
-import { HoldfastError } from '../../kernel/errors.js'
 import { checkName } from '../../kernel/ids/name.js'
 import { describe, shown } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
 import { checkSchema } from '../../kernel/validation/schema.js'
 import { checkPlainName } from '../define.js'
@@ -156,11 +156,10 @@ export function isManager(definition: unknown): definition is ManagerDefinition 
 function stepsOption(where: string, steps: unknown): ReadonlySet<string> | undefined {
   if (steps === undefined) return undefined
   if (Array.isArray(steps) && steps.length > 0) return new Set(steps.map((step) => checkName(where, 'steps', step)))
-  const problem = `must be a list of names, not ${describe(steps)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'steps', problem })
+  throw invalidOption(where, 'steps', `must be a list of names, not ${describe(steps)}`)
 }
 
 function checkFunction(where: string, option: string, value: unknown): void {
   if (typeof value === 'function') return
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
+  throw invalidOption(where, option, `must be a function, not ${describe(value)}`)
 }
