@@ -32,6 +32,7 @@ import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
+import { GIVE_UP_AFTER } from './kernel/database/retrying.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { guardedLogger, guardedMetrics } from './kernel/guarded-sinks.js'
@@ -57,7 +58,7 @@ import { describe } from './kernel/validation/describe.js'
 import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from './kernel/validation/options.js'
 import { type Gate, processGate } from './kernel/work/alone.js'
-import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
+import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
   createManagerRegistry,

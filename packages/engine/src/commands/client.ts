@@ -2,6 +2,7 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
@@ -43,8 +44,6 @@ export interface CommandClient {
   close(): Promise<void>
 }
 
-/** How long a sender waits for a database that does not answer. */
-const GIVE_UP_AFTER = 30_000
 const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transaction')]
 
 export function createCommandClient(

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
+import { LONGEST_TIMER } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
 import { type Retry, retryOption } from '../kernel/retry/retry-option.js'
@@ -49,9 +50,6 @@ export interface CommandDefinition<Input = never, Data = unknown, Result = unkno
   /** Never there; carries the sender's type, so that a definition which asks for less fits where more is given. */
   readonly accepts?: (input: Input) => void
 }
-
-/** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
-export const LONGEST_TIMER = '24d'
 
 const KNOWN_OPTIONS = [
   'data',

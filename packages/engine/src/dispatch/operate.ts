@@ -4,6 +4,7 @@ import type { Database } from '../kernel/database/database.js'
 import { operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import { chunksOf } from '../kernel/model/lists.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
@@ -222,8 +223,7 @@ export async function inChunks(
 ): Promise<readonly ItemAnswer[]> {
   const answers: ItemAnswer[] = []
   if (Array.isArray(which)) {
-    const ids = which.map(String)
-    for (let from = 0; from < ids.length; from += CHUNK) answers.push(...(await operate(ids.slice(from, from + CHUNK))))
+    for (const ids of chunksOf(which.map(String), CHUNK)) answers.push(...(await operate(ids)))
     return answers
   }
   const fits = { itemType, ...checkSelection(which, fixed.status), fingerprint: fixed.fingerprint ?? null }

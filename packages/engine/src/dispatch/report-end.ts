@@ -1,4 +1,5 @@
 import type { Database } from '../kernel/database/database.js'
+import { chunksOf, isList } from '../kernel/model/lists.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
@@ -30,9 +31,7 @@ export async function reportEnd(
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))
   const answers: ReportAnswer[] = []
-  for (let from = 0; from < ends.length; from += CHUNK) {
-    answers.push(...(await reportEnds(db, itemType, ends.slice(from, from + CHUNK))))
-  }
+  for (const chunk of chunksOf(ends, CHUNK)) answers.push(...(await reportEnds(db, itemType, chunk)))
   return answers
 }
 
@@ -42,8 +41,4 @@ function checkEnd(where: string, end: ExecutionEnd): ReportedEnd {
   const status = choiceOption(where, 'status', given.status, ENDS)
   if (status === 'COMPLETED') return { execution, found: FOUND.COMPLETED }
   return { execution, found: FOUND[status], ...failureOfEnd(status, given.error) }
-}
-
-function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {
-  return Array.isArray(items)
 }

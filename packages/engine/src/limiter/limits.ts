@@ -1,5 +1,6 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { type Duration, formatDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
@@ -38,9 +39,6 @@ export interface RateLimits {
   /** Takes a slot if one is free now. */
   tryAcquire(key: string): Promise<boolean>
 }
-
-/** How long a caller waits for a database that does not answer. */
-export const GIVE_UP_AFTER = 30_000
 
 /**
  * What applications and operators do with rate limits.

@@ -3,6 +3,7 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
@@ -61,7 +62,6 @@ export interface ProcessClient {
   close(): Promise<void>
 }
 
-const GIVE_UP_AFTER = 30_000
 const CHUNK = 1_000
 const DETAILS = ['id', 'key', 'startAt', 'deadline', 'attributes', 'batchId'] as const
 

@@ -4,7 +4,14 @@ import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
+import {
+  checkOptions,
+  choiceOption,
+  durationOption,
+  functionOption,
+  integerOption,
+  textOption,
+} from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import type { ProcessContext, ResponseSchemas } from './context.js'
 import type { DeadlineAction } from './states.js'
@@ -142,14 +149,9 @@ export function defineProcess<
   const given = checkOptions(where, options, KNOWN_OPTIONS)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)
-  const functionNamed = (name: (typeof KNOWN_OPTIONS)[number], required = false) => {
-    const value = given[name]
-    if (typeof value === 'function' || (value === undefined && !required)) return
-    throw invalidOption(where, name, `must be a function, not ${describe(value)}`)
-  }
-  functionNamed('execute', true)
+  functionOption(where, 'execute', given.execute)
   for (const name of ['classifyError', 'deadline', 'onCompleted', 'onFailed', 'onCancelled'] as const) {
-    functionNamed(name)
+    functionOption(where, name, given[name], { default: undefined })
   }
   // Inside, the engine passes to user code what user code itself made; the types above hold it together.
   const inner = options as unknown as ErasedOptions
@@ -194,10 +196,7 @@ function responsesOf(
     checkName(where, 'responses', name)
     const at = `${where}: responses.${name}`
     const given = checkOptions(at, response, ['data', 'apply'])
-    if (given.apply !== undefined && typeof given.apply !== 'function') {
-      throw invalidOption(at, 'apply', `must be a function, not ${describe(given.apply)}`)
-    }
-    const apply = given.apply as ResponseDefinition['apply']
+    const apply = functionOption<ResponseDefinition['apply']>(at, 'apply', given.apply, { default: undefined })
     known.set(name, { data: checkSchema(at, 'data', given.data), apply })
   }
   return known

@@ -1,6 +1,7 @@
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
@@ -76,7 +77,6 @@ interface ClientParts {
   readonly missing: MissingWorkers
 }
 
-const GIVE_UP_AFTER = 30_000
 const OPTIONS = ['id', 'key', 'startAt'] as const
 
 export function createWorkflowClient(

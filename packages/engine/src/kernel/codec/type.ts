@@ -1,6 +1,4 @@
-import { describe } from '../validation/describe.js'
-import { invalidOption } from '../validation/invalid-option.js'
-import { checkOptions, textOption } from '../validation/options.js'
+import { checkOptions, functionOption, textOption } from '../validation/options.js'
 
 /** What JSON can say. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
@@ -35,10 +33,7 @@ export function defineType<Value, Stored extends Json>(definition: {
   const where = 'defineType'
   const given = checkOptions(where, definition ?? null, ['name', 'is', 'encode', 'decode'])
   textOption(where, 'name', given.name)
-  for (const part of ['is', 'encode', 'decode'] as const) {
-    if (typeof given[part] === 'function') continue
-    throw invalidOption(where, part, `must be a function, not ${describe(given[part])}`)
-  }
+  for (const part of ['is', 'encode', 'decode'] as const) functionOption(where, part, given[part])
   const { name, is, encode, decode } = definition
   return {
     name,

@@ -163,6 +163,30 @@ export function textOption<Default extends string | undefined = string>(
 }
 
 /**
+ * A function of the caller. `default: undefined` makes it optional.
+ *
+ * @example
+ * const apply = functionOption<Apply>(where, 'apply', given.apply, { default: undefined })
+ */
+export function functionOption<Wanted>(where: string, name: string, value: unknown): Wanted
+export function functionOption<Wanted>(
+  where: string,
+  name: string,
+  value: unknown,
+  rules: { readonly default: undefined },
+): Wanted | undefined
+export function functionOption<Wanted>(
+  where: string,
+  name: string,
+  value: unknown,
+  rules?: { readonly default: undefined },
+): Wanted | undefined {
+  if (value === undefined && rules) return undefined
+  if (typeof value !== 'function') throw invalidOption(where, name, `must be a function, not ${describe(value)}`)
+  return value as Wanted
+}
+
+/**
  * One of a few words.
  *
  * @example

@@ -1,18 +1,18 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import { createCodec } from '../../kernel/codec/codec.js'
-import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
+import { type Duration, LONGEST_TIMER, parseDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkKey } from '../../kernel/ids/key.js'
 import { checkName } from '../../kernel/ids/name.js'
 import { retryCountOption, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
-import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import {
   booleanOption,
   checkOptions,
   choiceOption,
   durationOption,
+  functionOption,
   textOption,
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
@@ -22,8 +22,6 @@ import { createDeterminism } from './determinism.js'
 import type { Execution } from './execution.js'
 import { failWhoCalled } from './inside-call.js'
 
-/** Timers hold no more than 2^31 milliseconds. */
-const LONGEST_TIMER = '24d'
 const requests = createCodec()
 const NEVER = new Promise<never>(() => undefined)
 const CALLED_TOO_LATE =
@@ -68,7 +66,7 @@ export function contextFor(execution: Execution): ProcessContext {
     },
     transaction(name, work, options = {}) {
       const where = `transaction ${name}`
-      checkFunction(where, 'work', work)
+      functionOption(where, 'work', work)
       const { timeout } = checkOptions(where, options, ['retry', 'timeout', ...UNDOING_OPTIONS])
       return call(name, {
         kind: 'TRANSACTION',
@@ -78,7 +76,7 @@ export function contextFor(execution: Execution): ProcessContext {
       })
     },
     wait(name, condition, options = {}) {
-      checkFunction(`wait ${name}`, 'condition', condition)
+      functionOption(`wait ${name}`, 'condition', condition)
       return call(name, { kind: 'WAIT', condition, ...waiting(`wait ${name}`, options) })
     },
     event(name: string, response: string, options = {}) {
@@ -122,7 +120,7 @@ const UNDOING_OPTIONS = ['onFailure', 'compensate', 'compensateIf', 'compensateR
 const STEP_OPTIONS = ['retry', 'timeout', 'rateLimit', 'atMostOnce', 'inquire', 'request', ...UNDOING_OPTIONS] as const
 
 function stepSpec(where: string, work: unknown, options: unknown): StepSpec {
-  checkFunction(where, 'work', work)
+  functionOption(where, 'work', work)
   const given = checkOptions(where, options, STEP_OPTIONS)
   if (given.inquire !== undefined && given.atMostOnce !== true) {
     throw invalidOption(where, 'inquire', 'is never asked: the step does not have `atMostOnce: true`')
@@ -133,7 +131,9 @@ function stepSpec(where: string, work: unknown, options: unknown): StepSpec {
     timeoutMs: timeLimit(where, given.timeout),
     rateLimit: rateLimitOption(where, given.rateLimit),
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
-    inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire),
+    inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire, {
+      default: undefined,
+    }),
     request: toRequest(where, given.request),
     ...attempting(where, given),
   }
@@ -171,7 +171,9 @@ function attempts(where: string, option: string, value: unknown, unlessGiven: nu
 function undoing(where: string, options: AttemptOptions): Undoing {
   const { onFailure, compensate, compensateIf } = options
   return {
-    compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate),
+    compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate, {
+      default: undefined,
+    }),
     compensateIf: choiceOption(where, 'compensateIf', compensateIf, ['possible', 'completed', 'attempted'], {
       default: 'possible',
     }),
@@ -273,17 +275,6 @@ function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {
     key: textOption(`${where}: rateLimit`, 'key', given.key),
     maxWaitMs: durationOption(`${where}: rateLimit`, 'maxWait', given.maxWait, { max: LONGEST_TIMER, default: '5s' }),
   }
-}
-
-function functionOption<F>(where: string, option: string, value: unknown): F | undefined {
-  if (value === undefined) return undefined
-  checkFunction(where, option, value)
-  return value as F
-}
-
-function checkFunction(where: string, option: string, value: unknown): void {
-  if (typeof value === 'function') return
-  throw invalidOption(where, option, `must be a function, not ${describe(value)}`)
 }
 
 function checkCallName(name: unknown): string {

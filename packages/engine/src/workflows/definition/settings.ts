@@ -1,6 +1,7 @@
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'
+import { LONGEST_TIMER } from '../../kernel/duration/duration.js'
 import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
@@ -55,8 +56,6 @@ export interface WorkflowOptions {
 
 export const callOptionNames = ['retry', 'delay', 'timeout', 'priority', 'metadata', 'nonIdempotent'] as const
 
-/** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
-const LONGEST_TIMER = '24d'
 const defaultRetry: RetryPolicy = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
 const metadataCodec = createCodec({ maxBytes: 65_536 })
 
