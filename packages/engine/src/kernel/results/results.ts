@@ -49,8 +49,9 @@ interface Waiter {
 
 const SHORTEST_POLL = 10
 const LONGEST_POLL = 250
-/** While notifications arrive, polls only make up for lost ones. */
-const LONGEST_POLL_LISTENING = 1_000
+/** While notifications arrive, polls come quickly for this long, and then only make up for lost notifications. */
+const QUICK_FOR = 1_000
+const POLL_LISTENING = 1_000
 /** Short waits are over before a connection would be open. */
 const LISTEN_AFTER = 500
 /** The database is told this often that somebody waits; see `result_wait` in sql/functions/kernel.sql. */
@@ -104,6 +105,13 @@ function createLoop(
   let unsubscribe: (() => void) | undefined
   let polledAt = Number.NEGATIVE_INFINITY
   let saidSo = Number.NEGATIVE_INFINITY
+  let quickSince = performance.now()
+
+  /** A new waiter, or news: the next polls come quickly. */
+  function quicken(): void {
+    quickSince = performance.now()
+    backoff.reset()
+  }
 
   function pollIn(milliseconds: number): void {
     clearTimeout(timer)
@@ -124,7 +132,7 @@ function createLoop(
 
   /** Ends that follow within milliseconds share a notification: the polls after it come quickly for a while. */
   function notified(): void {
-    backoff.reset()
+    quicken()
     const rest = SHORTEST_AFTER_NOTIFICATION - (performance.now() - polledAt)
     if (rest <= 0) wake()
     else if (!polling && !soon) pollIn(rest)
@@ -147,15 +155,15 @@ function createLoop(
       polling = false
       if (again) {
         again = false
-        backoff.reset()
+        quicken()
         wake()
       } else pollIn(nextPoll())
     }
   }
 
   function nextPoll(): number {
-    const next = backoff.next()
-    return listener?.isListening && next > LONGEST_POLL / 2 ? LONGEST_POLL_LISTENING : next
+    const isQuick = performance.now() - quickSince < QUICK_FOR
+    return listener?.isListening && !isQuick ? POLL_LISTENING : backoff.next()
   }
 
   function settle(key: string, found: unknown): void {
@@ -245,7 +253,7 @@ function createLoop(
           waiters.delete(waiter)
           if (waiters.size === 0 && waiting.get(key) === waiters) waiting.delete(key)
         }
-        backoff.reset()
+        quicken()
         wake()
       })
     },
