@@ -33,6 +33,7 @@ import type { Queryable } from './kernel/database/executor.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
+import { GIVE_UP_AFTER } from './kernel/database/retrying.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { guardedLogger, guardedMetrics } from './kernel/guarded-sinks.js'
@@ -55,9 +56,10 @@ import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
+import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from './kernel/validation/options.js'
 import { type Gate, processGate } from './kernel/work/alone.js'
-import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
+import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
   createManagerRegistry,
@@ -469,8 +471,11 @@ function checkMethods(option: string, given: unknown, methods: readonly string[]
   const has = (method: string) => typeof (given as Record<string, unknown> | null)?.[method] === 'function'
   if (methods.every(has)) return
   const list = `${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`
-  const problem = `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option, problem })
+  throw invalidOption(
+    'holdfast',
+    option,
+    `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`,
+  )
 }
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {

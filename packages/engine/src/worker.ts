@@ -26,6 +26,7 @@ import { createBackoff } from './kernel/retry/backoff.js'
 import { type Retry, retryOption } from './kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
+import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import type { Gate } from './kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
@@ -334,13 +335,15 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
 /** Undefined: all that are registered here, also later. */
 function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] | undefined {
   if (domains !== undefined && !Array.isArray(domains)) {
-    const problem = `must be a list of domains, not ${describe(domains)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
+    throw invalidOption('run', 'domains', `must be a list of domains, not ${describe(domains)}`)
   }
   for (const domain of domains ?? []) {
     if (known.includes(domain)) continue
-    const problem = `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
+    throw invalidOption(
+      'run',
+      'domains',
+      `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`,
+    )
   }
   return domains === undefined ? undefined : [...new Set(domains)]
 }

@@ -1,7 +1,7 @@
 import type { Inquiry } from '../kernel/calls/inquiry.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { describe } from '../kernel/validation/describe.js'
-import { checkOptions } from '../kernel/validation/options.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
+import { checkOptions, functionOption } from '../kernel/validation/options.js'
 import type { CommandContext } from './context.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 
@@ -46,15 +46,11 @@ export function createHandlerRegistry(): HandlerRegistry {
       const { domain, type, atMostOnce } = definition
       const where = `handle ${domain}/${type}`
       const handlers = domains.get(domain) ?? new Map()
-      const invalid = (option: string, problem: string) =>
-        new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
-      if (typeof handle !== 'function') throw invalid('handler', `must be a function, not ${describe(handle)}`)
+      functionOption(where, 'handler', handle)
       const { inquire } = checkOptions(where, options, ['inquire'])
-      if (inquire !== undefined && typeof inquire !== 'function') {
-        throw invalid('inquire', `must be a function, not ${describe(inquire)}`)
-      }
+      functionOption(where, 'inquire', inquire, { default: undefined })
       if (inquire !== undefined && !atMostOnce) {
-        throw invalid('inquire', 'is never asked: the command is not defined with `atMostOnce: true`')
+        throw invalidOption(where, 'inquire', 'is never asked: the command is not defined with `atMostOnce: true`')
       }
       if (handlers.has(type)) throw new HoldfastError('HF_DUPLICATE_HANDLER', { domain, type })
       domains.set(domain, handlers.set(type, { definition, handle, inquire }))

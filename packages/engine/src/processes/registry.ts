@@ -1,5 +1,6 @@
 import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessDefinition } from './define.js'
 
 /** The definitions of this program, by name (`payments/Payment`). */
@@ -15,8 +16,7 @@ export function createProcessRegistry(): ProcessRegistry {
   return {
     add(definition) {
       if (typeof definition?.execute !== 'function') {
-        const problem = `must be made with defineProcess, not ${describe(definition)}`
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'register', option: 'definition', problem })
+        throw invalidOption('register', 'definition', `must be made with defineProcess, not ${describe(definition)}`)
       }
       const known = definitions.get(definition.name)
       if (known && known !== definition) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: definition.name })

@@ -1,6 +1,7 @@
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
@@ -9,6 +10,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, dateOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
@@ -95,7 +97,6 @@ interface ClientParts {
   readonly missing: MissingWorkers
 }
 
-const GIVE_UP_AFTER = 30_000
 const CHUNK = 500
 const OPTIONS = ['id', 'key', 'startAt'] as const
 
@@ -174,8 +175,7 @@ export function createWorkflowClient(
     async startMany(workflow, instances, options = {}) {
       checkOptions('startMany', options, ['transaction'])
       if (!Array.isArray(instances)) {
-        const problem = `must be a list of { input, key }, not ${describe(instances)}`
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'instances', problem })
+        throw invalidOption('startMany', 'instances', `must be a list of { input, key }, not ${describe(instances)}`)
       }
       const known = await resolve(workflow)
       const { name, version } = known.definition
@@ -205,7 +205,9 @@ export function createWorkflowClient(
     },
     workflow(workflow: WorkflowReference, idOrKey?: string) {
       if (idOrKey === undefined) return new WorkflowHandle(handles, { idOrKey: parseId('workflow: id', workflow) })
-      if (typeof idOrKey !== 'string') throw invalidReference('idOrKey', `must be a text, not ${describe(idOrKey)}`)
+      if (typeof idOrKey !== 'string') {
+        throw invalidOption('workflow', 'idOrKey', `must be a text, not ${describe(idOrKey)}`)
+      }
       return new WorkflowHandle(handles, { workflow: nameOf(workflow), idOrKey })
     },
     close: () => starts.close(GIVE_UP_AFTER),
@@ -220,13 +222,8 @@ function nameOf(workflow: WorkflowReference): string {
   throw noWorkflow('workflow', workflow)
 }
 
-const noWorkflow = (where: string, workflow: unknown) => {
-  const problem = `must be a built workflow or the name of one, not ${describe(workflow)}`
-  return new HoldfastError('HF_INVALID_OPTION', { where, option: 'workflow', problem })
-}
-
-const invalidReference = (option: string, problem: string) =>
-  new HoldfastError('HF_INVALID_OPTION', { where: 'workflow', option, problem })
+const noWorkflow = (where: string, workflow: unknown) =>
+  invalidOption(where, 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
 
 /**
  * What a start writes: the instance with what its beginning decides, or, where it begins later, with its start in the queue.

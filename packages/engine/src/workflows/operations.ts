@@ -3,6 +3,7 @@ import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import type { HumanVerdict, Occurrence } from './decide/occurrence.js'
 import type { WorkflowEngine } from './engine.js'
@@ -130,7 +131,7 @@ function oneOf(where: string, failed: readonly string[]): string {
   const [step = '', ...others] = failed
   if (others.length === 0) return step
   const problem = `must say which of the steps is meant that failed for good: ${failed.join(', ')}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'step', problem })
+  throw invalidOption(where, 'step', problem)
 }
 
 async function failedSteps(tx: Executor, id: string, step: string | undefined): Promise<string[]> {

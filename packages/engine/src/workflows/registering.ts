@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { StepHandler, StepInquire } from './context.js'
 import type { Workflow } from './define.js'
@@ -58,7 +58,7 @@ export function handleSteps(
   if (typeof what !== 'object' || what === null || typeof handler !== 'object' || handler === null) {
     const given = `${describe(what)} and ${describe(handler)}`
     const problem = `must be a command or a name and a function, or a workflow and an object of functions, not ${given}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'handle', option: 'handler', problem })
+    throw invalidOption('handle', 'handler', problem)
   }
   checkOptions(`handle ${what.name}`, handler, handlersOf(what))
   for (const [name, one] of Object.entries(handler)) if (one !== undefined) registry.add(name, one)

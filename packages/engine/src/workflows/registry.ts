@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import type { StepHandler, StepInquire } from './context.js'
 import { handlerNameProblem } from './definition/names.js'
@@ -37,14 +38,14 @@ export function createStepHandlers(): StepHandlers {
   return {
     add(name, handle, { input: inputSchema, inquire } = {}) {
       const problem = handlerNameProblem(name)
-      if (problem !== undefined) throw invalid('handle', 'name', `is no name: ${problem}`)
+      if (problem !== undefined) throw invalidOption('handle', 'name', `is no name: ${problem}`)
       const where = `handle ${name}`
       if (typeof handle !== 'function') {
-        throw invalid(where, 'handler', `must be a function, not ${describe(handle)}`)
+        throw invalidOption(where, 'handler', `must be a function, not ${describe(handle)}`)
       }
       if (inputSchema !== undefined) checkSchema(where, 'input', inputSchema)
       if (inquire !== undefined && typeof inquire !== 'function') {
-        throw invalid(where, 'inquire', `must be a function, not ${describe(inquire)}`)
+        throw invalidOption(where, 'inquire', `must be a function, not ${describe(inquire)}`)
       }
       if (handlers.has(name)) throw new HoldfastError('HF_DUPLICATE_STEP_HANDLER', { handler: name })
       handlers.set(name, { handle, inputSchema, inquire })
@@ -64,6 +65,3 @@ export function createStepHandlers(): StepHandlers {
     },
   }
 }
-
-const invalid = (where: string, option: string, problem: string) =>
-  new HoldfastError('HF_INVALID_OPTION', { where, option, problem })

@@ -5,6 +5,7 @@ import { operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { WorkflowEngine } from './engine.js'
 import type { Happened } from './happenings.js'
 import { findDeadLetters } from './queries/find-dead-letters.js'
@@ -73,7 +74,7 @@ export function createRequeueMany(
     const actor = checkBy('workflows.requeueMany', by)
     const problem = `must be a list of ids or { fingerprint }, not ${describe(which)}`
     if (typeof which !== 'object' || which === null || !(Array.isArray(which) || 'fingerprint' in which)) {
-      throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeueMany', option: 'which', problem })
+      throw invalidOption('workflows.requeueMany', 'which', problem)
     }
     const ids =
       'fingerprint' in which

@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { instanceHasEnded } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'
 import type { Answer, By, HumanVerdict, Occurrence } from './occurrence.js'
@@ -65,9 +66,10 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
   if (!step?.dlq) throw wrongStep(t, name, step, 'retried or completed')
   const isStep = step.status === 'PAUSED'
   if (answer !== undefined && isStep && type !== 'task') {
-    const [where, option] = answer === 'notDone' ? ['workflow.retry', 'notDone'] : ['workflow.complete', 'step']
+    const [where, option] =
+      answer === 'notDone' ? (['workflow.retry', 'notDone'] as const) : (['workflow.complete', 'step'] as const)
     const problem = `does not fit step \`${name}\`: it is a ${type} and calls nothing`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+    throw invalidOption(where, option, problem)
   }
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }
