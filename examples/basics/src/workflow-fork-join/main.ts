@@ -45,19 +45,19 @@ hf.handle('AskQuickCourier', async () => {
 })
 await hf.run()
 
-const { id } = await hf.start(Fulfilment, {
+const order = await hf.start(Fulfilment, {
   order: 'ORD-1',
   kind: 'book',
   total: '1000.01', // compared digit by digit, never as a float
   customer: { kind: 'company' },
 })
-console.log(await hf.workflow(id).result())
+console.log(await order.result())
 
-const [prepared] = (await hf.workflow(id).steps()).filter(({ name }) => name === 'prepared')
+const [prepared] = (await order.steps()).filter(({ name }) => name === 'prepared')
 console.log(prepared?.output)
 // The one who lost hears of it a moment later.
-while ((await hf.workflow(id).steps()).some(({ queued }) => queued !== null)) await sleep(20)
-console.log(await hf.workflow(id).render())
+while ((await order.steps()).some(({ queued }) => queued !== null)) await sleep(20)
+console.log(await order.render())
 
 await hf.close()
 await database.stop()

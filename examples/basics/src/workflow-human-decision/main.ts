@@ -33,18 +33,15 @@ for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({
 }
 
 for (const key of ['P-5000', 'P-9999']) {
-  const [payout] = await hf.workflows.list({ workflow: 'payout', key })
-  if (!payout) throw new Error(`there is no ${key}`)
-  const outcome = await hf
-    .workflow(payout.id)
-    .result()
-    .catch((error: Error & { code: string }) => error.code)
-  console.log(`${key}: ${(await hf.workflow(payout.id).get()).status}, ${String(outcome)}`)
-  for (const { step, decision, actor, reason } of await hf.workflows.decisions.of(payout.id)) {
+  const payout = hf.workflow(Payout, key)
+  const outcome = await payout.result().catch((error: Error & { code: string }) => error.code)
+  const { id, status } = await payout.get()
+  console.log(`${key}: ${status}, ${String(outcome)}`)
+  for (const { step, decision, actor, reason } of await hf.workflows.decisions.of(id)) {
     console.log(`  ${step}: ${decision} by ${actor}, ${reason}`)
   }
-  // It has been decided: a second verdict is refused, whoever it is from.
-  const late = hf.workflow(payout.id).decide('approve', 'confirm', { actor: 'eve', reason: 'why not' })
+  // It has been decided: a second decision is refused.
+  const late = payout.decide('approve', 'confirm', { actor: 'eve', reason: 'why not' })
   await late.catch(({ code }: Error & { code: string }) => console.log(`  eve: ${code}`))
 }
 

@@ -68,12 +68,9 @@ for (const [order, to] of [
 ] as const) {
   const input = { order, cents: 2_500, to }
   console.log(`${order} to ${to}, as a workflow`)
-  const { id } = await hf.start(PurchaseWorkflow, input, { key: order })
-  await hf
-    .workflow(id)
-    .result()
-    .catch(() => undefined)
-  console.log(`  ${(await hf.workflow(id).get()).status}`)
+  const purchase = await hf.start(PurchaseWorkflow, input, { key: order })
+  await purchase.result().catch(() => undefined)
+  console.log(`  ${(await purchase.get()).status}`)
 
   console.log(`${order} to ${to}, as a process`)
   console.log(`  ${(await hf.start(PurchaseProcess, input, { key: order })).status}`)

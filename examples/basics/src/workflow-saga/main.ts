@@ -53,12 +53,9 @@ await hf.run()
 
 console.log(await (await hf.start(Trip, { traveller: 'ann', wantsCar: false })).result())
 
-const { id } = await hf.start(Trip, { traveller: 'bob', wantsCar: true })
-await hf
-  .workflow(id)
-  .result()
-  .catch((error: Error) => console.log(error.message.replace(id, '…')))
-console.log(await hf.workflow(id).render())
+const trip = await hf.start(Trip, { traveller: 'bob', wantsCar: true })
+await trip.result().catch((error: Error) => console.log(error.message.replace(trip.id, '…')))
+console.log(await trip.render())
 
 await hf.close()
 await database.stop()

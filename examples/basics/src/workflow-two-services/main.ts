@@ -16,12 +16,9 @@ await Promise.all(services.map((service) => once(service, 'message')))
 
 console.log(await (await hf.start(Purchase, { order: 'ORD-1', cents: 2_500 })).result())
 
-const { id } = await hf.start(Purchase, { order: 'ORD-2', cents: 900 })
-await hf
-  .workflow(id)
-  .result()
-  .catch(({ code }: Error & { code: string }) => console.log(code))
-console.log(await hf.workflow(id).render())
+const purchase = await hf.start(Purchase, { order: 'ORD-2', cents: 900 })
+await purchase.result().catch(({ code }: Error & { code: string }) => console.log(code))
+console.log(await purchase.render())
 
 for (const service of services) service.disconnect()
 await Promise.all(services.map((service) => once(service, 'exit')))

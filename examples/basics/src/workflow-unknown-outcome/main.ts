@@ -40,16 +40,14 @@ await hf.run()
 console.log(await (await hf.start(Payment)).result())
 
 bank.isOpen = false
-const { id } = await hf.start(Payment)
-while ((await hf.workflow(id).get()).status !== 'DLQ') await sleep(20)
-const [letter] = await hf.workflows.deadLetters.list({ instanceId: id })
-if (!letter) throw new Error('there is no dead letter')
-console.log(letter.error.code)
+const payment = await hf.start(Payment)
+while ((await payment.get()).status !== 'DLQ') await sleep(20)
+console.log((await payment.get()).error?.code)
 
-// Nobody knows: a person looks, and says that it was done; or, with `answer: 'notDone'`, that it may be called again.
+// A person looks, and says that it was done; or, with `retry(ann, { notDone: true })`, that it may be called again.
 const ann = { actor: 'ann', reason: 'seen on the statement' }
-await hf.workflow(id).complete(ann, { receipt: 2 })
-console.log(await hf.workflow(id).result())
+await payment.complete(ann, { receipt: 2 })
+console.log(await payment.result())
 
 await hf.close()
 await database.stop()

@@ -416,7 +416,7 @@ export const errorRegistry = {
   HF_WORKFLOW_NOT_COMPLETED: entry<{ id: string; status: string; code: string; message: string }>(
     409,
     (d) => `workflow instance ${d.id} ended ${d.status}: ${d.code}: ${d.message}`,
-    'Look at its steps and events: `hf.workflows.steps(id)`, `hf.workflows.events(id)`.',
+    'Look at its steps and events: `steps()` and `history()` of its handle, `hf.workflow(Order, id)`.',
   ),
   HF_DUPLICATE_STEP_HANDLER: entry<{ handler: string }>(
     409,

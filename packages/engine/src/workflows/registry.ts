@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { HoldfastError } from '../kernel/errors.js'
-import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
+import { functionOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import type { StepHandler, StepInquire } from './context.js'
 import { handlerNameProblem } from './definition/names.js'
@@ -40,13 +40,9 @@ export function createStepHandlers(): StepHandlers {
       const problem = handlerNameProblem(name)
       if (problem !== undefined) throw invalidOption('handle', 'name', `is no name: ${problem}`)
       const where = `handle ${name}`
-      if (typeof handle !== 'function') {
-        throw invalidOption(where, 'handler', `must be a function, not ${describe(handle)}`)
-      }
+      functionOption(where, 'handler', handle)
       if (inputSchema !== undefined) checkSchema(where, 'input', inputSchema)
-      if (inquire !== undefined && typeof inquire !== 'function') {
-        throw invalidOption(where, 'inquire', `must be a function, not ${describe(inquire)}`)
-      }
+      functionOption(where, 'inquire', inquire, { default: undefined })
       if (handlers.has(name)) throw new HoldfastError('HF_DUPLICATE_STEP_HANDLER', { handler: name })
       handlers.set(name, { handle, inputSchema, inquire })
       changed()
