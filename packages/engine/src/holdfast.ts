@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import {
+  addHandler,
   type Batches,
   type CommandClient,
   type CommandDefinition,
@@ -61,7 +62,6 @@ import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
-  createManagerRegistry,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -261,7 +261,6 @@ export function assemble(
     metrics,
     reports,
   })
-  const managers = createManagerRegistry()
   const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
@@ -294,13 +293,12 @@ export function assemble(
   }
   workflowEngine.handlers.onAdded(registered)
   const isRegistered: IsRegistered = (kind, name) => {
-    const [domain = '', type = ''] = name.split('/')
     switch (kind) {
       case 'domain':
-        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
       case 'definition':
         return (
-          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
           [...workflowEngine.registered].some((workflow) => workflow.name === name)
         )
       case 'handler':
@@ -317,7 +315,6 @@ export function assemble(
       registry,
       queues,
       engine,
-      managers,
       workflows: workflowEngine,
       dispatches,
       limiter,
@@ -337,7 +334,7 @@ export function assemble(
   const api: Holdfast = {
     schema: db.schema,
     handle(command, handler, handlerOptions) {
-      registry.add(command, handler, handlerOptions)
+      addHandler(registry, command, handler, handlerOptions)
       registered()
     },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -351,11 +348,7 @@ export function assemble(
         dispatches.add(definition)
         return registered()
       }
-      const name = definition?.name
-      const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
-      if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
-      if (isManager(definition)) managers.add(definition)
-      else engine.registry.add(definition as ProcessDefinition)
+      engine.register(definition)
       registered()
     },
     start: ((
