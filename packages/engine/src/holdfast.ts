@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import {
+  addHandler,
   type Batches,
   type CommandClient,
   type CommandDefinition,
@@ -62,7 +63,6 @@ import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
-  createManagerRegistry,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -275,7 +275,6 @@ export function assemble(
     metrics,
     reports,
   })
-  const managers = createManagerRegistry()
   const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
@@ -308,13 +307,12 @@ export function assemble(
   }
   workflowEngine.handlers.onAdded(registered)
   const isRegistered: IsRegistered = (kind, name) => {
-    const [domain = '', type = ''] = name.split('/')
     switch (kind) {
       case 'domain':
-        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
       case 'definition':
         return (
-          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
           [...workflowEngine.registered].some((workflow) => workflow.name === name)
         )
       case 'handler':
@@ -331,7 +329,6 @@ export function assemble(
       registry,
       queues,
       engine,
-      managers,
       workflows: workflowEngine,
       dispatches,
       limiter,
@@ -359,7 +356,7 @@ export function assemble(
         handleSteps(workflowEngine.handlers, what, handler, handlerOptions)
         return
       }
-      registry.add(what, handler, handlerOptions)
+      addHandler(registry, what, handler, handlerOptions)
       registered()
     }) as Holdfast['handle'],
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -373,11 +370,7 @@ export function assemble(
         dispatches.add(definition)
         return registered()
       }
-      const name = definition?.name
-      const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
-      if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
-      if (isManager(definition)) managers.add(definition)
-      else engine.registry.add(definition as ProcessDefinition)
+      engine.register(definition)
       registered()
     },
     start: ((

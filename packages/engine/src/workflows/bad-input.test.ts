@@ -105,7 +105,7 @@ test('W-04 handlers that are none, have no name or are there already are refused
   const name = named()
   bus.hf.handle(name, () => 1)
   const refused = (code: string, act: () => unknown) => expect(act).toThrow(expect.objectContaining({ code }))
-  refused('HF_DUPLICATE_STEP_HANDLER', () => bus.hf.handle(name, () => 1))
+  refused('HF_DUPLICATE_DEFINITION', () => bus.hf.handle(name, () => 1))
   refused('HF_INVALID_OPTION', () => bus.hf.handle('', () => 1))
   // @ts-expect-error no function
   refused('HF_INVALID_OPTION', () => bus.hf.handle('x', 5))

@@ -5,7 +5,7 @@ import { checkOptions } from '../kernel/validation/options.js'
 import type { StepHandler, StepInquire } from './context.js'
 import type { Workflow } from './define.js'
 import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
-import type { StepHandlers } from './registry.js'
+import { addStepHandler, type StepHandlers } from './registry.js'
 
 type OutputOf<Schema extends StandardSchemaV1> = StandardSchemaV1.InferOutput<Schema>
 
@@ -52,7 +52,7 @@ export function handleSteps(
 ): void {
   if (typeof what === 'string' && typeof handler === 'function') {
     checkOptions(`handle ${what}`, options, ['input', 'inquire'])
-    registry.add(what, handler, options)
+    addStepHandler(registry, what, handler, options)
     return
   }
   if (typeof what !== 'object' || what === null || typeof handler !== 'object' || handler === null) {
@@ -61,5 +61,5 @@ export function handleSteps(
     throw invalidOption('handle', 'handler', problem)
   }
   checkOptions(`handle ${what.name}`, handler, handlersOf(what))
-  for (const [name, one] of Object.entries(handler)) if (one !== undefined) registry.add(name, one)
+  for (const [name, one] of Object.entries(handler)) if (one !== undefined) addStepHandler(registry, name, one)
 }
