@@ -158,7 +158,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
   for (const wrong of [{ status: 'DONE' }, { limit: 0 }, { since: 'nonsense' }, { colour: 'red' }]) {
     await expect(listed(wrong)).rejects.toMatchObject({ code: expect.stringMatching(/^HF_(INVALID|UNKNOWN)_OPTION$/) })
   }
-  await expect(bus.hf.workflow('nonsense').get()).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
+  expect(() => bus.hf.workflow('nonsense')).toThrow(expect.objectContaining({ code: 'HF_INVALID_ID' }))
   await expect(bus.hf.workflow(newId()).steps()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
