@@ -27,7 +27,7 @@ const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString, logger: false, inquireFor: '10ms' })
 
 hf.handle('Pay', (_, { idempotencyKey }) => bank.pay(idempotencyKey), {
-  // Asked after every error that is no refusal, after a timeout, after a crash, and before a requeue calls it again.
+  // Asked after every error that is no refusal, after a timeout, after a crash, and before a person's retry calls it again.
   inquire(_, { idempotencyKey }) {
     const payment = bank.find(idempotencyKey)
     // This bank shows a payment at once. Where it may come late, answer 'unknown' until it can no longer come.
