@@ -6,7 +6,7 @@ import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
 import type { ProcessRegistry } from './registry.js'
 
-/** WhichProcesses kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+/** Which kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
 export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
   readonly domain: string
   readonly type: string
