@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- How items of dispatch end, and how they fail (D-06). Every engine of ours ends its items through end_dispatched, in the
@@ -51,6 +51,7 @@ begin
   delete from holdfast.dispatch_context as context
   using ended
   where context.item_type = ended.item_type and context.item_id = ended.item_id;
+  perform holdfast.wake_results('dispatch');
   if 'RETRY' = any (outcomes) then
     return holdfast.fail_dispatch_items((
       select jsonb_agg(jsonb_build_object(
@@ -189,6 +190,9 @@ begin
     from failed
   )
   select count(*) into v_dead from dead;
+  if v_dead > 0 then
+    perform holdfast.wake_results('dispatch');
+  end if;
   return v_dead;
 end
 $$;

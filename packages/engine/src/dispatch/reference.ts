@@ -10,3 +10,14 @@ export function itemTypeOf(where: string, dispatch: DispatchOf): string {
   const problem = `must be an item type or its definition, not ${describe(dispatch)}`
   throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'dispatch', problem })
 }
+
+/** An item as the details of errors name it. */
+export function subjectOf(itemType: string, key: string) {
+  const slash = itemType.indexOf('/')
+  const domain = slash < 0 ? 'default' : itemType.slice(0, slash)
+  return { model: 'dispatch', domain, type: itemType.slice(slash + 1), id: key } as const
+}
+
+export function notFound(itemType: string, key: string): HoldfastError<'HF_NOT_FOUND'> {
+  return new HoldfastError('HF_NOT_FOUND', subjectOf(itemType, key))
+}
