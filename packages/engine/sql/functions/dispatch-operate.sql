@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What operators do with the items of dispatch, audited in the same transaction.
@@ -6,12 +6,12 @@
 -- What an operator does with items (D-15): RESCHEDULE and EXPEDITE of READY ones, RETRY, DISCARD and COMPLETE of dead letters,
 -- CANCEL of both. `change`: { execTime (ms), context, notes, version, checked, details }. Returns for each that was asked for:
 -- 'done', 'unknown', or the status of one that it cannot be done to, with its execution.
+-- planner: no seqscan
 create or replace function holdfast.operate_dispatch_items(
   p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text
 )
 returns table ("itemId" text, outcome text, "executionId" text)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

@@ -1,7 +1,7 @@
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
-import { HoldfastError } from '../kernel/errors.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, integerOption, textOption } from '../kernel/validation/options.js'
 import type { ItemOperations, PreparedOperation, RetryItemOptions } from './operations.js'
 import {
@@ -67,8 +67,7 @@ function checkWhich(where: string, which: unknown): { keys: readonly string[] | 
     const fingerprint = textOption(where, 'fingerprint', which.fingerprint)
     return { keys: null, fingerprint }
   }
-  const problem = "must be a list of keys, { fingerprint } or 'all'"
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+  throw invalidOption(where, 'which', "must be a list of keys, { fingerprint } or 'all'")
 }
 
 function checkFilter(operation: string, filter: DeadLetterFilter = {}): DeadLetterFilter {

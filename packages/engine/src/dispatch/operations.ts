@@ -6,6 +6,8 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
+import { chunksOf } from '../kernel/model/lists.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
 import { type DispatchDefinition, isDispatch } from './define.js'
@@ -148,8 +150,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       const given = checkOptions(where, change, ['startAt', 'context'])
       const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
       if (startAt === undefined && given.context === undefined) {
-        const problem = 'must have another startAt, another context, or both'
-        throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'change', problem })
+        throw invalidOption(where, 'change', 'must have another startAt, another context, or both')
       }
       const definition = definitionOf(dispatch, itemTypeOf(where, dispatch))
       const context = given.context === undefined ? {} : await sealContext(definition, given.context, where, codec)
@@ -193,8 +194,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
         for (const operated of await operation.apply(keys)) results.push(resultOf(operation, operated))
       }
       if (Array.isArray(which)) {
-        const keys = which.map(String)
-        for (let from = 0; from < keys.length; from += CHUNK) await apply(keys.slice(from, from + CHUNK))
+        for (const keys of chunksOf(which.map(String), CHUNK)) await apply(keys)
         return results
       }
       const { itemType } = operation
@@ -244,7 +244,7 @@ function checkSelection(which: unknown, status: DispatchStatus | undefined) {
   const given = which === 'all' || status !== undefined ? {} : which
   if (typeof given !== 'object' || given === null || (which !== 'all' && !status && Object.keys(given).length === 0)) {
     const problem = "must be a list of keys, { status, batch, startAt } with at least one of them, or 'all'"
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+    throw invalidOption(where, 'which', problem)
   }
   const known = checkOptions(where, given, ['status', 'batch', 'startAt'])
   const span = checkOptions(`${where}: startAt`, known.startAt, ['from', 'until'])
