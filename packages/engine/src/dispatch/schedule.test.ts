@@ -128,7 +128,7 @@ test('D-01 in the caller’s transaction: scheduled if it commits, and not if it
   await client.query('begin')
   await bus.hf.schedule(Settlement, item, { transaction: client })
   await client.query('rollback')
-  await expect(bus.hf.item(Settlement, 'PAY-1').get()).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM' })
+  await expect(bus.hf.item(Settlement, 'PAY-1').get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   await client.query('begin')
   await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }], { transaction: client })
   await client.query('commit')
@@ -239,7 +239,7 @@ test.each([
   [{ key: 'x'.repeat(201), context: { amount: 1 }, startAt: at }, 'HF_INVALID_OPTION', 'at most 200 characters'],
   [{ key: 'a\u0000', context: { amount: 1 }, startAt: at }, 'HF_INVALID_OPTION', 'PostgreSQL cannot hold'],
   [{ key: 'x', context: { amount: 'five' }, startAt: at }, 'HF_INVALID_DATA', '$.amount is refused by the schema'],
-  [{ key: 'x', context: { amount: 1 }, startAt: at, exectime: at }, 'HF_UNKNOWN_OPTION', 'did you mean `startAt`?'],
+  [{ key: 'x', context: { amount: 1 }, startAt: at, startat: at }, 'HF_UNKNOWN_OPTION', 'did you mean `startAt`?'],
 ])('D-01 refuses %j', async (item, code, message) => {
   const Settlement = settlement()
   await expect(bus.hf.schedule(Settlement, item as never)).rejects.toMatchObject({

@@ -77,7 +77,7 @@ const standingStatement = {
         ) as found
         limit 1
       ) end as execution,
-      case when item.due_at is null then 0 else (
+      (
         select pg_catalog.count(*)::int
         from (
           select
@@ -85,7 +85,7 @@ const standingStatement = {
           where earlier.item_type = item.item_type and (earlier.due_at, earlier.seq) < (item.due_at, item.seq)
           limit $3
         ) as earlier
-      ) end as before
+      ) as before
     from holdfast.dispatch_item as item
     join holdfast.dispatch_config as config using (item_type)
     left join holdfast.dispatch_cycle as cycle using (item_type)
