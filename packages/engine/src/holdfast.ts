@@ -7,6 +7,7 @@ import {
   type CommandHandler,
   type CommandHandlerOptions,
   type Commands,
+  commandModel,
   createBatches,
   createCommandClient,
   createCommands,
@@ -17,11 +18,17 @@ import {
   type Troubleshooting,
 } from './commands/index.js'
 import {
+  checkItemKey,
   createDispatch,
   createDispatchRegistry,
+  createItemCalls,
+  createItemOperations,
   createScheduling,
   type Dispatch,
   type DispatchDefinition,
+  type DispatchOf,
+  dispatchModel,
+  ItemHandle,
   isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
@@ -43,15 +50,9 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
+import type { Runtime } from './kernel/model/runtime.js'
 import { startListener } from './kernel/notify/listener.js'
-import {
-  type IsRegistered,
-  listPauses,
-  type Pause,
-  type PauseSubject,
-  pauseWork,
-  resumeWork,
-} from './kernel/pausing/pausing.js'
+import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
 import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
@@ -74,6 +75,7 @@ import {
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
+  processModel,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
@@ -93,6 +95,7 @@ import {
   type WorkflowReference,
   type WorkflowStartOptions,
   type Workflows,
+  workflowModel,
 } from './workflows/index.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logger'> {
@@ -138,6 +141,9 @@ export interface Holdfast
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /** An item of a dispatch, by its key. Costs no query. */
+  item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
+  item(dispatch: DispatchOf, key: string): ItemHandle
   /** Starts thousands of processes or workflow instances, all or none, for workers to run. */
   readonly startMany: ProcessClient['startMany'] & WorkflowClient['startMany']
   /** Registers the handler of a command, or the handlers of the steps of workflows. Each has one handler per program. */
@@ -263,6 +269,20 @@ export function assemble(
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
+  const runtime: Runtime = {
+    db,
+    codec,
+    logger,
+    metrics,
+    reports,
+    limiter,
+    results,
+    missing,
+    gate,
+    name,
+    abortGraceMs,
+    inquireForMs,
+  }
   const outgoing = createOutgoing(db, queues, codec)
   const engine = createProcessEngine(db, {
     codec,
@@ -296,9 +316,19 @@ export function assemble(
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const scheduling = createScheduling(db, { codec, logger, metrics })
   const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine)
+  const itemOperations = createItemOperations(db, codec, {
+    cancelProcess(name, id, by, cancelOptions) {
+      const slash = name.indexOf('/')
+      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+      return processes.cancel(reference, id, by, cancelOptions)
+    },
+    cancelWorkflow: (id, by) => workflowClient.workflow(id).cancel(by),
+    find: (itemType) => dispatches.find(itemType),
+  })
+  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
@@ -306,41 +336,16 @@ export function assemble(
     for (const tell of told) tell()
   }
   workflowEngine.handlers.onAdded(registered)
-  const isRegistered: IsRegistered = (kind, name) => {
-    switch (kind) {
-      case 'domain':
-        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
-      case 'definition':
-        return (
-          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
-          [...workflowEngine.registered].some((workflow) => workflow.name === name)
-        )
-      case 'handler':
-        return (
-          workflowEngine.handlers.find(name) !== undefined ||
-          registry.domains().some((one) => registry.types(one).includes(name))
-        )
-    }
-  }
+  const models = [
+    commandModel(runtime, { registry, queues }),
+    processModel(runtime, { engine, outgoing }),
+    workflowModel(runtime, workflowEngine),
+    dispatchModel(runtime, { registry: dispatches, workflows: workflowEngine }),
+  ]
   let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
-    const created = createWorker(db, workerOptions, {
-      registry,
-      queues,
-      engine,
-      workflows: workflowEngine,
-      dispatches,
-      limiter,
-      outgoing,
-      codec,
-      logger,
-      metrics,
-      reports,
-      abortGraceMs,
-      inquireForMs,
-      gate,
-    })
+    const created = createWorker(runtime, models, workerOptions)
     workers.add(created.worker)
     told.add(created.registered)
     return created.worker
@@ -384,7 +389,8 @@ export function assemble(
         ? managerClient.start(definition, input, startOptions)
         : processClient.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
+    schedule: scheduling.schedule,
+    item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
     startMany: ((
       definition: ProcessDefinition | WorkflowReference,
       many: readonly never[],
@@ -402,15 +408,7 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
-    dispatch: createDispatch(db, codec, {
-      process(name, id, by, cancelOptions) {
-        const slash = name.indexOf('/')
-        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-        return processes.cancel(reference, id, by, cancelOptions)
-      },
-      workflow: (id, by) => workflowClient.workflow(id).cancel(by),
-      find: (itemType) => dispatches.find(itemType),
-    }),
+    dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -431,7 +429,7 @@ export function assemble(
       }
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
+    pause: (subject, by) => pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name))),
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),
