@@ -151,7 +151,7 @@ export const handWritten = [
   },
   {
     name: 'a definition runs more processes than its limit allows',
-    file: sql('processes-claim'),
+    file: sql('processes-slots'),
     find: '  if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then\n    return null;\n  end if;',
     replace: '',
     tests: [src('processes/limits.test.ts'), 'test/src/processes/races.test.ts'],
@@ -229,7 +229,7 @@ export const handWritten = [
     name: 'a lost lease does not abort what runs',
     file: src('kernel/work/leases.ts'),
     find: "        else if (outcome === 'lost') lose(lease)\n",
-    replace: "        else if (answer === 'lost') skipped += 0\n",
+    replace: "        else if (outcome === 'lost') skipped += 0\n",
     tests: [src('kernel/work/leases.test.ts')],
   },
   {

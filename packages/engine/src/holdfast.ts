@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import {
+  addHandler,
   type Batches,
   type CommandClient,
   type CommandDefinition,
@@ -16,11 +17,16 @@ import {
   type Troubleshooting,
 } from './commands/index.js'
 import {
+  checkItemKey,
   createDispatch,
   createDispatchRegistry,
+  createItemCalls,
+  createItemOperations,
   createScheduling,
   type Dispatch,
   type DispatchDefinition,
+  type DispatchOf,
+  ItemHandle,
   isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
@@ -61,7 +67,6 @@ import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
-  createManagerRegistry,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -122,6 +127,9 @@ export interface Holdfast
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /** An item of a dispatch, by its key. Costs no query. */
+  item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
+  item(dispatch: DispatchOf, key: string): ItemHandle
   /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -261,7 +269,6 @@ export function assemble(
     metrics,
     reports,
   })
-  const managers = createManagerRegistry()
   const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
@@ -283,9 +290,19 @@ export function assemble(
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const scheduling = createScheduling(db, { codec, logger, metrics })
   const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
+  const itemOperations = createItemOperations(db, codec, {
+    cancelProcess(name, id, by, cancelOptions) {
+      const slash = name.indexOf('/')
+      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+      return processes.cancel(reference, id, by, cancelOptions)
+    },
+    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    find: (itemType) => dispatches.find(itemType),
+  })
+  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
@@ -294,13 +311,12 @@ export function assemble(
   }
   workflowEngine.handlers.onAdded(registered)
   const isRegistered: IsRegistered = (kind, name) => {
-    const [domain = '', type = ''] = name.split('/')
     switch (kind) {
       case 'domain':
-        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
       case 'definition':
         return (
-          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
           [...workflowEngine.registered].some((workflow) => workflow.name === name)
         )
       case 'handler':
@@ -317,7 +333,6 @@ export function assemble(
       registry,
       queues,
       engine,
-      managers,
       workflows: workflowEngine,
       dispatches,
       limiter,
@@ -337,7 +352,7 @@ export function assemble(
   const api: Holdfast = {
     schema: db.schema,
     handle(command, handler, handlerOptions) {
-      registry.add(command, handler, handlerOptions)
+      addHandler(registry, command, handler, handlerOptions)
       registered()
     },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -351,11 +366,7 @@ export function assemble(
         dispatches.add(definition)
         return registered()
       }
-      const name = definition?.name
-      const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
-      if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
-      if (isManager(definition)) managers.add(definition)
-      else engine.registry.add(definition as ProcessDefinition)
+      engine.register(definition)
       registered()
     },
     start: ((
@@ -369,7 +380,8 @@ export function assemble(
         ? managerClient.start(definition, input, startOptions)
         : processClient.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
+    schedule: scheduling.schedule,
+    item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
@@ -378,15 +390,7 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
-    dispatch: createDispatch(db, codec, {
-      process(name, id, by, cancelOptions) {
-        const slash = name.indexOf('/')
-        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-        return processes.cancel(reference, id, by, cancelOptions)
-      },
-      workflow: (id, by) => workflows.cancel(id, by),
-      find: (itemType) => dispatches.find(itemType),
-    }),
+    dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),

@@ -72,7 +72,7 @@ export function createExecutor(options: ExecutorOptions) {
     })
 
   return async function execute(command: ReceivedCommand, lease: Lease<ReceivedCommand>): Promise<void> {
-    const handler = registry.find(domain, command.type)
+    const handler = registry.find(`${domain}/${command.type}`)
     const maxAttempts = command.maxAttempts ?? handler?.definition.maxAttempts ?? options.maxAttempts
     const call = new CommandCall(command, lease, handler, maxAttempts)
     const began = performance.now()

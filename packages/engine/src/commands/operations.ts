@@ -149,7 +149,7 @@ export function createTroubleshooting(
     let given = result
     for (const { type } of rows) {
       const definition =
-        'resultSchema' in target && target.type === type ? target : registry.find(domain, type)?.definition
+        'resultSchema' in target && target.type === type ? target : registry.find(`${domain}/${type}`)?.definition
       given = await parseWith(definition?.resultSchema, result, `complete ${domain}/${type}: result`)
     }
     return { given }

@@ -30,6 +30,7 @@ import { findEvents, type WorkflowEventRecord } from './queries/find-events.js'
 import { findInstances, type InstanceFilter, type WorkflowRecord } from './queries/find-instances.js'
 import { findSteps, type WorkflowStepRecord } from './queries/find-steps.js'
 import { loadInstances } from './queries/load-instances.js'
+import { addStepHandler } from './registry.js'
 import { renderMermaid } from './render/mermaid.js'
 import { renderText } from './render/text.js'
 import { instanceStatuses } from './states.js'
@@ -101,7 +102,7 @@ export function createWorkflows(db: Database, engine: WorkflowEngine, client: Wo
   ): void {
     if (typeof what === 'string' && typeof handler === 'function') {
       checkOptions(`workflows.handle ${what}`, options, ['input', 'inquire'])
-      handlers.add(what, handler, options)
+      addStepHandler(handlers, what, handler, options)
       return
     }
     if (typeof what !== 'object' || what === null || typeof handler !== 'object' || handler === null) {
@@ -112,7 +113,7 @@ export function createWorkflows(db: Database, engine: WorkflowEngine, client: Wo
       )
     }
     checkOptions(`workflows.handle for ${what.name}`, handler, handlersOf(what))
-    for (const [name, one] of Object.entries(handler)) if (one !== undefined) handlers.add(name, one)
+    for (const [name, one] of Object.entries(handler)) if (one !== undefined) addStepHandler(handlers, name, one)
   }
 
   return {
