@@ -3,39 +3,9 @@ import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Limiter } from '../kernel/model/limiter.js'
 import { type Distributed, flushGroups, type Group, type PendingRequest } from './groups.js'
 import { type Slots, waitOf } from './merged-requests.js'
-
-/**
- * One slot: milliseconds from now until it, and its time by the database's clock (milliseconds since 1970); or, if none was
- * granted, when to try again.
- */
-export type Reservation =
-  | { readonly granted: true; readonly waitMs: number; readonly atMs: number }
-  | { readonly granted: false; readonly retryAfterMs: number }
-
-/** Token buckets, exact across all workers. The limiter does not know what it limits; the caller waits for the slot. */
-export interface Limiter {
-  /** Takes one slot if it lies within the wait. A slot that the caller does not use is wasted. */
-  reserve(key: string, maxWaitMs: number, signal?: AbortSignal): Promise<Reservation>
-  /**
-   * Takes up to `count` slots that lie within the wait. Default: 0, only slots that are free now. Returns how long it is
-   * until each.
-   */
-  reserveMany(
-    key: string,
-    count: number,
-    maxWaitMs?: number,
-  ): Promise<{
-    readonly granted: number
-    readonly waitsMs: readonly number[]
-    /** The times of the slots by the database's clock, in milliseconds since 1970. */
-    readonly atsMs: readonly number[]
-    readonly retryAfterMs: number
-  }>
-  /** Takes no more requests; those that were made get their results. */
-  close(timeout?: number): Promise<void>
-}
 
 interface LimiterOptions {
   /** Reject a request after this many milliseconds without a database. Default: wait for as long as it takes. */
