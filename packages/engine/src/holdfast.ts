@@ -7,6 +7,7 @@ import {
   type CommandHandlerOptions,
   type Commands,
   createBatches,
+  createCommandBulk,
   createCommandClient,
   createCommands,
   createDomains,
@@ -17,6 +18,7 @@ import {
 } from './commands/index.js'
 import {
   createDispatch,
+  createDispatchBulk,
   createDispatchRegistry,
   createScheduling,
   type Dispatch,
@@ -60,6 +62,7 @@ import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from 
 import {
   createManagerClient,
   createManagerRegistry,
+  createProcessBulk,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -75,8 +78,10 @@ import {
   type StartOptions,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
+import { createTroubles, type Troubles } from './trouble/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 import {
+  createWorkflowBulk,
   createWorkflowClient,
   createWorkflowEngine,
   createWorkflows,
@@ -143,6 +148,8 @@ export interface Holdfast
   readonly workflows: Workflows
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** Work that needs a person, of all models. */
+  readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
   readonly dispatch: Dispatch
   /** How often something may be done, across all workers and machines. */
@@ -376,6 +383,12 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    trouble: createTroubles(db, {
+      commands: createCommandBulk(db, { codec, registry, reports }),
+      processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),
+      workflows: createWorkflowBulk(db, workflowEngine),
+      dispatch: createDispatchBulk(db),
+    }),
     dispatch: createDispatch(db, codec, {
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')

@@ -31,8 +31,8 @@ import type { Gate } from './kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { type Limiter, limiterChores } from './limiter/index.js'
-import { measureNeedingPerson } from './needing-person.js'
 import { createProcessWork, type ManagerRegistry, type ProcessEngine, type ProcessWork } from './processes/index.js'
+import { measureNeedingPerson } from './trouble/index.js'
 import { createWorkflowWork, type WorkflowEngine, type WorkflowWork, workflowChores } from './workflows/index.js'
 
 export interface WorkerOptions {

@@ -16,7 +16,11 @@ const ENDS: Readonly<Partial<Record<BulkCall['verb'], ReportedEnd>>> = { cancel:
 /** What operators do with many commands in troubleshooting: the part of `hf.trouble` that is about commands. */
 export function createCommandBulk(
   db: Database,
-  { codec, registry, reports }: { readonly codec: Codec; readonly registry: HandlerRegistry; readonly reports: Reports },
+  {
+    codec,
+    registry,
+    reports,
+  }: { readonly codec: Codec; readonly registry: HandlerRegistry; readonly reports: Reports },
 ): BulkOperator {
   async function resultOf({ verb, result }: BulkCall, domain: string, type: string) {
     if (verb !== 'complete') return undefined

@@ -68,7 +68,11 @@ export function refusalOf(
     case 'deadline':
       return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
     case 'not skippable':
-      return new HoldfastError('HF_CANNOT_SKIP', { what: 'process', id, problem: 'it waits for something else than a step' })
+      return new HoldfastError('HF_CANNOT_SKIP', {
+        what: 'process',
+        id,
+        problem: 'it waits for something else than a step',
+      })
     case 'not in trouble': {
       const slash = name.indexOf('/')
       return notInTrouble('processes', { domain: name.slice(0, slash), type: name.slice(slash + 1) }, id)
