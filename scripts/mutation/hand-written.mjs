@@ -240,7 +240,7 @@ export const handWritten = [
     tests: [src('kernel/calls')],
   },
   {
-    name: 'what was lost before, and has not begun, is given back as never claimed',
+    name: 'what was lost before, and has not begun, is released as never claimed',
     file: src('kernel/work/loop.ts'),
     find: 'losses !== undefined && item.lost !== undefined)',
     replace: 'losses === undefined && item.lost !== undefined)',

@@ -4,6 +4,8 @@ import pg from 'pg'
 export interface Notes {
   /** A call of a step's own code begins; `after` names what must be on record by then. */
   readonly called: (processId: string, call: string, after?: readonly string[]) => Promise<void>
+  /** The same, tried once: where the database is away it throws, and nobody knows whether it was noted. */
+  readonly calledOnce: (processId: string, call: string, after?: readonly string[]) => Promise<void>
   /** A compensation begins. */
   readonly undone: (processId: string, call: string) => Promise<void>
   /** Whether a call was ever noted: what the outside world would say. */
@@ -31,6 +33,8 @@ export function openNotes(connectionString: string, poolSize = 3): Notes {
   pool.on('error', () => undefined)
   return {
     called: (processId, call, after = []) => note(pool, [crypto.randomUUID(), processId, call, 'call', after]),
+    calledOnce: async (processId, call, after = []) =>
+      void (await pool.query(statement, [crypto.randomUUID(), processId, call, 'call', after])),
     undone: (processId, call) => note(pool, [crypto.randomUUID(), processId, call, 'undo', []]),
     async wasCalled(processId, call) {
       const { rowCount } = await pool.query('select from effect where process_id = $1 and call = $2', [processId, call])

@@ -1,4 +1,4 @@
--- revision: 8
+-- revision: 9
 -- after: commands-send, command-queues, lost-claims
 --
 -- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
@@ -9,20 +9,13 @@
 -- Messages that are no commands do not use up the claim: where some were found, those near them are cleared in one
 -- statement, fifty times as many as were found so far, and the claim is repeated for the room that is left. So any amount
 -- of them delays the good ones of the same type by little more than it takes to archive them (K-27).
+-- planner: indexed, no sort
 create or replace function holdfast.receive_commands(
   queue text, domain text, lane_types text[], lane_froms float8[], worker text, most int, lease_ms int,
   spare_leased boolean, ceiling_ms int
 )
 returns table (items json, marks json, next_due_ms float8, not_ours int)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set enable_sort = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -107,10 +100,10 @@ $$;
 
 -- Archives the messages that cannot be commands among the first so many of these types, in one statement. What only
 -- looks like a command is sorted out when it is opened.
+-- planner: no jit
 create or replace function holdfast.clear_junk(p_queue text, p_domain text, types text[], p_now timestamptz, p_window int)
 returns int
 language plpgsql
-set jit = off
 as $$
 declare
   v_ids bigint[];
@@ -143,10 +136,10 @@ begin
 end
 $$;
 
+-- planner: no jit
 create or replace function holdfast.clear_typeless(p_queue text, p_now timestamptz, p_most int)
 returns int
 language plpgsql
-set jit = off
 as $$
 declare
   v_ids bigint[];
@@ -220,17 +213,12 @@ $$;
 
 -- The second half of receiving: what the claimed messages are. Strays belong to commands that have ended or have another
 -- message by now; malformed ones name no command of this domain, or one that cannot be run and is in troubleshooting now.
+-- planner: looped, no material
 create or replace function holdfast.open_messages(
   p_domain text, p_worker text, p_now timestamptz, ids bigint[], reads int[], messages jsonb[], headers jsonb[],
   out items json, out strays bigint[], out malformed bigint[]
 )
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_commands uuid[] := holdfast.command_ids_in(p_domain, messages);
@@ -288,11 +276,10 @@ $$;
 
 -- Received commands with what is known of those whose last claim was not released in order (K-26): they have been read more
 -- often than attempts have ended. A claim that was lost beside other work, or interrupted, uses up no attempt.
+-- planner: no jit, no seqscan
 create or replace function holdfast.weigh_lost_commands(p_queue text, p_domain text, items json)
 returns json
 language plpgsql
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_ids text[];
@@ -485,10 +472,10 @@ as $$
 $$;
 
 -- The heartbeat of running commands.
+-- planner: no jit
 create or replace function holdfast.extend_commands(p_queue text, ids bigint[], reads int[], lease_ms int)
 returns table (extended json, lost json)
 language plpgsql
-set jit = off
 as $$
 declare
   v_free bigint[];

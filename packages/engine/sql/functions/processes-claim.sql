@@ -1,23 +1,16 @@
--- revision: 7
+-- revision: 8
 -- after: kernel, dispatch-begin, lost-claims
 --
 -- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
 
 -- One claim. A lane is a definition, one of its versions, and how many of it may execute at once (null: no limit).
+-- planner: indexed, no sort
 create or replace function holdfast.claim_processes(
   lane_types text[], lane_versions int[], lane_limits int[], lane_froms float8[], worker text, most int, lease_ms int,
   spare_leased boolean, ceiling_ms int
 )
 returns table (items json, marks json, next_due_ms float8)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set enable_sort = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -110,12 +103,10 @@ $$;
 
 -- Claimed items with what is known of those whose last claim was not released in order (K-26). The last record tells
 -- whether a process has got on since it was lost the time before.
+-- planner: generic, no seqscan
 create or replace function holdfast.weigh_lost_processes(items json, lost uuid[])
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_ids text[];
@@ -152,10 +143,10 @@ end
 $$;
 
 -- Ends leases now. The processes' code has ended and left no record: they stay not released (K-19).
+-- planner: no seqscan
 create or replace function holdfast.expire_processes(ids uuid[], epochs int[])
 returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_type text;
@@ -183,14 +174,12 @@ $$;
 -- the lock is the transaction's, and whoever changes the limit takes it too. A crashed process keeps its slot. Then come
 -- those that crashed before there was a limit, those that queue, oldest first, and what has become due since. What is due
 -- beyond the limit loses its due_at and queues.
+-- planner: generic, no seqscan
 create or replace function holdfast.claim_limited_processes(
   p_type text, p_version int, p_limit int, p_most int, spare_leased boolean
 )
 returns uuid[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -379,16 +368,10 @@ end
 $$;
 
 -- Leases rows that are locked already, and tells everything that an execution needs of them.
+-- planner: indexed
 create or replace function holdfast.lease_processes(ids uuid[], worker text, lease_ms int)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -477,14 +460,10 @@ end
 $$;
 
 -- The heartbeat: as in the other models, in the order of ids, skipping what somebody holds.
+-- planner: looped
 create or replace function holdfast.extend_processes(ids uuid[], epochs int[], lease_ms int)
 returns table (extended json, lost json)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_free uuid[];

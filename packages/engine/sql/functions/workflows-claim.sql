@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: kernel, workflows-write, dispatch-begin, lost-claims
 --
 -- Claiming the steps of workflows and keeping them.
@@ -8,18 +8,12 @@
 -- a step that is not due to be called any more) comes with `fresh` false, and the engine decides. What was called off and whose
 -- lease has ended comes to every worker, whatever handlers it has and whatever is paused: nothing is called for it, and the
 -- service that had the call may be gone (W-11).
+-- planner: indexed
 create or replace function holdfast.claim_workflow_steps(
   handlers text[], worker text, most int, p_lease_ms int, p_beat_ms int, spare_leased boolean, ceiling_ms int
 )
 returns table (items json, next_due_ms float8)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -189,15 +183,10 @@ $$;
 -- backlog of any size is gone through once, a bounded part with each claim, and not with every claim. A step that was set
 -- aside is due at infinity. Answers, for each handler, how many may be claimed without meeting a paused one that is still
 -- there; null where all were looked at.
+-- planner: looped, no bitmapscan
 create or replace function holdfast.set_aside_workflow_steps(handlers text[], paused int[], p_window int)
 returns int[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_handler text;
@@ -247,14 +236,10 @@ $$;
 
 -- Takes back what was set aside of definitions that are not paused any more, a bounded part with each claim. It keeps its
 -- place: rank and time are as they were.
+-- planner: looped
 create or replace function holdfast.take_back_workflow_steps(paused int[])
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_definition int;
@@ -285,11 +270,10 @@ end
 $$;
 
 -- Claimed items with what is known of those whose last call was lost (K-26), as their last element.
+-- planner: no jit, no seqscan
 create or replace function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[])
 returns json
 language plpgsql
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_ids text[];
@@ -319,10 +303,10 @@ end
 $$;
 
 -- Ends leases now. The calls have ended and left no record: they stay lost (K-19).
+-- planner: no seqscan
 create or replace function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs int[])
 returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_handler text;
@@ -354,16 +338,12 @@ $$;
 
 -- The heartbeat, skipping what somebody holds. A lease that has ended is extended as long as nobody has claimed the step
 -- (K-03), also if a claim that had no room for it has made it ready.
+-- planner: looped
 create or replace function holdfast.extend_workflow_steps(
   ids uuid[], numbers smallint[], epochs int[], worker text, p_lease_ms int, p_beat_ms int
 )
 returns table (extended json, lost json)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 begin
   return query
@@ -405,10 +385,10 @@ $$;
 
 -- Gives back what was claimed and never called: as if it had not been claimed, but for an event. Answers what was called off
 -- meanwhile, and so must not be queued again: the engine decides about it.
+-- planner: no seqscan
 create or replace function holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs int[], freshness boolean[])
 returns table (workflow_id uuid, number smallint, epoch int, definition_id int, compensates boolean, attempts int)
 language plpgsql
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

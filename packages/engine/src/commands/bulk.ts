@@ -24,7 +24,7 @@ export function createCommandBulk(
 ): BulkOperator {
   async function resultOf({ verb, result }: BulkCall, domain: string, type: string) {
     if (verb !== 'complete') return undefined
-    const schema = registry.find(domain, type)?.definition.resultSchema
+    const schema = registry.find(`${domain}/${type}`)?.definition.resultSchema
     return codec.encode(await parseWith(schema, result ?? null, `complete ${domain}/${type}: result`))
   }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Executor } from '../database/executor.js'
 import { isTransient } from '../database/transient.js'
-import { formatDuration } from '../duration/duration.js'
+import { formatDuration, LONGEST_TIMER_MS } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import type { Logger } from '../logger.js'
 import type { Listener } from '../notify/listener.js'
@@ -49,16 +49,15 @@ interface Waiter {
 
 const SHORTEST_POLL = 10
 const LONGEST_POLL = 250
-/** While notifications arrive, polls only make up for lost ones. */
-const LONGEST_POLL_LISTENING = 1_000
+/** While notifications arrive, polls come quickly for this long, and then only make up for lost notifications. */
+const QUICK_FOR = 1_000
+const POLL_LISTENING = 1_000
 /** Short waits are over before a connection would be open. */
 const LISTEN_AFTER = 500
 /** The database is told this often that somebody waits; see `result_wait` in sql/functions/kernel.sql. */
 const SAY_SO_EVERY = 10_000
 /** How long the error of a wait that is over may take to find out why. */
 const LAST_LOOK = 2_000
-/** What setTimeout holds. */
-const LONGEST_TIMER = 2 ** 31 - 1
 /** Notifications of a busy installation come every few milliseconds, most of them about things that nobody here waits for. */
 const SHORTEST_AFTER_NOTIFICATION = 20
 
@@ -106,6 +105,13 @@ function createLoop(
   let unsubscribe: (() => void) | undefined
   let polledAt = Number.NEGATIVE_INFINITY
   let saidSo = Number.NEGATIVE_INFINITY
+  let quickSince = performance.now()
+
+  /** A new waiter, or news: the next polls come quickly. */
+  function quicken(): void {
+    quickSince = performance.now()
+    backoff.reset()
+  }
 
   function pollIn(milliseconds: number): void {
     clearTimeout(timer)
@@ -126,7 +132,7 @@ function createLoop(
 
   /** Ends that follow within milliseconds share a notification: the polls after it come quickly for a while. */
   function notified(): void {
-    backoff.reset()
+    quicken()
     const rest = SHORTEST_AFTER_NOTIFICATION - (performance.now() - polledAt)
     if (rest <= 0) wake()
     else if (!polling && !soon) pollIn(rest)
@@ -149,15 +155,15 @@ function createLoop(
       polling = false
       if (again) {
         again = false
-        backoff.reset()
+        quicken()
         wake()
       } else pollIn(nextPoll())
     }
   }
 
   function nextPoll(): number {
-    const next = backoff.next()
-    return listener?.isListening && next > LONGEST_POLL / 2 ? LONGEST_POLL_LISTENING : next
+    const isQuick = performance.now() - quickSince < QUICK_FOR
+    return listener?.isListening && !isQuick ? POLL_LISTENING : backoff.next()
   }
 
   function settle(key: string, found: unknown): void {
@@ -231,7 +237,7 @@ function createLoop(
             leave()
             void lastLook(key, limitMs).then((last) => ('error' in last ? reject(last.error) : resolve(last.value)))
           },
-          Math.min(limitMs, LONGEST_TIMER),
+          Math.min(limitMs, LONGEST_TIMER_MS),
         )
         const listens = setTimeout(subscribe, LISTEN_AFTER)
 
@@ -247,7 +253,7 @@ function createLoop(
           waiters.delete(waiter)
           if (waiters.size === 0 && waiting.get(key) === waiters) waiting.delete(key)
         }
-        backoff.reset()
+        quicken()
         wake()
       })
     },
