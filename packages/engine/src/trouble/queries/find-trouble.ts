@@ -104,7 +104,7 @@ export function findKeysByIds(
 }
 
 const KEY = `
-      model, domain, type, id, step, place, (extract(epoch from since) * 1000000)::int8::text as micros`
+      model, domain, type, id, step, place, (extract(epoch from since) * 1000000::numeric)::int8::text as micros`
 
 const listText = (conditions: string, limit: number) => `
     select ${KEY}, key, code, kind, message, fingerprint, since, attempts, stack, can, outcome_unknown as "outcomeUnknown",
