@@ -7,6 +7,7 @@ import {
   type CommandHandler,
   type CommandHandlerOptions,
   type Commands,
+  commandModel,
   createBatches,
   createCommandBulk,
   createCommandClient,
@@ -18,12 +19,18 @@ import {
   type Troubleshooting,
 } from './commands/index.js'
 import {
+  checkItemKey,
   createDispatch,
   createDispatchBulk,
   createDispatchRegistry,
+  createItemCalls,
+  createItemOperations,
   createScheduling,
   type Dispatch,
   type DispatchDefinition,
+  type DispatchOf,
+  dispatchModel,
+  ItemHandle,
   isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
@@ -44,15 +51,9 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
+import type { Runtime } from './kernel/model/runtime.js'
 import { startListener } from './kernel/notify/listener.js'
-import {
-  type IsRegistered,
-  listPauses,
-  type Pause,
-  type PauseSubject,
-  pauseWork,
-  resumeWork,
-} from './kernel/pausing/pausing.js'
+import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
 import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
@@ -76,6 +77,7 @@ import {
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
+  processModel,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
@@ -93,6 +95,7 @@ import {
   type WorkflowReference,
   type WorkflowStartOptions,
   type Workflows,
+  workflowModel,
 } from './workflows/index.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logger'> {
@@ -127,6 +130,9 @@ export interface Holdfast
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /** An item of a dispatch, by its key. Costs no query. */
+  item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
+  item(dispatch: DispatchOf, key: string): ItemHandle
   /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -256,6 +262,20 @@ export function assemble(
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
+  const runtime: Runtime = {
+    db,
+    codec,
+    logger,
+    metrics,
+    reports,
+    limiter,
+    results,
+    missing,
+    gate,
+    name,
+    abortGraceMs,
+    inquireForMs,
+  }
   const outgoing = createOutgoing(db, queues, codec)
   const engine = createProcessEngine(db, {
     codec,
@@ -289,9 +309,19 @@ export function assemble(
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const scheduling = createScheduling(db, { codec, logger, metrics })
   const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
+  const itemOperations = createItemOperations(db, codec, {
+    cancelProcess(name, id, by, cancelOptions) {
+      const slash = name.indexOf('/')
+      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+      return processes.cancel(reference, id, by, cancelOptions)
+    },
+    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    find: (itemType) => dispatches.find(itemType),
+  })
+  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
@@ -299,41 +329,16 @@ export function assemble(
     for (const tell of told) tell()
   }
   workflowEngine.handlers.onAdded(registered)
-  const isRegistered: IsRegistered = (kind, name) => {
-    switch (kind) {
-      case 'domain':
-        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
-      case 'definition':
-        return (
-          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
-          [...workflowEngine.registered].some((workflow) => workflow.name === name)
-        )
-      case 'handler':
-        return (
-          workflowEngine.handlers.find(name) !== undefined ||
-          registry.domains().some((one) => registry.types(one).includes(name))
-        )
-    }
-  }
+  const models = [
+    commandModel(runtime, { registry, queues }),
+    processModel(runtime, { engine, outgoing }),
+    workflowModel(runtime, workflowEngine),
+    dispatchModel(runtime, { registry: dispatches, workflows: workflowEngine }),
+  ]
   let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
-    const created = createWorker(db, workerOptions, {
-      registry,
-      queues,
-      engine,
-      workflows: workflowEngine,
-      dispatches,
-      limiter,
-      outgoing,
-      codec,
-      logger,
-      metrics,
-      reports,
-      abortGraceMs,
-      inquireForMs,
-      gate,
-    })
+    const created = createWorker(runtime, models, workerOptions)
     workers.add(created.worker)
     told.add(created.registered)
     return created.worker
@@ -369,7 +374,8 @@ export function assemble(
         ? managerClient.start(definition, input, startOptions)
         : processClient.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
+    schedule: scheduling.schedule,
+    item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
@@ -384,15 +390,7 @@ export function assemble(
       workflows: createWorkflowBulk(db, workflowEngine),
       dispatch: createDispatchBulk(db),
     }),
-    dispatch: createDispatch(db, codec, {
-      process(name, id, by, cancelOptions) {
-        const slash = name.indexOf('/')
-        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-        return processes.cancel(reference, id, by, cancelOptions)
-      },
-      workflow: (id, by) => workflows.cancel(id, by),
-      find: (itemType) => dispatches.find(itemType),
-    }),
+    dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -413,7 +411,7 @@ export function assemble(
       }
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
+    pause: (subject, by) => pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name))),
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),

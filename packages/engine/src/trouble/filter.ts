@@ -1,7 +1,6 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { type Model, models } from '../kernel/model/handle.js'
 import { type Place, readCursor } from '../kernel/model/page.js'
-import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
 
 /** Which work that needs a person. Everything given must hold. */
@@ -86,7 +85,7 @@ function checkModels(where: string, model: unknown): readonly Model[] | undefine
   if (model === undefined) return undefined
   const given: readonly unknown[] = Array.isArray(model) ? model : [model]
   if (given.length > 0) return given.map((one) => choiceOption(where, 'model', one ?? null, models))
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'model', problem: `must not be ${describe(model)}` })
+  throw invalidOption(where, 'model', 'must not be an empty list')
 }
 
 /** Adds conditions with their parameters. */

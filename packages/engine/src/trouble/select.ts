@@ -3,6 +3,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import { models } from '../kernel/model/handle.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { choiceOption, textOption } from '../kernel/validation/options.js'
 import { ConditionBuilder, checkFilter, type TroubleFilter } from './filter.js'
 import {
@@ -149,7 +150,7 @@ function reference(where: string, given: unknown): TroubleReference {
 
 function notChosen(where: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
   const choices = "a list of ids or records, a group, a filter with at least one condition, or 'all'"
-  return new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem: `${problem}; it is ${choices}` })
+  return invalidOption(where, 'which', `${problem}; it is ${choices}`)
 }
 
 const nowStatement = { name: 'trouble.now', text: 'select holdfast.now() as now' }

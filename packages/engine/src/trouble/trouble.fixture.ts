@@ -60,12 +60,12 @@ export async function openTrouble() {
     const send = () => hf.send(Pay, { n: 1 })
     const startProcess = async () => (await hf.start(Payment, { n: 1 })).id
     const startWorkflow = async () => (await hf.start(Order, 1)).id
-    const schedule = async (itemId: string) => {
-      await hf.schedule(Settlement, { itemId, context: { n: 1 }, execTime: past })
+    const schedule = async (key: string) => {
+      await hf.schedule(Settlement, { key, context: { n: 1 }, startAt: past })
       // Without what it is to be executed with, it is given up at once.
       await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
       await runDispatchCycle(bus.db, Settlement)
-      return itemId
+      return key
     }
     /** One of each model, in trouble. */
     async function oneOfEach() {
