@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, processes-operate
 --
 -- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
@@ -283,7 +283,7 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
   -- The process may be started by a transaction that has not committed yet; its definition is known then.
-  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
+  if v_actual is null and not exists (select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type) then
     raise exception 'there is no process definition %', v_type
       using errcode = 'invalid_parameter_value',
         hint = 'Check domain and type; definitions are known once a worker that has them has started.';
