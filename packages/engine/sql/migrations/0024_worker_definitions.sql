@@ -31,7 +31,7 @@ create table holdfast.missed_handler (
 insert into holdfast.missed_handler (handler, missed_at)
 select handler, missed_at from holdfast.workflow_handler where missed_at is not null;
 
-drop function holdfast.note_definitions(jsonb);
+drop function if exists holdfast.note_definitions(jsonb);
 drop table holdfast.command_handler;
 drop table holdfast.process_definition;
 drop table holdfast.workflow_handler;
