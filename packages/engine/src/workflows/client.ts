@@ -106,7 +106,7 @@ export function createWorkflowClient(
   { logger, metrics, results, missing }: ClientParts,
 ): WorkflowClient {
   const { codec, definitions, hooks, happenings } = engine
-  const isLive = presenceIn(db, 'workflow_handler')
+  const isLive = presenceIn(db, 'workflows')
   const ends = workflowResults(db, codec)
   const handles: HandleParts = {
     db,

@@ -25,11 +25,7 @@ const activeStatement = {
       step.handler is not null and holdfast.is_paused(array[
         'handler:' || step.handler, 'definition:' || (select name from holdfast.workflow where id = step.workflow_id)
       ]) as "isPaused",
-      exists (
-        select
-        from holdfast.workflow_handler as known
-        where known.handler = step.handler and known.seen_at > holdfast.now() - interval '150 s'
-      ) as "hasWorker"
+      coalesce(holdfast.last_seen('workflows', step.handler) > holdfast.now() - interval '150 s', false) as "hasWorker"
     from holdfast.workflow_step as step
     where step.workflow_id = $1 and (step.due_at is not null or step.status = 'WAITING_DECISION')
     order by step.number
