@@ -17,7 +17,7 @@ const Pay = defineProcess('payments', 'Payment', {
   },
 })
 const Settlement = defineDispatch('settlement', { target: processTarget(Pay) })
-const Order = defineWorkflow('order', 1)
+const Order = defineWorkflow('test', 'order')
   .step('reserve', 'reserve')
   .waitHumanConfirm('approve')
   .step('ship', 'ship')

@@ -19,9 +19,12 @@ import { limiterChores } from './limiter/index.js'
 import { measureNeedingPerson } from './trouble/index.js'
 
 export interface WorkerOptions {
-  /** The domains whose commands and processes it runs; all that are registered here, now or later, unless given. */
+  /** The domains whose commands, processes and workflows it runs; all that are registered here, now or later, unless given. */
   readonly domains?: readonly string[]
-  /** Whether it runs the steps of workflows whose handlers are registered here; yes, unless `domains` is given. */
+  /**
+   * Whether it runs the steps of workflows whose handlers are registered here. Default: yes; where `domains` is given, those handlers
+   * that workflows of these domains use, as far as they are registered here or were given to `hf.handle` with their handlers.
+   */
   readonly workflows?: boolean
   /** Shown to operators beside what this worker holds; host, process and a random part by default. */
   readonly name?: string
@@ -216,7 +219,7 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
   const retry = retryOption('run', 'retry', given.retry)
   return {
     domains: checkDomains(options?.domains, known),
-    workflows: booleanOption('run', 'workflows', given.workflows, { default: options?.domains === undefined }),
+    workflows: workflowsOption(given.workflows, options?.domains !== undefined),
     name: textOption('run', 'name', given.name, {
       max: 200,
       default: `${hostname()}:${process.pid}:${newId().slice(-6)}`,
@@ -235,6 +238,13 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
   }
 }
 
+/** Which steps of workflows a worker runs: of all handlers that are here, of those of its domains, or none. */
+function workflowsOption(given: unknown, hasDomains: boolean): 'all' | 'ofDomains' | 'none' {
+  const chosen = booleanOption('run', 'workflows', given, { default: undefined })
+  if (chosen === undefined) return hasDomains ? 'ofDomains' : 'all'
+  return chosen ? 'all' : 'none'
+}
+
 /** Undefined: all that are registered here, also later. */
 function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] | undefined {
   if (domains !== undefined && !Array.isArray(domains)) {
@@ -245,7 +255,7 @@ function checkDomains(domains: readonly string[] | undefined, known: readonly st
     throw invalidOption(
       'run',
       'domains',
-      `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`,
+      `names \`${domain}\`, which has no handler, process or workflow here; register one with hf.handle or hf.register first`,
     )
   }
   return domains === undefined ? undefined : [...new Set(domains)]

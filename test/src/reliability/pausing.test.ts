@@ -84,8 +84,8 @@ test.each([{ domain: 'held' }, { definition: 'held/Do' }])(
 
 test('K-18 a paused backlog of a workflow is set aside: claims of other work do not go through it again', async () => {
   const backlog = 5_000
-  const Paused = defineWorkflow('backlog', 1).step('a', 'shared').build()
-  const Other = defineWorkflow('other', 1).step('a', 'shared').build()
+  const Paused = defineWorkflow('test', 'backlog').step('a', 'shared').build()
+  const Other = defineWorkflow('test', 'other').step('a', 'shared').build()
   bus.hf.register(Paused)
   const { id } = await bus.hf.start(Paused, null)
   await bus.sql(
@@ -131,7 +131,7 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   const hf = bus.hf
   const Do = defineCommand('awaited', 'Do')
   const Run = defineProcess('awaited', 'Run', { state: z.any(), execute: async () => undefined })
-  const Flow = defineWorkflow('awaited', 1).step('a', 'awaited').build()
+  const Flow = defineWorkflow('test', 'awaited').step('a', 'awaited').build()
   hf.handle(Do, () => undefined)
   hf.register(Run)
   hf.register(Flow)

@@ -15,7 +15,7 @@ interface Operated {
 }
 
 /** Another operator, or the instance itself, was faster. */
-const GONE = ['HF_WRONG_STATUS', 'HF_UNKNOWN_INSTANCE']
+const GONE = ['HF_WRONG_STATUS', 'HF_NOT_FOUND']
 
 /** What operators do with many dead letters: the part of `hf.trouble` that is about workflows. */
 export function createWorkflowBulk(db: Database, { codec, happenings }: WorkflowEngine): BulkOperator {

@@ -7,7 +7,7 @@ export function workflowModel(runtime: Runtime, engine: WorkflowEngine): Install
   return {
     name: 'workflows',
     chores: workflowChores(runtime),
-    domains: () => [],
+    domains: () => [...new Set([...engine.registered, ...engine.handled].map(({ domain }) => domain))],
     has(kind, name) {
       if (kind === 'handler') return engine.handlers.find(name) !== undefined
       return kind === 'definition' && [...engine.registered].some((workflow) => workflow.name === name)
