@@ -97,7 +97,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
   const roots = () =>
     bus.sql<{ due_at: Date | null }>(
       `select due_at from holdfast.workflow_step join holdfast.workflow on id = workflow_id where number = -1 and workflow.name = $1`,
-      [name],
+      [`test/${name}`],
     )
   expect((await roots()).map(({ due_at }) => due_at)).toEqual([startAt, startAt, startAt])
   await bus.hf.dispatch.pause(Payout, by)

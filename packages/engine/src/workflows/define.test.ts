@@ -7,7 +7,14 @@ describe('W-01 the builder', () => {
   it('makes plain data, with every default filled in', () => {
     const workflow = order()
     expect(JSON.parse(JSON.stringify(workflow))).toEqual(workflow)
-    expect(workflow).toMatchObject({ name: 'order', version: 3, dlq: false, lease: 60_000 })
+    expect(workflow).toMatchObject({
+      domain: 'test',
+      type: 'order',
+      name: 'test/order',
+      version: 3,
+      dlq: false,
+      lease: 60_000,
+    })
     expect(workflow.steps.map(({ name, next }) => [name, next])).toEqual([
       ['charge', 'paid'],
       ['paid', 'fulfil'],

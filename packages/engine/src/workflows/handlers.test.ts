@@ -193,7 +193,7 @@ test('W-04 W-12 handlers and definitions that are paused are left alone until th
   const free = await bus.hf.start(flow('r', 2))
   await service.hf.run({ poll: '20ms' })
   await see.until(free.id, 'COMPLETED')
-  expect(calls).toEqual([`${name} r ${name} 2`])
+  expect(calls).toEqual([`test/${name} r ${name} 2`])
   for (const { id } of [paused, quiet]) {
     expect(await bus.hf.workflow(id).get()).toMatchObject({ paused: true })
     expect((await bus.hf.workflow(id).steps())[0]?.queued).toMatchObject({ paused: true, dueAt: expect.any(Date) })

@@ -3,7 +3,7 @@ import { defineWorkflow } from './define.js'
 import { loadWorkflow } from './definition/load.js'
 
 const refused: [string, () => unknown, string][] = [
-  ['no steps', () => defineWorkflow('test', 'd').build(), 'workflow d: it has no steps; add one with `step`'],
+  ['no steps', () => defineWorkflow('test', 'd').build(), 'workflow test/d: it has no steps; add one with `step`'],
   ['an empty name', () => defineWorkflow('test', 'd').step('', 'A').build(), 'step ``: the name is empty'],
   ['a name with a slash', () => defineWorkflow('test', 'd').step('a/b', 'A').build(), 'must not contain `#` or `/`'],
   ['a name with a hash', () => defineWorkflow('test', 'd').step('a#2', 'A').build(), 'must not contain `#` or `/`'],
@@ -54,7 +54,7 @@ const refused: [string, () => unknown, string][] = [
           (b) => b.step('a', 'A'),
         )
         .build(),
-    'workflow d, step `a`: the name is used twice; give each step its own',
+    'workflow test/d, step `a`: the name is used twice; give each step its own',
   ],
   [
     'a compensation named as a step',
@@ -81,7 +81,7 @@ const refused: [string, () => unknown, string][] = [
         )
         .join('j', 'all')
         .build(),
-    'workflow d, step `f`: branch 2 is empty; give it a step or leave it out',
+    'workflow test/d, step `f`: branch 2 is empty; give it a step or leave it out',
   ],
   [
     'an empty else branch',
@@ -124,7 +124,7 @@ const refused: [string, () => unknown, string][] = [
   [
     'a malformed condition',
     () => defineWorkflow('test', 'd').condition('c', '{{ gt .a }}').build(),
-    'workflow d, step `c`: malformed condition, at character 4: `gt` takes 2 values, not 1\n{{ gt .a }}\n   ^',
+    'workflow test/d, step `c`: malformed condition, at character 4: `gt` takes 2 values, not 1\n{{ gt .a }}\n   ^',
   ],
   [
     'a join without a fork',
@@ -164,7 +164,7 @@ const refused: [string, () => unknown, string][] = [
     () => defineWorkflow('test', 'd').step('a', 'A').onFailure('b', 'B').onFailure('c', 'C'),
     'step `c`: step `a` has a compensation already; a step has one',
   ],
-  ['a workflow without a name', () => defineWorkflow('test', ''), 'workflow : the name is empty'],
+  ['a workflow without a name', () => defineWorkflow('test', ''), 'workflow test/: the name is empty'],
   ['a workflow named like a version', () => defineWorkflow('test', 'order-v2'), 'the name ends like a version'],
 ]
 
@@ -206,7 +206,7 @@ describe('W-02 build refuses', () => {
     [{ nonIdempotent: 'yes' }, 'option `nonIdempotent` must be true or false'],
   ])('the options %j, naming step and option', (options, message) => {
     expect(() => untyped.step?.('a', 'A', options)).toThrow(message)
-    expect(() => untyped.step?.('a', 'A', options)).toThrow('workflow d, step `a`')
+    expect(() => untyped.step?.('a', 'A', options)).toThrow('workflow test/d, step `a`')
   })
 
   it('nesting that nothing could follow', () => {

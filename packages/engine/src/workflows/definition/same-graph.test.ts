@@ -30,7 +30,9 @@ describe('W-03 the same graph', () => {
     expect(workflowHash({ ...order(), domain: 'default', name: 'default/order' })).toMatchInlineSnapshot(
       `"42e9e3c19b4af55de4c5639db6ac8c123459f65c61155547ab59482a884ce506"`,
     )
-    expect(workflowHash(order())).toMatchInlineSnapshot()
+    expect(workflowHash(order())).toMatchInlineSnapshot(
+      `"8bb4cbe93344d8157df380920da9a1a6c26406c46ee37007fdd096d4f2c28623"`,
+    )
   })
 
   it.each([
