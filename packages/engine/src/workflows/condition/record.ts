@@ -14,9 +14,6 @@ export interface RecordedCondition {
 
 type Scalar = string | number | bigint | boolean | null
 
-/** What a field may be compared with: a value, or another field. */
-type Comparand<Value> = Scalar | Field<Value>
-
 interface FieldMethods<Value> extends RecordedCondition {
   eq(...values: readonly [ComparedWith<Value>, ...ComparedWith<Value>[]]): RecordedCondition
   ne(value: ComparedWith<Value>): RecordedCondition
