@@ -17,7 +17,7 @@ import { anything, boolean, declareOptions, duration, integer, text } from './ke
 import { durationOption } from './kernel/validation/options.js'
 import type { WorkLoop } from './kernel/work/loop.js'
 import { limiterChores } from './limiter/index.js'
-import { measureNeedingPerson } from './needing-person.js'
+import { measureNeedingPerson } from './trouble/index.js'
 
 export interface WorkerOptions {
   /** The domains whose commands and processes it runs; all that are registered here, now or later, unless given. */
