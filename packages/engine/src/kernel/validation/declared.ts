@@ -88,7 +88,9 @@ export function boolean<Default extends boolean | undefined = undefined>(
 /** In milliseconds. */
 export function duration(rules: Range<Duration> & { readonly default: Duration }): OptionRule<number>
 export function duration(rules?: Range<Duration>): OptionRule<number | undefined>
-export function duration(rules: Range<Duration> & { readonly default?: Duration } = {}): OptionRule<number | undefined> {
+export function duration(
+  rules: Range<Duration> & { readonly default?: Duration } = {},
+): OptionRule<number | undefined> {
   return (where, name, value) =>
     rules.default === undefined && value === undefined ? undefined : durationOption(where, name, value, rules)
 }
@@ -105,7 +107,8 @@ export function choice<const Choice extends string>(
   choices: readonly Choice[],
   rules: { readonly default?: Choice } = {},
 ): OptionRule<Choice | undefined> {
-  return (where, name, value) => choiceOption(where, name, value, choices, { default: rules.default })
+  return (where, name, value) =>
+    rules.default === undefined && value === undefined ? undefined : choiceOption(where, name, value, choices, rules)
 }
 
 /** A function of the caller. */
@@ -122,6 +125,8 @@ export const uuid: OptionRule<string | undefined> = (where, name, value) =>
 export const anything: OptionRule<unknown> = (_where, _name, value) => value
 
 /** Where no default is declared it is undefined, which tells a check that the option may be left out. */
-function withDefault<Default, Rules extends { readonly default?: Default }>(rules: Rules): Rules & { default: Default } {
+function withDefault<Default, Rules extends { readonly default?: Default }>(
+  rules: Rules,
+): Rules & { default: Default } {
   return { ...rules, default: rules.default as Default }
 }
