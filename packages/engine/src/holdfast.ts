@@ -7,7 +7,9 @@ import {
   type CommandHandlerOptions,
   type Commands,
   createBatches,
+  createCommandCalls,
   createCommandClient,
+  createCommandOperations,
   createCommands,
   createDomains,
   createHandlerRegistry,
@@ -114,7 +116,7 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
-  extends Pick<CommandClient, 'send' | 'sendMany'>,
+  extends Pick<CommandClient, 'send' | 'sendMany' | 'command'>,
     Pick<ProcessClient, 'startMany' | 'respond'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
@@ -134,7 +136,7 @@ export interface Holdfast
       | WorkflowDefinition
       | DispatchDefinition<Input>,
   ): void
-  /** Looking at commands, awaiting results, cancelling. */
+  /** Lists of commands. One command is `hf.command`. */
   readonly commands: Commands
   readonly batches: Batches
   /** Looking at processes, awaiting results, and what operators do with them. */
@@ -243,7 +245,9 @@ export function assemble(
   const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
-  const client = createCommandClient(db, queues, { codec, logger, metrics, missing })
+  const operations = createCommandOperations(db, codec, registry, reports)
+  const calls = createCommandCalls(db, codec, { operations, results })
+  const client = createCommandClient(db, queues, { calls, codec, logger, metrics, missing })
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
@@ -340,6 +344,7 @@ export function assemble(
     },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
+    command: (command, idOrKey) => client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
         workflowEngine.registered.add(definition)
@@ -371,11 +376,11 @@ export function assemble(
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec, { domains: queues, results, reports }),
+    commands: createCommands(db, codec, queues),
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    troubleshooting: createTroubleshooting(db, codec, operations),
     dispatch: createDispatch(db, codec, {
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')

@@ -127,3 +127,8 @@ export function checkCommand(where: string, definition: unknown): void {
   const problem = `must be made with defineCommand, not ${describe(definition)}`
   throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'definition', problem })
 }
+
+/** Whether it was made with `defineCommand`, rather than being the names of a type alone. */
+export function isDefinition(command: object): command is CommandDefinition {
+  return 'dataSchema' in command && 'resultSchema' in command
+}

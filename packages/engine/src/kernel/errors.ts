@@ -14,6 +14,9 @@ const entry = <Details extends object>(
   next: string,
 ): ErrorEntry<Details> => ({ status, message, next })
 
+/** The models, as one piece of their work is called. */
+const singular = { commands: 'command', processes: 'process', workflows: 'workflow', dispatch: 'item' } as const
+
 export const errorRegistry = {
   HF_INVALID_OPTION: entry<{ where: string; option: string; problem: string }>(
     400,
@@ -213,10 +216,10 @@ export const errorRegistry = {
     (d) => `batch ${d.batchId} does not exist`,
     'Check the id of the batch.',
   ),
-  HF_UNKNOWN_COMMAND: entry<{ commandId: string; domain: string }>(
+  HF_NOT_FOUND: entry<{ model: keyof typeof singular; domain: string; type: string; id: string }>(
     404,
-    (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
-    'Check the id and the domain.',
+    (d) => `${singular[d.model]} ${d.id} of ${d.domain}/${d.type} does not exist`,
+    'Check the id or key, and the definition that it is looked up by.',
   ),
   HF_CALL_OUTCOME_UNKNOWN: entry<{ what: string; id: string }>(
     409,
