@@ -48,7 +48,7 @@ async function pointsOfARun(): Promise<readonly string[]> {
 /** The books of one round (see the issue): every command ends once, with one final reply and an audit in order. */
 async function checkBooks(hf: ReturnType<typeof assemble>, ids: readonly string[], batchId: string, point: string) {
   for (const id of ids) {
-    const { status, audit } = await hf.commands.get(Plain, id)
+    const { status, audit } = await hf.command(Plain, id).get()
     const events = audit.map(({ event }) => event)
     expect(status, point).toBe('COMPLETED')
     expect(events[0], point).toBe('SENT')
@@ -74,7 +74,7 @@ async function checkBooks(hf: ReturnType<typeof assemble>, ids: readonly string[
   expect(final.sort(), point).toEqual(ids.slice(0, 5).sort())
   await hf.queues.purge('kill_replies')
   expect(await hf.batches.get(batchId), point).toMatchObject({ status: 'COMPLETED', total: 5, completed: 5, failed: 0 })
-  const callbacks = await hf.commands.list({ type: 'BatchDone', correlationId: batchId })
+  const callbacks = await hf.commands.list({ type: 'BatchDone', correlationId: batch })
   expect(callbacks, point).toMatchObject([{ status: 'COMPLETED' }])
 }
 
@@ -102,8 +102,8 @@ test('C-08 a worker killed before or after any statement of receive and finish: 
     expect(await victim.ended, point).toEqual({ code: null, signal: 'SIGKILL' })
     const heir = await hf.run(WORKER)
     await waitFor(`all is done after a kill ${point} (${time})`, async () => {
-      const [callback] = await hf.commands.list({ type: 'BatchDone', correlationId: batchId })
-      return callback?.status === 'COMPLETED' && (await hf.commands.get(Plain, ids[5] ?? '')).status === 'COMPLETED'
+      const [callback] = await hf.commands.list({ type: 'BatchDone', correlationId: batch })
+      return callback?.status === 'COMPLETED' && (await hf.command(Plain, ids[5] ?? '').get()).status === 'COMPLETED'
     })
     await heir.stop()
     await checkBooks(hf, ids, batchId, `${point} (${time})`)

@@ -56,8 +56,8 @@ async function attend(hf: Holdfast, bank: Effects, _: readonly string[], round: 
   const of = { domain: Pay.domain }
   for (const { commandId } of await hf.troubleshooting.list({ ...of, limit: 1_000 })) {
     const truth = await bank.inquire({ execution: commandId, name: NAME })
-    if (truth !== 'notDone') await hf.troubleshooting.complete(of, commandId, { ...by, result: truth.done })
-    else if (round < 3) await hf.troubleshooting.retry(of, commandId, { ...by, notDone: true })
-    else await hf.troubleshooting.cancel(of, commandId, by)
+    if (truth !== 'notDone') await hf.command(of, commandId).complete(by, truth.done)
+    else if (round < 3) await hf.command(of, commandId).retry(by, { notDone: true })
+    else await hf.command(of, commandId).cancel(by)
   }
 }

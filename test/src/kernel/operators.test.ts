@@ -86,7 +86,7 @@ test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many
     async () => (await bus.hf.troubleshooting.count({ domain: 'operators' })) === 3,
   )
   const letGo = await hold('select from holdfast.command_trouble where command_id = $1 for update', [ids[1]])
-  expect(await answer(bus.hf.troubleshooting.retry(BrokenCommand, ids[1] ?? '', by))).toMatchObject({ code: 'HF_BUSY' })
+  expect(await answer(bus.hf.command(BrokenCommand, ids[1] ?? '').retry(by))).toMatchObject({ code: 'HF_BUSY' })
   const answers = await bus.hf.troubleshooting.cancelMany(BrokenCommand, ids, by)
   expect(answers.map(({ outcome }) => outcome)).toEqual(['done', 'busy', 'done'])
   await letGo()

@@ -18,7 +18,7 @@ const items = {
     return {
       register: (hf: Holdfast, call: Call) => hf.handle(Do, (_data, ctx) => call(ctx.signal)),
       begin: (hf: Holdfast) => hf.send(Do, null),
-      standing: async (hf: Holdfast, id: string) => (await hf.commands.get(Do, id)).status as string,
+      standing: async (hf: Holdfast, id: string) => (await hf.command(Do, id).get()).status as string,
     }
   },
   processes(name: string) {

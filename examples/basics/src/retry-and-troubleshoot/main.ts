@@ -17,12 +17,12 @@ hf.handle(Transfer, async ({ to }, ctx) => {
 })
 await hf.run()
 
-const good = await hf.send(Transfer, { to: 'DE-1', cents: 100 })
-await hf.commands.result(Transfer, good)
-const { attempts, audit } = await hf.commands.get(Transfer, good)
+const { id: good } = await hf.send(Transfer, { to: 'DE-1', cents: 100 })
+await hf.command(Transfer, good).result()
+const { attempts, audit } = await hf.command(Transfer, good).get()
 console.log(`done with attempt ${attempts}: ${audit.map(({ event }) => event).join(', ')}`)
 
-const mistyped = await hf.send(Transfer, { to: 'ED-2', cents: 200 })
+const { id: mistyped } = await hf.send(Transfer, { to: 'ED-2', cents: 200 })
 await hf.sendMany(Transfer, [{ data: { to: 'FR-3', cents: 300 } }, { data: { to: 'FR-4', cents: 400 } }])
 while ((await hf.troubleshooting.count({ domain: 'payments' })) < 3) await sleep(20)
 
@@ -30,12 +30,10 @@ for (const { count, code, example } of await hf.troubleshooting.groups({ domain:
   console.log(`${count} in troubleshooting with ${code}, such as: ${example}`)
 }
 
-await hf.troubleshooting.retry(Transfer, mistyped, {
-  actor: 'ann',
-  reason: 'two letters were swapped',
-  data: { to: 'DE-2', cents: 200 },
-})
-await hf.commands.result(Transfer, mistyped)
+await hf
+  .command(Transfer, mistyped)
+  .retry({ actor: 'ann', reason: 'two letters were swapped' }, { data: { to: 'DE-2', cents: 200 } })
+await hf.command(Transfer, mistyped).result()
 
 const left = await hf.troubleshooting.list({ domain: 'payments', type: 'Transfer' })
 const ids = left.map(({ commandId }) => commandId)
@@ -43,7 +41,7 @@ const answers = await hf.troubleshooting.cancelMany(Transfer, ids, { actor: 'bob
 console.log(`cancelled: ${answers.map(({ outcome }) => outcome).join(', ')}`)
 
 for (const id of [mistyped, ...ids]) {
-  const command = await hf.commands.get(Transfer, id)
+  const command = await hf.command(Transfer, id).get()
   const act = command.audit.find(({ actor }) => actor !== null)
   console.log(`${command.status}: ${act?.event} by ${act?.actor}, ${act?.reason}`)
 }

@@ -16,11 +16,11 @@ hf.handle(BookRisk, async ({ payment, cents }, ctx) => {
 })
 await hf.run({ concurrency: 50 })
 
-const id = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 })
-const { reference } = await hf.commands.result(BookRisk, id)
+const { id } = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 })
+const { reference } = await hf.command(BookRisk, id).result()
 console.log(`booked as ${reference}`)
 
-const { status, audit } = await hf.commands.get(BookRisk, id)
+const { status, audit } = await hf.command(BookRisk, id).get()
 console.log(`${status}: ${audit.map(({ event }) => event).join(', ')}`)
 
 await hf.close() // drains the worker

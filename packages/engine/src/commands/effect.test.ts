@@ -85,7 +85,7 @@ describe('K-19 the final reply says whether the command may have had its effect'
     await throwing(Do, [...errors])
     const id = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.cancel(Do, id, by)
+    await bus.hf.command(Do, id).cancel(by)
     expect(await finalReply(Do)).toEqual(['CANCELLED', effect])
   })
 
@@ -94,7 +94,7 @@ describe('K-19 the final reply says whether the command may have had its effect'
     await throwing(Do, [])
     const id = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.cancel(Do, id, by)
+    await bus.hf.command(Do, id).cancel(by)
     expect(await finalReply(Do)).toEqual(['CANCELLED', 'unknown'])
   })
 
@@ -103,7 +103,7 @@ describe('K-19 the final reply says whether the command may have had its effect'
     await throwing(Do, [reset, declined])
     const id = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.retry(Do, id, by)
+    await bus.hf.command(Do, id).retry(by)
     expect(await finalReply(Do)).toEqual(['FAILED', 'unknown'])
   })
 
@@ -119,7 +119,7 @@ describe('K-19 the final reply says whether the command may have had its effect'
     await throwing(Do, [reset, declined])
     const id = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.retry(Do, id, { ...by, notDone: true })
+    await bus.hf.command(Do, id).retry(by, { notDone: true })
     expect(await finalReply(Do)).toEqual(['FAILED', undefined])
   })
 })

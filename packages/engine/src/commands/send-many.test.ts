@@ -109,7 +109,7 @@ describe('K-05 an answer that was lost', () => {
     const own = randomUUID()
     const swallowed = proxy.swallowAnswerTo(COMMIT)
     const sending = bus.hf.sendMany(Pay, [
-      { data: { n: 0 }, commandId: own },
+      { data: { n: 0 }, id: own },
       ...numbers(1_500).map((n) => ({ data: { n: n + 1 } })),
     ])
     const meanwhile = swallowed.then(async () => {
@@ -137,7 +137,7 @@ describe('K-05 an answer that was lost', () => {
     await direct.work(Pay, (data) => void finished.push(data))
     await waitFor('the first is finished', () => finished.length === 1)
     const swallowed = proxy.swallowAnswerTo('nobody hears')
-    const sending = bus.hf.send(Pay, 'nobody hears', commandId === undefined ? {} : { commandId })
+    const sending = bus.hf.send(Pay, 'nobody hears', commandId === undefined ? {} : { id: commandId })
     const meanwhile = swallowed.then(async () => {
       proxy.refuse(true)
       await waitFor(
@@ -151,7 +151,7 @@ describe('K-05 an answer that was lost', () => {
     if (commandId !== undefined) expect(sentId).toBe(commandId)
     expect(finished).toEqual([0, 'nobody hears'])
     if (commandId !== undefined) {
-      await expect(bus.hf.send(Pay, 2, { commandId })).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
+      await expect(bus.hf.send(Pay, 2, { id: commandId })).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
     }
   })
 
@@ -160,12 +160,12 @@ describe('K-05 an answer that was lost', () => {
     await bus.hf.send(Pay, 0)
     const batchId = randomUUID()
     const swallowed = proxy.swallowAnswerTo(COMMIT)
-    const creating = bus.hf.batches.create(Pay, [{ data: 1 }, { data: 2 }], { batchId })
+    const creating = bus.hf.batches.create(Pay, [{ data: 1 }, { data: 2 }], { id: batchId })
     await swallowed
     expect(await creating).toBe(batchId)
     expect(await direct.hf.batches.get(batchId)).toMatchObject({ total: 2, sealed: true })
     expect(await direct.hf.commands.list({ domain: 'lost_batch' })).toHaveLength(3)
-    await expect(bus.hf.batches.create(Pay, [{ data: 1 }], { batchId })).rejects.toMatchObject({
+    await expect(bus.hf.batches.create(Pay, [{ data: 1 }], { id: batchId })).rejects.toMatchObject({
       code: 'HF_WRONG_STATUS',
     })
     const opening = proxy.swallowAnswerTo('nobody hears')

@@ -108,7 +108,7 @@ test("P-05 P-13 with onFailure 'throw' the refusal is an error that code can cat
 test('P-05 a cancelled command is a failure too', async () => {
   const { id } = await bus.hf.start(Hasty, { onTimeout: 'tsq' })
   const { commandId } = await commandOf(id)
-  await bus.hf.commands.cancel(Slow, commandId, by)
+  await bus.hf.command(Slow, commandId).cancel(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'COMMAND_CANCELLED' })
 })
 
@@ -121,7 +121,7 @@ test('P-05 a command in troubleshooting keeps the process waiting until an opera
     return (await bus.hf.queues.metrics('replied__process_replies')).length === 0
   })
   expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_ASYNC', waiting_for: 'book' })
-  await bus.hf.troubleshooting.complete(Book, commandId, { ...by, result: { reference: 'by hand', at: new Date(0) } })
+  await bus.hf.command(Book, commandId).complete(by, { reference: 'by hand', at: new Date(0) })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'by hand 1970' })
   expect(counted['process-replies replies_ignored'] ?? 0).toBe(ignored + 1)
 })

@@ -20,7 +20,7 @@ test('X-02 commands hold under random kills, stops and lost answers', async () =
       ),
     start: (hf, _, n) => hf.send(Pay, { n }),
     async attend(hf) {
-      for (const { commandId } of await hf.troubleshooting.list()) await hf.troubleshooting.retry(Pay, commandId, by)
+      for (const { commandId } of await hf.troubleshooting.list()) await hf.command(Pay, commandId).retry(by)
     },
     invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
   })
