@@ -61,13 +61,11 @@ test('K-23 as many long transactions as the pool has connections starve no heart
     called(ctx.commandId)
     await end
   })
-  const sent = [
-    ...(await hf.sendMany(
-      Long,
-      Array.from({ length: 5 }, () => ({ data: {} })),
-    )),
-  ]
-  sent.push((await hf.send(Plain, {})).id)
+  const long = await hf.sendMany(
+    Long,
+    Array.from({ length: 5 }, () => ({ data: {} })),
+  )
+  const sent = [...long.map(({ id }) => hf.command(Long, id)), await hf.send(Plain, {})]
   await hf.run({ lease: '500ms', poll: '50ms', concurrency: 10 })
   await waitFor('all have begun', () => calls.size === 6)
   const { rows: first } = await observer.query(
@@ -83,7 +81,7 @@ test('K-23 as many long transactions as the pool has connections starve no heart
   })
   finish()
   await waitFor('all have ended', async () => {
-    const found = await Promise.all(sent.map((id) => hf.command(Plain, id).get()))
+    const found = await Promise.all(sent.map((command) => command.get()))
     return found.every((command) => command?.status === 'COMPLETED')
   })
   expect([...calls.values()]).toEqual(Array.from({ length: 6 }, () => 1))

@@ -80,7 +80,8 @@ test('K-23 of many processes only the locked one is refused', async () => {
 })
 
 test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many only the locked one is refused', async () => {
-  const ids = await Promise.all([1, 2, 3].map(() => bus.hf.send(BrokenCommand, {})))
+  const sent = await Promise.all([1, 2, 3].map(() => bus.hf.send(BrokenCommand, {})))
+  const ids = sent.map(({ id }) => id)
   await waitFor(
     'all wait for a person',
     async () => (await bus.hf.troubleshooting.count({ domain: 'operators' })) === 3,

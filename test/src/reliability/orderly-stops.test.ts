@@ -17,7 +17,7 @@ const items = {
     const Do = defineCommand(name, 'Do', { retry: { maxAttempts: 3 } })
     return {
       register: (hf: Holdfast, call: Call) => hf.handle(Do, (_data, ctx) => call(ctx.signal)),
-      begin: (hf: Holdfast) => hf.send(Do, null),
+      begin: async (hf: Holdfast) => (await hf.send(Do, null)).id,
       standing: async (hf: Holdfast, id: string) => (await hf.command(Do, id).get()).status as string,
     }
   },

@@ -61,7 +61,7 @@ test('K-21 a command: ends are counted by how they ended, also in a transaction 
     if (how === 'no') throw new BusinessError('no')
     return how === 'tx' ? ctx.transaction(async () => undefined) : undefined
   })
-  const ids = await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])
+  const ids = (await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])).map(({ id }) => id)
   await Promise.allSettled(ids.map((id) => bus.hf.command(Do, id).result()))
   await worker.stop()
   expect(told.count(`completed commands ${name} Do`)).toBe(2)

@@ -48,7 +48,7 @@ describe('K-20 a call that threw', () => {
     await bus.hf.command(Pay, id).retry(by, { notDone: true })
     expect(await bus.hf.command(Pay, id).result()).toBe('paid')
     expect(calls).toBe(2)
-    const { audit } = await bus.hf.command(Pay, id).get()
+    const audit = await bus.hf.command(Pay, id).history()
     expect(audit.find(({ event }) => event === 'OPERATOR_RETRY')).toMatchObject({
       actor: 'ann',
       after: { notDone: true },
@@ -65,8 +65,8 @@ describe('K-20 a call that threw', () => {
     await run('once_done')
     const { id } = await bus.hf.send(Pay, null)
     await settle(Pay, id)
-    for (const target of [Pay, { domain: 'once_done' }]) {
-      const complete = bus.hf.command(target, id).complete(by, { reference: 7 })
+    for (const target of [Pay, { domain: 'once_done', type: 'Pay' }]) {
+      const complete = bus.hf.command(target, id).complete(by, { reference: 7 as never })
       await expect(complete).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
     }
     await bus.hf.command(Pay, id).complete(by, { reference: 'r7' })

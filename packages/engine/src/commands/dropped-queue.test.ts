@@ -34,8 +34,8 @@ async function withoutQueue() {
 
 test('C-14 the commands of a domain whose queue was dropped are still listed, with and without naming the domain', async () => {
   const { Pay, failed, waiting } = await withoutQueue()
-  const statuses = (list: readonly { commandId: string; status: string }[]) =>
-    Object.fromEntries(list.map(({ commandId, status }) => [commandId, status]))
+  const statuses = (list: readonly { id: string; status: string }[]) =>
+    Object.fromEntries(list.map(({ id, status }) => [id, status]))
   const expected = { [failed]: 'IN_TROUBLESHOOTING_QUEUE', [waiting]: 'PENDING' }
   expect(statuses(await bus.hf.commands.list({ domain: Pay.domain }))).toEqual(expected)
   expect(statuses(await bus.hf.commands.list({ limit: 1_000 }))).toMatchObject(expected)
@@ -74,7 +74,7 @@ test('C-14 C-17 commands of two domains that share an id have an audit trail eac
   await bus.hf.command(Second, commandId).cancel(by)
   await Promise.all(workers.map((worker) => worker.stop()))
   const events = async (command: typeof First) =>
-    (await bus.hf.command(command, commandId).get()).audit.map(({ event }) => event)
+    (await bus.hf.command(command, commandId).history()).map(({ event }) => event)
   expect(await events(First)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
   expect(await events(Second)).toEqual(['SENT', 'RECEIVED', 'MOVED_TO_TSQ', 'OPERATOR_CANCEL'])
   const whole = await bus.hf.auditTrail({ id: commandId })

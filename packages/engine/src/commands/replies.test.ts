@@ -97,12 +97,10 @@ test.each([
       error_message: 'no such account',
     }
     expect(await replies(replyTo)).toEqual([provisional])
-    await bus.hf.troubleshooting[action](Do, id, {
-      ...by,
-      ...(action === 'complete' ? { result: { by: 'hand' } } : {}),
-    })
+    const command = bus.hf.command(Do, id)
+    await (action === 'complete' ? command.complete(by, { by: 'hand' }) : command.cancel(by))
     expect(await replies(replyTo)).toEqual([provisional, { command_id: id, ...final }])
-    await expect(bus.hf.troubleshooting[action](Do, id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    await expect(command[action](by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
     expect(await replies(replyTo)).toHaveLength(2)
   },
 )
@@ -170,10 +168,12 @@ test('C-10 each of hundreds gets exactly one final reply', async () => {
     },
     { concurrency: 20 },
   )
-  const ids = await bus.hf.sendMany(
-    Do,
-    Array.from({ length: 300 }, (_, data) => ({ data, replyTo })),
-  )
+  const ids = (
+    await bus.hf.sendMany(
+      Do,
+      Array.from({ length: 300 }, (_, data) => ({ data, replyTo })),
+    )
+  ).map(({ id }) => id)
   await waitFor('all are replied', async () => (await replies(replyTo)).length >= 300)
   const answered = (await replies(replyTo)).map((reply) => reply.command_id)
   expect(new Set(answered)).toEqual(new Set(ids))

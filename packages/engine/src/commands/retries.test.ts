@@ -11,10 +11,10 @@ afterAll(() => bus.close())
 
 const define = (domain: string, options: Omit<CommandOptions<never, never>, 'data' | 'result'> = {}) =>
   defineCommand(domain, 'Do', options)
-const status = async (domain: string, id: string) => (await bus.hf.command({ domain }, id).get()).status
+const status = async (domain: string, id: string) => (await bus.hf.command({ domain, type: 'Do' }, id).get()).status
 const ended = (domain: string, id: string) =>
   waitFor('it has left the queue', async () => {
-    const command = await bus.hf.command({ domain }, id).get()
+    const command = await bus.hf.command({ domain, type: 'Do' }, id).get()
     return ['PENDING', 'IN_PROGRESS'].includes(command.status) ? undefined : command
   })
 const waiting = (domain: string) =>
@@ -45,7 +45,8 @@ test('C-15 WK-5 a transient error is retried after the delay of the policy, and 
   await bus.moveClock(10_000)
   expect(await bus.hf.command(Do, id).result()).toBe('done')
   expect(attempts).toEqual([1, 2])
-  const { audit, error } = await bus.hf.command(Do, id).get()
+  const { error } = await bus.hf.command(Do, id).get()
+  const audit = await bus.hf.command(Do, id).history()
   expect(audit.map(({ event }) => event)).toEqual(['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
   expect(audit[2]?.detail).toMatchObject({ attempt: 1, error_kind: 'TRANSIENT', error_code: 'BUSY', delay_ms: 10_000 })
   expect(error).toBeNull()
@@ -171,7 +172,7 @@ test('C-05 the third delay is used where a command allows more attempts', async 
     })
     await bus.moveClock(seconds * 1_000)
   }
-  const { audit } = await bus.hf.command(Do, (await ended('third', id)).commandId).get()
+  const audit = await bus.hf.command(Do, (await ended('third', id)).id).history()
   const delays = audit.filter(({ event }) => event === 'RETRY_SCHEDULED').map(({ detail }) => Object(detail).delay_ms)
   expect(delays).toEqual([10_000, 60_000, 300_000, 300_000, 300_000])
 })

@@ -63,10 +63,12 @@ describe('C-03 sendMany with an asynchronous schema', () => {
           return true
         }),
       })
-      const ids = await bus.hf.sendMany(
-        Pay,
-        numbers(5_000).map((n) => ({ data: { n } })),
-      )
+      const ids = (
+        await bus.hf.sendMany(
+          Pay,
+          numbers(5_000).map((n) => ({ data: { n } })),
+        )
+      ).map(({ id }) => id)
       onSend = undefined
       expect(sent).toBe(5 + chunk)
       expect(new Set(ids).size).toBe(5_000)
@@ -118,7 +120,7 @@ describe('K-05 an answer that was lost', () => {
       await waitFor('all are finished', () => finished.length === 1_502, { timeout: 20_000 })
       proxy.refuse(false)
     })
-    const ids = await sending
+    const ids = (await sending).map(({ id }) => id)
     await meanwhile
     expect(ids[0]).toBe(own)
     expect(finished.toSorted((a, b) => a - b)).toEqual(numbers(1_502).map((n) => n - 1))

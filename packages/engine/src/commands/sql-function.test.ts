@@ -84,7 +84,7 @@ test('K-15 it is part of the transaction of whoever calls it', async () => {
   await client.query('begin')
   const gone = await sendCommand(`'shop', 'Book', '{"amount": 1}'`)
   await client.query('rollback')
-  await expect(bus.hf.command(Book, gone).get()).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+  await expect(bus.hf.command(Book, gone).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('K-13 data that the schema refuses goes to troubleshooting with the path', async () => {
