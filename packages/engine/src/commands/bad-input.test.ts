@@ -54,7 +54,7 @@ test.each<[string, SendOptions, string, string]>([
   ['a startAt beyond all years', { startAt: new Date(8.64e15) }, 'HF_INVALID_OPTION', '9999'],
   ['half an attempt', { retry: { maxAttempts: 1.5 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   ['an ifExists that is none', { ifExists: 'replace' as 'ignore' }, 'HF_INVALID_OPTION', "'ignore'"],
-  ['an unknown option', { comandId: randomUUID() } as SendOptions, 'HF_UNKNOWN_OPTION', 'did you mean `commandId`?'],
+  ['an unknown option', { correlationID: randomUUID() } as SendOptions, 'HF_UNKNOWN_OPTION', 'did you mean `correlationId`?'],
   ['a transaction that is none', { transaction: {} as never }, 'HF_INVALID_OPTION', 'query'],
 ])('K-13 a send with %s is refused, and nothing is written', async (_, options, code, said) => {
   await refused(() => bus.hf.send(Pay, { lines: [] }, options), code, said)

@@ -12,9 +12,9 @@ afterAll(() => bus.close())
 const define = (domain: string, options: Omit<CommandOptions<never, never>, 'data' | 'result'> = {}) =>
   defineCommand(domain, 'Do', options)
 const status = async (domain: string, id: string) => (await bus.hf.command({ domain, type: 'Do' }, id).get()).status
-const ended = (domain: string, id: string) =>
+const ended = (domain: string, id: string, type = 'Do') =>
   waitFor('it has left the queue', async () => {
-    const command = await bus.hf.command({ domain, type: 'Do' }, id).get()
+    const command = await bus.hf.command({ domain, type }, id).get()
     return ['PENDING', 'IN_PROGRESS'].includes(command.status) ? undefined : command
   })
 const waiting = (domain: string) =>
@@ -146,12 +146,11 @@ test("C-02 a command's maxAttempts beats its definition's, which beats the worke
   const Plain = defineCommand('attempts', 'Plain')
   bus.hf.handle(Plain, (key, ctx) => remember(String(key), ctx))
   await bus.work(Defined, (key, ctx) => remember(String(key), ctx), { retry: { maxAttempts: 4, delays: ['1ms'] } })
-  const ids = [
-    (await bus.hf.send(Plain, 'worker')).id,
-    (await bus.hf.send(Defined, 'definition')).id,
-    (await bus.hf.send(Defined, 'command', { retry: { maxAttempts: 1 } })).id,
-  ]
-  for (const id of ids) await ended('attempts', id)
+  const { id: plain } = await bus.hf.send(Plain, 'worker')
+  const { id: defined } = await bus.hf.send(Defined, 'definition')
+  const { id: own } = await bus.hf.send(Defined, 'command', { retry: { maxAttempts: 1 } })
+  await ended('attempts', plain, 'Plain')
+  for (const id of [defined, own]) await ended('attempts', id, 'Defined')
   expect(seen).toEqual({
     worker: [4, 0, 4, 0, 4, 0, 4, 1],
     definition: [2, 0, 2, 1],

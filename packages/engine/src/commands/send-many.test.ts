@@ -148,8 +148,9 @@ describe('K-05 an answer that was lost', () => {
       )
       proxy.refuse(false)
     })
-    const sentId = await sending
+    const { id: sentId, created } = await sending
     await meanwhile
+    expect(created).toBe(true)
     if (commandId !== undefined) expect(sentId).toBe(commandId)
     expect(finished).toEqual([0, 'nobody hears'])
     if (commandId !== undefined) {

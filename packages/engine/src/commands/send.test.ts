@@ -55,8 +55,10 @@ test('C-01 send writes the command, its SENT audit and its message, in the form 
     correlationId,
     replyTo: 'payments__replies',
     data: { amount: 7 },
-    audit: [{ event: 'SENT', detail: { domain: 'payments', type: 'Book' } }],
   })
+  expect(await bus.hf.command(book('payments'), id).history()).toMatchObject([
+    { event: 'SENT', detail: { domain: 'payments', type: 'Book' } },
+  ])
 })
 
 test('C-01 a send is one statement, and fifty at the same moment are a few', async () => {
@@ -132,7 +134,7 @@ test('C-03 one refused command refuses the whole call and is named', async () =>
 
 test('C-03 the same id twice in one call is refused', async () => {
   const commandId = randomUUID()
-  const twice = [1, 2].map((amount) => ({ data: { amount }, commandId }))
+  const twice = [1, 2].map((amount) => ({ data: { amount }, id: commandId }))
   await expect(bus.hf.sendMany(book('twice'), twice)).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
 })
 
@@ -140,7 +142,7 @@ test('C-03 inside a transaction of yours sendMany is all or none, and the transa
   const Book = book('savepoint')
   const { id: taken } = await bus.hf.send(Book, { amount: 0 })
   await inTransaction(async (transaction) => {
-    const commands = [{ data: { amount: 1 } }, { data: { amount: 2 }, commandId: taken }]
+    const commands = [{ data: { amount: 1 } }, { data: { amount: 2 }, id: taken }]
     await expect(bus.hf.sendMany(Book, commands, { transaction })).rejects.toMatchObject({
       code: 'HF_DUPLICATE_COMMAND',
     })

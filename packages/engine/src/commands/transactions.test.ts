@@ -205,7 +205,9 @@ test('a pool of one connection is enough, also for a send inside a transaction o
   const First = defineCommand('small', 'First')
   const Second = defineCommand('small', 'Second')
   small.hf.handle(Second, (data) => data)
-  await small.work(First, (_, ctx) => ctx.transaction((transaction) => small.hf.send(Second, 'on', { transaction })))
+  await small.work(First, (_, ctx) =>
+    ctx.transaction(async (transaction) => (await small.hf.send(Second, 'on', { transaction })).id),
+  )
   const second = await (await small.hf.send(First, null)).result()
   expect(await small.hf.command(Second, String(second)).result()).toBe('on')
   await small.close()
