@@ -198,13 +198,16 @@ describe.each(['bad', 42, '', {}, { domain: undefined }, { domain: 7 }, null])(
     const by = { actor: 'ann', reason: 'a test' }
     const id = '01a1e34b-15a6-74d6-9aa2-0733a11498ea'
     const command = of as never
+    test('makes no handle', () => {
+      expect(() => bus.hf.command(command, id)).toThrow(
+        expect.objectContaining({
+          code: 'HF_INVALID_OPTION',
+          message: expect.stringContaining('must be a definition made with defineCommand, or { domain, type }'),
+        }),
+      )
+    })
+
     test.each<[string, () => Promise<unknown>]>([
-      ['commands.get', () => bus.hf.command(command, id).get()],
-      ['commands.result', () => bus.hf.command(command, id).result()],
-      ['commands.cancel', () => bus.hf.command(command, id).cancel(by)],
-      ['troubleshooting.retry', () => bus.hf.command(command, id).retry(by)],
-      ['troubleshooting.cancel', () => bus.hf.command(command, id).cancel(by)],
-      ['troubleshooting.complete', () => bus.hf.command(command, id).complete(by)],
       ['troubleshooting.retryMany', () => bus.hf.troubleshooting.retryMany(command, [id], by)],
       ['troubleshooting.cancelMany', () => bus.hf.troubleshooting.cancelMany(command, [id], by)],
       ['troubleshooting.completeMany', () => bus.hf.troubleshooting.completeMany(command, [id], by)],

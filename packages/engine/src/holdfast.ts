@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import {
+  addHandler,
   type Batches,
   type CommandClient,
   type CommandDefinition,
@@ -34,6 +35,7 @@ import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
+import { GIVE_UP_AFTER } from './kernel/database/retrying.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { guardedLogger, guardedMetrics } from './kernel/guarded-sinks.js'
@@ -56,12 +58,12 @@ import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
+import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from './kernel/validation/options.js'
 import { type Gate, processGate } from './kernel/work/alone.js'
-import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
+import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
-  createManagerRegistry,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -263,7 +265,6 @@ export function assemble(
     metrics,
     reports,
   })
-  const managers = createManagerRegistry()
   const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
   const immediate = createStarterExecutions(db, {
     name,
@@ -296,13 +297,12 @@ export function assemble(
   }
   workflowEngine.handlers.onAdded(registered)
   const isRegistered: IsRegistered = (kind, name) => {
-    const [domain = '', type = ''] = name.split('/')
     switch (kind) {
       case 'domain':
-        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
       case 'definition':
         return (
-          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
           [...workflowEngine.registered].some((workflow) => workflow.name === name)
         )
       case 'handler':
@@ -319,7 +319,6 @@ export function assemble(
       registry,
       queues,
       engine,
-      managers,
       workflows: workflowEngine,
       dispatches,
       limiter,
@@ -339,7 +338,7 @@ export function assemble(
   const api: Holdfast = {
     schema: db.schema,
     handle(command, handler, handlerOptions) {
-      registry.add(command, handler, handlerOptions)
+      addHandler(registry, command, handler, handlerOptions)
       registered()
     },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -354,11 +353,7 @@ export function assemble(
         dispatches.add(definition)
         return registered()
       }
-      const name = definition?.name
-      const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
-      if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
-      if (isManager(definition)) managers.add(definition)
-      else engine.registry.add(definition as ProcessDefinition)
+      engine.register(definition)
       registered()
     },
     start: ((
@@ -443,8 +438,11 @@ function checkMethods(option: string, given: unknown, methods: readonly string[]
   const has = (method: string) => typeof (given as Record<string, unknown> | null)?.[method] === 'function'
   if (methods.every(has)) return
   const list = `${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`
-  const problem = `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option, problem })
+  throw invalidOption(
+    'holdfast',
+    option,
+    `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`,
+  )
 }
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {

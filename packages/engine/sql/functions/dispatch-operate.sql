@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- What operators do with the items of dispatch, audited in the same transaction.
@@ -58,12 +58,12 @@ $$;
 -- What an operator does with items (D-15): CANCEL, RESCHEDULE and EXPEDITE of READY ones, DISCARD and COMPLETE of dead letters.
 -- `change`: { execTime (ms), context, notes, version, checked, details }. Answers for each that was asked for: 'done', 'unknown',
 -- or the status of one that it cannot be done to, with its execution.
+-- planner: no seqscan
 create or replace function holdfast.operate_dispatch_items(
   p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text
 )
 returns table ("itemId" text, outcome text, "executionId" text)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

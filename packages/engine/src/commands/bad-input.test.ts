@@ -54,7 +54,12 @@ test.each<[string, SendOptions, string, string]>([
   ['a startAt beyond all years', { startAt: new Date(8.64e15) }, 'HF_INVALID_OPTION', '9999'],
   ['half an attempt', { retry: { maxAttempts: 1.5 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   ['an ifExists that is none', { ifExists: 'replace' as 'ignore' }, 'HF_INVALID_OPTION', "'ignore'"],
-  ['an unknown option', { correlationID: randomUUID() } as SendOptions, 'HF_UNKNOWN_OPTION', 'did you mean `correlationId`?'],
+  [
+    'an unknown option',
+    { correlationID: randomUUID() } as SendOptions,
+    'HF_UNKNOWN_OPTION',
+    'did you mean `correlationId`?',
+  ],
   ['a transaction that is none', { transaction: {} as never }, 'HF_INVALID_OPTION', 'query'],
 ])('K-13 a send with %s is refused, and nothing is written', async (_, options, code, said) => {
   await refused(() => bus.hf.send(Pay, { lines: [] }, options), code, said)
@@ -108,7 +113,7 @@ test.each([[''], [' '], ['x'.repeat(201)], ['a\u0000b'], [7]])('K-13 the type %j
 test('C-06 a second handler, or one that is no function, is refused', () => {
   const Do = defineCommand('handlers', 'Do')
   bus.hf.handle(Do, () => null)
-  expect(() => bus.hf.handle(Do, () => null)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_HANDLER' }))
+  expect(() => bus.hf.handle(Do, () => null)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }))
   const Other = defineCommand('handlers', 'Other')
   expect(() => bus.hf.handle(Other, 'book' as never)).toThrow(
     expect.objectContaining({ code: 'HF_INVALID_OPTION', message: expect.stringContaining('function') }),

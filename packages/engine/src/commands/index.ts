@@ -21,6 +21,7 @@ export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
 export type { FailureGroup, TroubledCommand, TroubleFilter } from './queries/list-trouble.js'
 export type { CommandOf } from './reference.js'
 export {
+  addHandler,
   type CommandHandler,
   type CommandHandlerOptions,
   type CommandInquire,

@@ -1,8 +1,8 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { derivedId } from '../kernel/ids/derived-id.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 
 /** Which type of command: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
 export interface CommandOf<Input = never, Result = unknown> {
@@ -17,7 +17,7 @@ export interface CommandOf<Input = never, Result = unknown> {
 export function checkCommandOf(where: string, command: unknown): void {
   if (hasText(command, 'domain') && hasText(command, 'type')) return
   const problem = `must be a definition made with defineCommand, or { domain, type }, not ${describe(command)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'command', problem })
+  throw invalidOption(where, 'command', problem)
 }
 
 function hasText(value: unknown, name: string): boolean {
@@ -35,7 +35,7 @@ function hasText(value: unknown, name: string): boolean {
 export function domainOf(where: string, command: unknown): string {
   if (hasText(command, 'domain')) return (command as { readonly domain: string }).domain
   const problem = `must be a definition made with defineCommand, or { domain }, not ${describe(command)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'command', problem })
+  throw invalidOption(where, 'command', problem)
 }
 
 /**

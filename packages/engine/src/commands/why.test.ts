@@ -77,7 +77,11 @@ test.each<[string, Partial<CommandRecord>, Partial<Circumstances>, object]>([
     'delayed',
     { dueAt: later },
     {},
-    { reason: 'notDue', text: 'Attempt 1 is due at 2030-01-01T12:05:00.000Z; a live worker has its handler.', at: later },
+    {
+      reason: 'notDue',
+      text: 'Attempt 1 is due at 2030-01-01T12:05:00.000Z; a live worker has its handler.',
+      at: later,
+    },
   ],
   [
     'waiting for its next attempt',

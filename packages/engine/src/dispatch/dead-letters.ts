@@ -1,7 +1,7 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { type ItemAnswer, inChunks, operatingOn } from './operate.js'
 import {
@@ -98,8 +98,7 @@ function checkWhich(where: string, which: unknown): { ids: readonly string[] | n
     const fingerprint = textOption(where, 'fingerprint', which.fingerprint)
     return { ids: null, fingerprint }
   }
-  const problem = "must be a list of item ids, { fingerprint } or 'all'"
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+  throw invalidOption(where, 'which', "must be a list of item ids, { fingerprint } or 'all'")
 }
 
 function checkFilter(operation: string, filter: DeadLetterFilter = {}): DeadLetterFilter {

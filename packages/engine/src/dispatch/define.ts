@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { describe, shown } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
@@ -79,11 +79,11 @@ export function defineDispatch(
   const given = checkOptions(where, options, ['target', 'context', 'contextVersion', 'config', 'callTimeout'])
   textOption(where, 'itemType', itemType, { max: 100 })
   if (!nameShape.test(itemType)) {
-    throw invalid(where, 'itemType', `must be letters, digits, \`_\` and \`-\`, not ${describe(itemType)}`)
+    throw invalidOption(where, 'itemType', `must be letters, digits, \`_\` and \`-\`, not ${describe(itemType)}`)
   }
   const target = checkTarget(where, given.target)
   if ('process' in target && given.context !== undefined) {
-    throw invalid(where, 'context', 'is the state of the process: leave it out')
+    throw invalidOption(where, 'context', 'is the state of the process: leave it out')
   }
   return {
     itemType,
@@ -108,8 +108,4 @@ function schemaOf(where: string, target: Target, context: unknown): StandardSche
 /** Whether a definition that is to be registered is one of ours. */
 export function isDispatch(definition: unknown): definition is DispatchDefinition<never> {
   return typeof definition === 'object' && definition !== null && 'itemType' in definition && 'engine' in definition
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }

@@ -4,6 +4,8 @@ import type { Database } from '../kernel/database/database.js'
 import { operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import { chunksOf } from '../kernel/model/lists.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
 import { type DispatchDefinition, isDispatch } from './define.js'
@@ -155,8 +157,7 @@ export function createItemOperations(db: Database, codec: Codec, cancels: Execut
     const given = checkOptions(where, change, ['execTime', 'context'])
     const execTime = dateOption(where, 'execTime', given.execTime, { default: undefined })
     if (execTime === undefined && given.context === undefined) {
-      const problem = 'must name another execTime, another context, or both'
-      throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'change', problem })
+      throw invalidOption(where, 'change', 'must name another execTime, another context, or both')
     }
     const definition = isDispatch(dispatch) ? dispatch : cancels.find(itemType)
     const context = given.context === undefined ? {} : await sealContext(definition, given.context, where, codec)
@@ -199,8 +200,7 @@ async function cancelElsewhere(definition: DispatchDefinition<never> | undefined
 async function single(dispatch: DispatchOf, itemId: unknown, done: string, operate: Operate): Promise<ItemAnswer> {
   const itemType = itemTypeOf('items', dispatch)
   if (typeof itemId !== 'string' || itemId === '') {
-    const problem = 'must be the id of an item'
-    throw new HoldfastError('HF_INVALID_OPTION', { where: `items of ${itemType}`, option: 'itemId', problem })
+    throw invalidOption(`items of ${itemType}`, 'itemId', 'must be the id of an item')
   }
   const [answer] = await operate([itemId])
   if (!answer || answer.outcome === 'unknown') throw new HoldfastError('HF_UNKNOWN_ITEM', { itemType, itemId })
@@ -223,8 +223,7 @@ export async function inChunks(
 ): Promise<readonly ItemAnswer[]> {
   const answers: ItemAnswer[] = []
   if (Array.isArray(which)) {
-    const ids = which.map(String)
-    for (let from = 0; from < ids.length; from += CHUNK) answers.push(...(await operate(ids.slice(from, from + CHUNK))))
+    for (const ids of chunksOf(which.map(String), CHUNK)) answers.push(...(await operate(ids)))
     return answers
   }
   const fits = { itemType, ...checkSelection(which, fixed.status), fingerprint: fixed.fingerprint ?? null }
@@ -240,8 +239,11 @@ function checkSelection(which: unknown, status: DispatchStatus | undefined) {
   const where = 'which items'
   const given = which === 'all' || status !== undefined ? {} : which
   if (typeof given !== 'object' || given === null || (which !== 'all' && !status && Object.keys(given).length === 0)) {
-    const problem = "must be a list of item ids, { status, batchId, from, until } with at least one of them, or 'all'"
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+    throw invalidOption(
+      where,
+      'which',
+      "must be a list of item ids, { status, batchId, from, until } with at least one of them, or 'all'",
+    )
   }
   const known = checkOptions(where, given as Record<string, unknown>, ['status', 'batchId', 'from', 'until'])
   return {

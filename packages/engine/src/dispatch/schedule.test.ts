@@ -281,7 +281,7 @@ test('D-01 what is no definition, and names that cannot be, are refused', async 
   const Settlement = settlement()
   bus.hf.register(Settlement)
   expect(() => bus.hf.register(defineDispatch(Settlement.itemType, { target }))).toThrow(
-    expect.objectContaining({ code: 'HF_DUPLICATE_DISPATCH' }),
+    expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }),
   )
 })
 

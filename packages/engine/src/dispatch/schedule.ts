@@ -2,9 +2,12 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { chunksOf, isList } from '../kernel/model/lists.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
@@ -59,7 +62,6 @@ interface SealedItem extends Omit<ScheduleRequest, 'rows'> {
 
 /** A statement of so many items keeps the database busy for a tenth of a second. */
 const CHUNK = 5_000
-const GIVE_UP_AFTER = 30_000
 const LATEST_YEAR = 9_999
 
 export function createScheduling(db: Database, { codec, logger, metrics }: Parts): Scheduling {
@@ -99,8 +101,7 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
     }
     const all = async (executor: Executor) => {
       const found: Met[] = []
-      for (let from = 0; from < sealed.length; from += CHUNK) {
-        const chunk = sealed.slice(from, from + CHUNK)
+      for (const chunk of chunksOf(sealed, CHUNK)) {
         const rows = chunk.map(({ row }) => row)
         const { others, unknown } = await scheduleItems(executor, { ...first, rows })
         if (unknown) return 'unknown type'
@@ -167,8 +168,7 @@ async function sealRow(
   const execTime = dateOption(where, 'execTime', given.execTime)
   const year = execTime.getUTCFullYear()
   if (year < 1 || year > LATEST_YEAR) {
-    const problem = `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'execTime', problem })
+    throw invalidOption(where, 'execTime', `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`)
   }
   const parsed = await parseWith(contextSchema, given.context, where)
   const { json, notes } = codec.encode(parsed, { at: 'context' })
@@ -234,10 +234,5 @@ function conflictOf(met: Met): string {
 
 function checkDefinition(definition: unknown): DispatchDefinition<never> {
   if (isDispatch(definition)) return definition
-  const problem = 'must be made with defineDispatch'
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'dispatch', option: 'definition', problem })
-}
-
-function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {
-  return Array.isArray(items)
+  throw invalidOption('dispatch', 'definition', 'must be made with defineDispatch')
 }

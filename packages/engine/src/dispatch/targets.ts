@@ -1,5 +1,5 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
 
@@ -75,6 +75,9 @@ export function checkTarget(where: string, target: unknown): Target {
       return target as ExecutionTarget<never>
     }
   }
-  const problem = `must be processTarget(…) or workflowTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'target', problem })
+  throw invalidOption(
+    where,
+    'target',
+    `must be processTarget(…) or workflowTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`,
+  )
 }

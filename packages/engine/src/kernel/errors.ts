@@ -196,10 +196,10 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} exists in domain ${d.domain}`,
     "Nothing was sent. If the repetition is intended, send with `ifExists: 'ignore'`.",
   ),
-  HF_DUPLICATE_HANDLER: entry<{ domain: string; type: string }>(
+  HF_DUPLICATE_DEFINITION: entry<{ model: string; domain?: string; type: string }>(
     409,
-    (d) => `a handler for ${d.domain}/${d.type} is registered already`,
-    'Register each command once per process; run two versions side by side as two types.',
+    (d) => `${d.domain === undefined ? '' : `${d.domain}/`}${d.type} (${d.model}) is registered already`,
+    'Register each definition and each handler once per program. Two versions side by side are two types; a changed process raises its `version`.',
   ),
   HF_BATCH_CLOSED: entry<{ batchId: string; commandId: string }>(
     409,
@@ -256,11 +256,6 @@ export const errorRegistry = {
     409,
     (d) => `process ${d.id} is a ${d.actual}, not a ${d.process}`,
     'Use the definition that the process was started with; nothing was written.',
-  ),
-  HF_DUPLICATE_PROCESS: entry<{ process: string }>(
-    409,
-    (d) => `a definition of ${d.process} is registered already`,
-    'Register each definition once; a changed one raises its `version`.',
   ),
   HF_DUPLICATE_KEY: entry<{ process: string; key: string }>(
     409,
@@ -418,11 +413,6 @@ export const errorRegistry = {
     (d) => `workflow instance ${d.id} ended ${d.status}: ${d.code}: ${d.message}`,
     'Look at its steps and events: `hf.workflows.steps(id)`, `hf.workflows.events(id)`.',
   ),
-  HF_DUPLICATE_STEP_HANDLER: entry<{ handler: string }>(
-    409,
-    (d) => `there is a handler \`${d.handler}\` already`,
-    'Register each handler of workflow steps once per program, or remove the other one first.',
-  ),
   HF_UNKNOWN_ITEM_TYPE: entry<{ itemType: string }>(
     404,
     (d) => `there is no item type \`${d.itemType}\``,
@@ -437,11 +427,6 @@ export const errorRegistry = {
     409,
     (d) => `item ${d.itemId} of ${d.itemType} ${d.problem}`,
     'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or use hf.dispatch.items.',
-  ),
-  HF_DUPLICATE_DISPATCH: entry<{ itemType: string }>(
-    409,
-    (d) => `another definition of the item type \`${d.itemType}\` is registered already`,
-    'Register each item type once.',
   ),
   HF_TARGET_TIMEOUT: entry<{ target: string; limit: string }>(
     504,

@@ -6,7 +6,9 @@ import { operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
+import { chunksOf } from '../kernel/model/lists.js'
 import { type Reports, splitName } from '../kernel/reports/reports.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, complete } from './completing.js'
@@ -171,7 +173,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const step = textOption(where, 'step', given.step, { max: 220 })
     const outcome = choiceOption(where, 'outcome', given.outcome, ['done', 'notDone'])
     if (outcome === 'notDone' && given.result !== undefined) {
-      throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'result', problem: 'is only for what was done' })
+      throw invalidOption(where, 'result', 'is only for what was done')
     }
     if (outcome === 'notDone' || given.result === undefined) {
       return { ...inChunks('RESOLVE', name, by, { step, outcome, nothing: outcome === 'done' }), step }
@@ -205,8 +207,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       name,
       async operate(references) {
         const answers = new Map<string, OperationAnswer>()
-        for (let from = 0; from < references.length; from += CHUNK) {
-          const chunk = references.slice(from, from + CHUNK)
+        for (const chunk of chunksOf(references, CHUNK)) {
           const done = await operatorCallForMany(db, `${operation.toLowerCase()} ${name}`, chunk, (tx, some) =>
             operateProcesses(tx, operation, name, some, actor, options),
           )
@@ -235,11 +236,10 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
 
   async function namedBy(where: string, name: string, which: WhichProcesses): Promise<readonly string[]> {
     if (which === 'all') return findTroubledIds(db, name, null)
-    if (isList(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
+    if (Array.isArray(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
     const { fingerprint } = checkOptions(where, which, ['fingerprint'])
     if (typeof fingerprint === 'string' && fingerprint !== '') return findTroubledIds(db, name, fingerprint)
-    const problem = "must be a list of ids and keys, { fingerprint } or 'all'"
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+    throw invalidOption(where, 'which', "must be a list of ids and keys, { fingerprint } or 'all'")
   }
 
   return {
@@ -253,8 +253,6 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     completeMany: async (process, which, by, options) => many(await completing(process, by, options), which),
   }
 }
-
-const isList = (which: WhichProcesses): which is readonly string[] => Array.isArray(which)
 
 async function inParallel<Item, Answer>(
   items: readonly Item[],

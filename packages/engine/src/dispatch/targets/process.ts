@@ -1,5 +1,5 @@
-import { HoldfastError } from '../../kernel/errors.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import type { ProcessDefinition, ResponseSchemas } from '../../processes/index.js'
 
 /** Our own processes as what executes items: the context is the process's state. */
@@ -20,8 +20,7 @@ export function processTarget<Input, Responses extends ResponseSchemas, Result>(
   process: ProcessDefinition<Input, Responses, Result>,
 ): ProcessTarget<Input> {
   if (typeof process?.execute !== 'function') {
-    const problem = `must be made with defineProcess, not ${describe(process)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'processTarget', option: 'process', problem })
+    throw invalidOption('processTarget', 'process', `must be made with defineProcess, not ${describe(process)}`)
   }
   return { kind: 'PROCESS', process: process as ProcessDefinition }
 }
