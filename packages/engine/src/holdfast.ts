@@ -19,11 +19,16 @@ import {
   type Troubleshooting,
 } from './commands/index.js'
 import {
+  checkItemKey,
   createDispatch,
   createDispatchRegistry,
+  createItemCalls,
+  createItemOperations,
   createScheduling,
   type Dispatch,
   type DispatchDefinition,
+  type DispatchOf,
+  ItemHandle,
   isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
@@ -124,6 +129,9 @@ export interface Holdfast
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /** An item of a dispatch, by its key. Costs no query. */
+  item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
+  item(dispatch: DispatchOf, key: string): ItemHandle
   /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -286,9 +294,19 @@ export function assemble(
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const scheduling = createScheduling(db, { codec, logger, metrics })
   const processes = createProcesses(db, engine, { logger, results, reports })
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
+  const itemOperations = createItemOperations(db, codec, {
+    cancelProcess(name, id, by, cancelOptions) {
+      const slash = name.indexOf('/')
+      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+      return processes.cancel(reference, id, by, cancelOptions)
+    },
+    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    find: (itemType) => dispatches.find(itemType),
+  })
+  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
@@ -367,7 +385,8 @@ export function assemble(
         ? managerClient.start(definition, input, startOptions)
         : processClient.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
+    schedule: scheduling.schedule,
+    item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
@@ -376,15 +395,7 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, operations),
-    dispatch: createDispatch(db, codec, {
-      process(name, id, by, cancelOptions) {
-        const slash = name.indexOf('/')
-        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-        return processes.cancel(reference, id, by, cancelOptions)
-      },
-      workflow: (id, by) => workflows.cancel(id, by),
-      find: (itemType) => dispatches.find(itemType),
-    }),
+    dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),

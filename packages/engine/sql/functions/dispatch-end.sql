@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- How items of dispatch end, and how they fail (D-06). Every engine of ours ends its items through end_dispatched, in the
@@ -45,6 +45,7 @@ begin
   delete from holdfast.dispatch_context as context
   using ended
   where context.item_type = ended.item_type and context.item_id = ended.item_id;
+  perform holdfast.wake_results('dispatch');
   if 'RETRY' = any (outcomes) then
     return holdfast.fail_dispatch_items((
       select jsonb_agg(jsonb_build_object(
@@ -171,6 +172,9 @@ begin
     from failed
   )
   select count(*) into v_dead from dead;
+  if v_dead > 0 then
+    perform holdfast.wake_results('dispatch');
+  end if;
   return v_dead;
 end
 $$;

@@ -5,7 +5,7 @@ import type { WorkflowTarget } from './targets/workflow.js'
 
 /** One item on its way to an engine elsewhere. */
 export interface ExecutionStart<Context = unknown> {
-  readonly itemId: string
+  readonly key: string
   /** The same for every try of the same execution: an engine that knows it already has started it already. */
   readonly executionId: string
   readonly context: Context

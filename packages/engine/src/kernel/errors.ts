@@ -242,6 +242,24 @@ export const errorRegistry = {
     (d) => `${d.what} ${d.id} needs a person${d.step ? ` at ${d.step}` : ''}: ${d.code}: ${d.message}`,
     'It has not ended. Remove the cause, then retry, complete or cancel it; after OUTCOME_UNKNOWN find out whether the call was done, and say `done` or `notDone`. Its result can be awaited again.',
   ),
+  HF_NOT_FOUND: entry<{ model: string; domain: string; type: string; id: string }>(
+    404,
+    (d) => `there is no ${d.id} of ${d.domain}/${d.type} in ${d.model}`,
+    'Check the id or key, and the definition it is looked up by. Work that ended long ago may have been cleaned up.',
+  ),
+  HF_NOT_COMPLETED: entry<{
+    model: string
+    domain: string
+    type: string
+    id: string
+    status: string
+    code: string
+    message: string
+  }>(
+    409,
+    (d) => `${d.id} of ${d.domain}/${d.type} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
+    'There is no result. Its `history()` says what happened.',
+  ),
   HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
     409,
     (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
@@ -418,15 +436,10 @@ export const errorRegistry = {
     (d) => `there is no item type \`${d.itemType}\``,
     'Correct the name. An item type is there once its definition was registered or something was scheduled with it.',
   ),
-  HF_UNKNOWN_ITEM: entry<{ itemType: string; itemId: string }>(
-    404,
-    (d) => `item ${d.itemId} of ${d.itemType} does not exist`,
-    'Check the id and the item type.',
-  ),
-  HF_ITEM_CONFLICT: entry<{ itemType: string; itemId: string; problem: string }>(
+  HF_ITEM_CONFLICT: entry<{ itemType: string; key: string; problem: string }>(
     409,
-    (d) => `item ${d.itemId} of ${d.itemType} ${d.problem}`,
-    'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or use hf.dispatch.items.',
+    (d) => `item ${d.key} of ${d.itemType} ${d.problem}`,
+    'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or call `hf.item(…).reschedule`.',
   ),
   HF_TARGET_TIMEOUT: entry<{ target: string; limit: string }>(
     504,

@@ -3,11 +3,12 @@ import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import type { ProcessDefinition, ResponseSchemas } from '../../processes/index.js'
 
 /** Our own processes as what executes items: the context is the process's state. */
-export interface ProcessTarget<Input = never> {
+export interface ProcessTarget<Input = never, Result = unknown> {
   readonly kind: 'PROCESS'
   readonly process: ProcessDefinition
-  /** Never there; carries the type of the context. */
+  /** Never there; these carry the types. */
   readonly accepts?: (input: Input) => void
+  readonly returns?: Result
 }
 
 /**
@@ -18,7 +19,7 @@ export interface ProcessTarget<Input = never> {
  */
 export function processTarget<Input, Responses extends ResponseSchemas, Result>(
   process: ProcessDefinition<Input, Responses, Result>,
-): ProcessTarget<Input> {
+): ProcessTarget<Input, Result> {
   if (typeof process?.execute !== 'function') {
     throw invalidOption('processTarget', 'process', `must be made with defineProcess, not ${describe(process)}`)
   }
