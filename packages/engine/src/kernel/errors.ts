@@ -14,9 +14,6 @@ const entry = <Details extends object>(
   next: string,
 ): ErrorEntry<Details> => ({ status, message, next })
 
-/** The models, as one piece of their work is called. */
-const singular = { commands: 'command', processes: 'process', workflows: 'workflow', dispatch: 'item' } as const
-
 export const errorRegistry = {
   HF_INVALID_OPTION: entry<{ where: string; option: string; problem: string }>(
     400,
@@ -215,11 +212,6 @@ export const errorRegistry = {
     404,
     (d) => `batch ${d.batchId} does not exist`,
     'Check the id of the batch.',
-  ),
-  HF_NOT_FOUND: entry<{ model: keyof typeof singular; domain: string; type: string; id: string }>(
-    404,
-    (d) => `${singular[d.model]} ${d.id} of ${d.domain}/${d.type} does not exist`,
-    'Check the id or key, and the definition that it is looked up by.',
   ),
   HF_CALL_OUTCOME_UNKNOWN: entry<{ what: string; id: string }>(
     409,
