@@ -1,5 +1,4 @@
 export type { Batch, BatchStatus } from './batch.js'
-export { batchSource } from './batch-closer.js'
 export { type Batches, type BatchSummary, type CreateBatchOptions, createBatches } from './batches.js'
 export { type CommandCalls, createCommandCalls, type RetryCommandOptions } from './calls.js'
 export { type CommandClient, type CommandToSend, createCommandClient, type SendManyOptions } from './client.js'
@@ -9,6 +8,7 @@ export { type CommandDefinition, type CommandOptions, defineCommand } from './de
 export { createDomains, type Domains } from './domains.js'
 export type { Envelope } from './envelope.js'
 export type { CommandHandle, SentCommand } from './handle.js'
+export { commandModel } from './model.js'
 export {
   type BulkAnswer,
   type CommandOperations,
@@ -31,5 +31,3 @@ export {
 export type { Sent } from './send-many.js'
 export type { SendOptions } from './send-options.js'
 export type { CommandStatus } from './states.js'
-export { commandChores } from './sweep.js'
-export { createCommandWorker, noteHandlers } from './worker.js'
