@@ -4,7 +4,7 @@ import type { Logger } from '../logger.js'
 /** Whether a live worker has the code of a definition; workers say so every minute. */
 export type IsLive = (name: string) => Promise<boolean>
 
-/** Why something does not go on that somebody has paused (K-18). */
+/** Why work that an operator has paused does not continue. */
 export const PAUSED = 'paused by an operator until `resume`; `hf.pauses()` says by whom and why'
 
 /** A worker that has not said for so long what it has counts as gone. */
@@ -36,7 +36,7 @@ const statements = {
 } as const
 
 /**
- * Says so when work is made that no live worker has the code for (K-22): a forgotten `run`, `register` or handler would
+ * Says so when work is made that no live worker has the code for: a forgotten `run`, `register` or handler would
  * otherwise look like slowness. It looks a moment after the work was made, at most once per definition and minute.
  */
 export interface MissingWorkers {
