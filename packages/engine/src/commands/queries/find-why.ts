@@ -20,7 +20,7 @@ export async function findWhy(executor: Executor, command: CommandRecord): Promi
   const subjects = [`domain:${domain}`, `definition:${domain}/${type}`, `handler:${type}`]
   const [[row], hasWorker] = await Promise.all([
     executor.run<Row & object>(statement, [subjects, id, domain]),
-    presenceIn(executor, 'command_handler')(`${domain}/${type}`),
+    presenceIn(executor, 'commands')(`${domain}/${type}`),
   ])
   return whyOf(command, {
     pause: row && pauseOf(row),
