@@ -31,7 +31,7 @@ async function lostCalls() {
     execute: (ctx) => ctx.step('pay', () => pay('process'), { atMostOnce: true }),
   })
   hf.register(Payment)
-  hf.workflows.handle(`${type}.pay`, () => pay('workflow'))
+  hf.handle(`${type}.pay`, () => pay('workflow'))
   const Order = defineWorkflow(type, 1, { dlq: true }).step('pay', `${type}.pay`, { nonIdempotent: true }).build()
   await hf.send(Pay, 'x')
   const process = await hf.start(Payment, 'x')
