@@ -36,11 +36,11 @@ export function createLiveExecutions(
       const asked = [...live]
       const news = await findNews(
         db,
-        asked.map(({ item, state }) => ({ id: item.id, heard: state.heard })),
+        asked.map(({ item, state }) => ({ id: item.id, heard: state.received })),
       )
       for (const execution of asked) {
         const found = news.get(execution.item.id)
-        if (found && live.has(execution)) execution.hear(found)
+        if (found && live.has(execution)) execution.receive(found)
       }
     } catch (error) {
       logger.debug({ err: error }, 'could not look for news of running processes; looking again')
@@ -55,7 +55,7 @@ export function createLiveExecutions(
 
   /** One whose code awaits something for ever would not notice by itself that its lease is lost. */
   function dropLost(): void {
-    for (const { lease, stirred } of live) if (lease.aborted) stirred.fire()
+    for (const { lease, wakeUp } of live) if (lease.aborted) wakeUp.fire()
   }
 
   return {
