@@ -229,10 +229,9 @@ function commandSpec(
   const process = { id: item.id, domain: parts.definition.domain }
   return {
     kind: 'COMMAND',
-    begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...retry }),
-    withhold: (commandId) =>
-      parts.remotes.sendCommand(process, command, data, { commandId, ...retry, delay: WITHHELD }),
-    cancel: (commandId) => parts.remotes.cancelCommand(process, command, commandId),
+    begin: (id) => parts.remotes.sendCommand(process, command, data, { id, ...retry }),
+    withhold: (id) => parts.remotes.sendCommand(process, command, data, { id, ...retry, delay: WITHHELD }),
+    cancel: (id) => parts.remotes.cancelCommand(process, command, id),
     ...remote(where, given),
   }
 }
