@@ -17,7 +17,7 @@ const SQL = /^\s*(select|insert|update|delete|with)\s/
 
 /** Pieces that are known only when the program runs, each with a sample. A new one fails the test until it has a sample here. */
 const SAMPLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'kernel/work/table-leases.ts': { table: 'chore', key: 'name' },
+  'kernel/work/table-leases.ts': { name: 'processes', key: 'uuid' },
   'workflows/queries/find-instances.ts': {
     "conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`":
       'where id = $2 and name = $3 and version = $4 and key = $5 and status = $6 and created_at >= $7 and created_at < $8',
