@@ -9,6 +9,7 @@ import {
   type Commands,
   commandModel,
   createBatches,
+  createCommandBulk,
   createCommandClient,
   createCommands,
   createDomains,
@@ -20,6 +21,7 @@ import {
 import {
   checkItemKey,
   createDispatch,
+  createDispatchBulk,
   createDispatchRegistry,
   createItemCalls,
   createItemOperations,
@@ -37,6 +39,7 @@ import { type Codec, createCodec } from './kernel/codec/codec.js'
 import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
+import type { Queryable } from './kernel/database/executor.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
@@ -63,6 +66,7 @@ import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
+  createProcessBulk,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -79,12 +83,18 @@ import {
   type StartOptions,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
+import { createTroubles, type Troubles } from './trouble/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 import {
+  createWorkflowBulk,
   createWorkflowClient,
   createWorkflowEngine,
   createWorkflows,
+  type HandleSteps,
+  handleSteps,
   isWorkflow,
+  type StepHandler,
+  type StepHandlerOptions,
   type WorkflowClient,
   type WorkflowDefinition,
   type WorkflowReference,
@@ -117,10 +127,21 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
   readonly inquireFor?: Duration
 }
 
+/** Registering the handler of a command. */
+export interface HandleCommand {
+  /** A command with `atMostOnce` may have an `inquire` too. */
+  <Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    handler: CommandHandler<Data, Result>,
+    options?: CommandHandlerOptions<Data, Result>,
+  ): void
+}
+
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany'>,
-    Pick<ProcessClient, 'startMany' | 'respond'>,
+    Pick<ProcessClient, 'respond'>,
+    Pick<WorkflowClient, 'workflow'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
@@ -128,12 +149,10 @@ export interface Holdfast
   /** An item of a dispatch, by its key. Costs no query. */
   item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
   item(dispatch: DispatchOf, key: string): ItemHandle
-  /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
-  handle<Input, Data, Result>(
-    command: CommandDefinition<Input, Data, Result>,
-    handler: CommandHandler<Data, Result>,
-    options?: CommandHandlerOptions<Data, Result>,
-  ): void
+  /** Starts thousands of processes or workflow instances, all or none, for workers to run. */
+  readonly startMany: ProcessClient['startMany'] & WorkflowClient['startMany']
+  /** Registers the handler of a command, or the handlers of the steps of workflows. Each has one handler per program. */
+  readonly handle: HandleCommand & HandleSteps
   /** Registers a process, a manager or a type of dispatched items, so that workers started here run it; or stores a workflow. */
   register<Input, Responses extends ResponseSchemas, Result>(
     definition:
@@ -151,6 +170,8 @@ export interface Holdfast
   readonly workflows: Workflows
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** Work that needs a person, of all models. */
+  readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
   readonly dispatch: Dispatch
   /** How often something may be done, across all workers and machines. */
@@ -303,14 +324,14 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const processes = createProcesses(db, engine, { logger, results, reports })
-  const workflows = createWorkflows(db, workflowEngine, workflowClient)
+  const workflows = createWorkflows(db, workflowEngine)
   const itemOperations = createItemOperations(db, codec, {
     cancelProcess(name, id, by, cancelOptions) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
       return processes.cancel(reference, id, by, cancelOptions)
     },
-    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    cancelWorkflow: (id, by) => workflowClient.workflow(id).cancel(by),
     find: (itemType) => dispatches.find(itemType),
   })
   const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
@@ -338,10 +359,18 @@ export function assemble(
   }
   const api: Holdfast = {
     schema: db.schema,
-    handle(command, handler, handlerOptions) {
-      addHandler(registry, command, handler, handlerOptions)
+    handle: ((
+      what: CommandDefinition | WorkflowDefinition | string,
+      handler: CommandHandler<unknown, unknown> & StepHandler,
+      handlerOptions?: CommandHandlerOptions<unknown, unknown> & StepHandlerOptions,
+    ) => {
+      if (typeof what === 'string' || isWorkflow(what)) {
+        handleSteps(workflowEngine.handlers, what, handler, handlerOptions)
+        return
+      }
+      addHandler(registry, what, handler, handlerOptions)
       registered()
-    },
+    }) as Holdfast['handle'],
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
     register(definition) {
@@ -369,7 +398,16 @@ export function assemble(
     }) as Holdfast['start'],
     schedule: scheduling.schedule,
     item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
-    startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
+    startMany: ((
+      definition: ProcessDefinition | WorkflowReference,
+      many: readonly never[],
+      startOptions?: { readonly transaction?: Queryable },
+    ) =>
+      typeof definition === 'string' || isWorkflow(definition)
+        ? workflowClient.startMany(definition, many, startOptions)
+        : processClient.startMany(definition, many, startOptions)) as Holdfast['startMany'],
+    workflow: ((workflow: WorkflowReference, idOrKey: string) =>
+      workflowClient.workflow(workflow, idOrKey)) as Holdfast['workflow'],
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
     commands: createCommands(db, codec, { domains: queues, results, reports }),
@@ -377,6 +415,12 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    trouble: createTroubles(db, {
+      commands: createCommandBulk(db, { codec, registry, reports }),
+      processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),
+      workflows: createWorkflowBulk(db, workflowEngine),
+      dispatch: createDispatchBulk(db),
+    }),
     dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),

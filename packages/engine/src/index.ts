@@ -21,7 +21,6 @@ export {
   type SendManyOptions,
   type SendOptions,
   type TroubledCommand,
-  type TroubleFilter,
   type Troubleshooting,
 } from './commands/index.js'
 export {
@@ -80,6 +79,9 @@ export { type ErrorCode, type ErrorDetails, HoldfastError } from './kernel/error
 export { BusinessError, PermanentError, TransientError } from './kernel/failure/failure-errors.js'
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
+export type { BulkResult, TroubleVerb } from './kernel/model/bulk.js'
+export type { Model } from './kernel/model/handle.js'
+export type { Page } from './kernel/model/page.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
@@ -150,12 +152,25 @@ export type {
   SendBatchOptions as QueueSendBatchOptions,
   SendOptions as QueueSendOptions,
 } from './queue/index.js'
+export type {
+  Trouble,
+  TroubleAssignOptions,
+  TroubleCompleteOptions,
+  TroubleFilter,
+  TroubleGroup,
+  TroubleListFilter,
+  TroubleReference,
+  TroubleRetryOptions,
+  Troubles,
+  WhichTroubles,
+} from './trouble/index.js'
 export type { DomainWorker, Worker, WorkerOptions } from './worker.js'
 export {
   type CallSettings,
   type CleanUpOptions,
   type CompensationDefinition,
   type CompensationOptions as WorkflowCompensationOptions,
+  type CompleteOptions as WorkflowCompleteOptions,
   type DeadLetterFilter as WorkflowDeadLetterFilter,
   type DeadLetterGroup as WorkflowDeadLetterGroup,
   defineWorkflow,
@@ -172,10 +187,11 @@ export {
   type Metadata,
   type RecordedDecision,
   type RequeueAnswer as WorkflowRequeueAnswer,
-  type RequeueOptions as WorkflowRequeueOptions,
+  type RetryOptions as WorkflowRetryOptions,
   renderMermaid,
   renderText,
   type ShownInstance,
+  type StartedOne,
   type StartedWorkflow,
   type StepContext,
   type StepDefinition,
@@ -190,13 +206,15 @@ export {
   type WorkflowDeadLetter,
   type WorkflowDefinition,
   type WorkflowEventRecord,
+  type WorkflowHandle,
   type WorkflowHooks,
   type WorkflowListFilter,
-  type WorkflowOperations,
+  type WorkflowMaintenance,
   type WorkflowOptions,
   type WorkflowRecord,
   type WorkflowReference,
   type WorkflowStartOptions,
   type WorkflowStepRecord,
   type Workflows,
+  type WorkflowToStart,
 } from './workflows/index.js'

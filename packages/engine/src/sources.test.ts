@@ -66,8 +66,11 @@ const processSample = (type: string, concurrency?: number) => async (): Promise<
   const options = concurrency === undefined ? {} : { concurrency }
   const Do = defineProcess('sampled', type, { state: z.any(), execute: async () => undefined, ...options })
   const started = await some(() => bus.hf.start(Do, {}, { deferred: true }))
-  const known = [{ type: Do.name, version: 1, lease_ms: 60_000, limit: concurrency ?? null }]
-  await bus.sql('select holdfast.note_definitions($1)', [JSON.stringify(known)])
+  await bus.sql(
+    `insert into holdfast.worker_definition (model, name, version, worker, lease_ms, seen_at)
+     values ('processes', $1, 1, 'w', 60000, holdfast.now())`,
+    [Do.name],
+  )
   return {
     source: processSource(bus.db, () => [Do]),
     lanes: [`sampled/${type}@1`],

@@ -25,7 +25,7 @@ test('K-21 a second handler of a domain is taken up too, and its presence is not
   bus.hf.handle(Second, () => 'second')
   expect(await bus.hf.commands.result(Second, await bus.hf.send(Second, null))).toBe('second')
   await waitFor('it is noted', async () => {
-    const rows = await bus.sql<{ type: string }>(`select type from holdfast.command_handler where domain = 'grows'`)
+    const rows = await bus.sql(`select name from holdfast.worker_definition where name like 'grows/%'`)
     return rows.length === 2
   })
 })
@@ -54,7 +54,9 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
     expect(await bus.hf.processes.result(definition, id)).toBe('sub')
   }
   await waitFor('they are noted', async () => {
-    const rows = await bus.sql(`select type from holdfast.process_definition where type like 'later/%'`)
+    const rows = await bus.sql(
+      `select name from holdfast.worker_definition where model = 'processes' and name like 'later/%'`,
+    )
     return rows.length === 2
   })
 })
@@ -63,8 +65,8 @@ test('K-21 a workflow and its handler are taken up by a worker that runs already
   await running()
   const Flow = defineWorkflow('later', 1).step('a', 'later-a').build()
   bus.hf.register(Flow)
-  bus.hf.workflows.handle('later-a', () => 'done')
-  expect(await bus.hf.workflows.startAndWait(Flow, null)).toBe('done')
+  bus.hf.handle('later-a', () => 'done')
+  expect(await (await bus.hf.start(Flow, null)).result()).toBe('done')
   await waitFor('its definition is stored', async () => {
     return (await bus.sql(`select from holdfast.workflow_definition where name = 'later'`)).length === 1
   })

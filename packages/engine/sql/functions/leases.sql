@@ -209,7 +209,9 @@ select holdfast.make_ending_function('release_', 'processes', 'process', array['
   p_beside => $sql$delete from holdfast.process_slot where process_id in (select free.id from free)$sql$);
 select holdfast.make_ending_function('expire_', 'processes', 'process', array['id'], array['uuid'], 'type', 'processes:');
 select holdfast.make_oldest_function('processes', 'process', 'it.type = lane.type and it.version = lane.version',
-  $sql$(select type, version from holdfast.process_definition where type = any (lanes)) as lane$sql$);
+  $sql$(
+          select distinct name as type, version from holdfast.worker_definition where model = 'processes' and name = any (lanes)
+        ) as lane$sql$);
 
 -- The first row of a group carries the lease. processes-inbox.sql gives groups back.
 select holdfast.make_extend_function('inbox', 'process_inbox', array['id'], array['uuid']);

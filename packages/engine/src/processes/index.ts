@@ -1,3 +1,4 @@
+export { createProcessBulk } from './bulk.js'
 export {
   createProcessClient,
   type ProcessClient,

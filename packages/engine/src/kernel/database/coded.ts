@@ -3,7 +3,7 @@ import { HoldfastError } from '../errors.js'
 import { codeOf, isTransient, outcomeUnknown } from './transient.js'
 
 /**
- * Makes every function of an object, and of the objects in it, reject with an error of the registry (K-14): what PostgreSQL or the
+ * Makes every function of an object, and of the objects in it, reject with an error of the registry: what PostgreSQL or the
  * driver says in their own codes becomes the `cause`, and so does a TypeError or a RangeError, by which JavaScript says that an
  * argument is not what its type promises. Other errors pass as they are. Applied once, to the public API.
  */
@@ -17,6 +17,16 @@ export function coded<Api extends object>(api: Api, schema: string, path = 'hf')
     return [name, descriptor] as const
   })
   return Object.defineProperties({}, Object.fromEntries(entries)) as Api
+}
+
+/** The same for one call: methods of handles use it, because handles are not part of the object that `coded` wraps. */
+export async function codedAsync<T>(schema: string, where: string, work: () => Promise<T>): Promise<T> {
+  const began = performance.now()
+  try {
+    return await work()
+  } catch (error) {
+    throw codedError(error, schema, where, performance.now() - began)
+  }
 }
 
 type AnyFunction = (...parameters: unknown[]) => unknown
