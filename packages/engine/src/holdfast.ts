@@ -58,19 +58,25 @@ import { booleanOption, checkOptions, durationOption, integerOption } from './ke
 import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
+  checkReference,
   createManagerClient,
   createManagerRegistry,
+  createProcessCalls,
   createProcessClient,
   createProcessEngine,
   createProcesses,
+  createProcessOperations,
   createStarterExecutions,
   isManager,
   type ManagerClient,
   type ManagerDefinition,
   type ManagerStartOptions,
+  nameOf,
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
+  ProcessHandle,
+  type ProcessOf,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
@@ -115,11 +121,21 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany'>,
-    Pick<ProcessClient, 'startMany' | 'respond'>,
+    Pick<ProcessClient, 'startMany'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /**
+   * The handle of one process or manager, by its id or key. Costs no query; each call on it rejects for an unknown id.
+   *
+   * @example
+   * await hf.process(Payment, 'PAY-1').respond('approved', { by: 'ann' })
+   */
+  process<Responses extends ResponseSchemas, Result>(
+    definition: ProcessOf<Responses, Result>,
+    idOrKey: string,
+  ): ProcessHandle<Responses, Result>
   /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -137,7 +153,7 @@ export interface Holdfast
   /** Looking at commands, awaiting results, cancelling. */
   readonly commands: Commands
   readonly batches: Batches
-  /** Looking at processes, awaiting results, and what operators do with them. */
+  /** The processes and managers of the installation: lists, and what operators set for their definitions. */
   readonly processes: Processes
   /** Declared saga graphs. */
   readonly workflows: Workflows
@@ -260,7 +276,17 @@ export function assemble(
     reports,
   })
   const managers = createManagerRegistry()
-  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
+  const operations = createProcessOperations(db, { codec, registry: engine.registry, logger, reports })
+  const processCalls = coded(createProcessCalls(db, engine, operations, results), db.schema, 'hf.process')
+  const managerClient = createManagerClient(db, {
+    codec,
+    outgoing,
+    logger,
+    metrics,
+    reports,
+    missing,
+    calls: processCalls,
+  })
   const immediate = createStarterExecutions(db, {
     name,
     settings: engine.settings,
@@ -270,7 +296,7 @@ export function assemble(
     logger,
     metrics,
   })
-  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond, missing })
+  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, calls: processCalls, missing })
   const workflowEngine = createWorkflowEngine(db, {
     codec,
     abortGraceMs,
@@ -282,7 +308,7 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const scheduling = createScheduling(db, { codec, logger, metrics })
-  const processes = createProcesses(db, engine, { logger, results, reports })
+  const processes = createProcesses(db, engine, operations)
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
@@ -369,8 +395,10 @@ export function assemble(
     }) as Holdfast['start'],
     schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
-    respond: (definition, id, response, data, respondOptions) =>
-      processClient.respond(definition, id, response, data, respondOptions),
+    process: ((definition: ProcessOf<never>, idOrKey: string) => {
+      const name = nameOf('process', definition)
+      return new ProcessHandle(processCalls, definition, checkReference(`process ${name}`, idOrKey))
+    }) as Holdfast['process'],
     commands: createCommands(db, codec, { domains: queues, results, reports }),
     batches: createBatches(db, client, queues, codec),
     processes,
@@ -380,7 +408,7 @@ export function assemble(
       process(name, id, by, cancelOptions) {
         const slash = name.indexOf('/')
         const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-        return processes.cancel(reference, id, by, cancelOptions)
+        return operations.cancel(reference, id, by, cancelOptions)
       },
       workflow: (id, by) => workflows.cancel(id, by),
       find: (itemType) => dispatches.find(itemType),

@@ -82,21 +82,25 @@ export { type ErrorCode, type ErrorDetails, HoldfastError } from './kernel/error
 export { BusinessError, PermanentError, TransientError } from './kernel/failure/failure-errors.js'
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
+export type { CancelOptions, Handle, Model, ResultOptions, Started } from './kernel/model/handle.js'
+export type { Why } from './kernel/model/why.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
 export {
   type BulkOperationAnswer,
-  type CancelOptions,
+  type BulkOperations,
   type ChildOptions,
   type CommandCallOptions,
   type Compensation,
   type CompensationCall,
   type CompleteOptions,
+  type CompleteStepOptions,
   type Correction,
   type DeadlineAction,
   defineManager,
   defineProcess,
+  type HistoryOptions,
   type Inquiry,
   type ManagerDefinition,
   type ManagerOptions,
@@ -107,23 +111,23 @@ export {
   type ProcessContext,
   type ProcessDefinition,
   type ProcessEnd,
+  type ProcessHandle,
   type Processes,
   type ProcessListFilter,
   type ProcessOf,
-  type ProcessOperations,
   type ProcessOptions,
   type ProcessRecord,
   type ProcessSettingsInput,
   type ProcessSettingsRecord,
   type ProcessStatus,
   type ProcessToStart,
-  type ResolveOptions,
   type RespondOptions,
   type ResponseSchemas,
   type RetryOptions,
   resultOf,
   type StartDetails,
-  type Started,
+  type StartedOne,
+  type StartedProcess,
   type StartOptions,
   type StepCall,
   type StepCommand,

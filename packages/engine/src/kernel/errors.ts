@@ -14,6 +14,9 @@ const entry = <Details extends object>(
   next: string,
 ): ErrorEntry<Details> => ({ status, message, next })
 
+/** The models, as one piece of their work is called. */
+const singular = { commands: 'command', processes: 'process', workflows: 'workflow', dispatch: 'item' } as const
+
 export const errorRegistry = {
   HF_INVALID_OPTION: entry<{ where: string; option: string; problem: string }>(
     400,
@@ -213,6 +216,11 @@ export const errorRegistry = {
     (d) => `batch ${d.batchId} does not exist`,
     'Check the id of the batch.',
   ),
+  HF_NOT_FOUND: entry<{ model: keyof typeof singular; domain: string; type: string; id: string }>(
+    404,
+    (d) => `${singular[d.model]} ${d.id} of ${d.domain}/${d.type} does not exist`,
+    'Check the id or key, and the definition that it is looked up by.',
+  ),
   HF_UNKNOWN_COMMAND: entry<{ commandId: string; domain: string }>(
     404,
     (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
@@ -243,11 +251,6 @@ export const errorRegistry = {
     409,
     (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
     'There is no result. The audit trail of the command says what happened.',
-  ),
-  HF_UNKNOWN_PROCESS: entry<{ id: string; process: string }>(
-    404,
-    (d) => `process ${d.id} of ${d.process} does not exist`,
-    'Check the id or key, and the definition it is looked up by.',
   ),
   HF_PROCESS_OF_OTHER_TYPE: entry<{ id: string; process: string; actual: string }>(
     409,
@@ -311,11 +314,11 @@ export const errorRegistry = {
   HF_OUTCOME_UNRESOLVED: entry<{ id: string; step: string }>(
     409,
     (d) => `process ${d.id} cannot be retried: nobody knows whether its step \`${d.step}\` has had its effect`,
-    'Find out on the other side and say it with `hf.processes.resolve` (`done` with a result, or `notDone`), give the step an `inquire` function, or cancel the process.',
+    'Find out on the other side and say it on the handle of the process: `complete(by, result, { step })` if it had its effect, `retry(by, { notDone: true, step })` if not. Or give the step an `inquire` function, or cancel the process.',
   ),
   HF_NOTHING_TO_RESOLVE: entry<{ id: string; step: string }>(
     409,
-    (d) => `process ${d.id} has no failed step \`${d.step}\` of unknown outcome`,
+    (d) => `process ${d.id} has no failed step ${d.step ? `\`${d.step}\` ` : ''}of unknown outcome`,
     'Look at its timeline: the step may have another name (`pay`, `pay#2`), or another operator has resolved it.',
   ),
   HF_REDUCER_THREW: entry<{ response: string; problem: string }>(

@@ -17,12 +17,16 @@ interface CompletingParts {
   readonly logger: Logger
 }
 
-/** How an operator ends a process as completed. */
-export interface CompleteOptions<Result = unknown> {
+/** How a process ends by hand. */
+export interface CompleteOptions {
   /** Put over the state that readers see, property by property. */
   readonly state?: Readonly<Record<string, unknown>>
-  /** What whoever awaits the process gets. */
-  readonly result?: Result
+  readonly step?: undefined
+}
+
+/** Which step was done: `pay`, or `pay#2` where the name is used again. */
+export interface CompleteStepOptions {
+  readonly step: string
 }
 
 /**
@@ -34,11 +38,11 @@ export async function complete(
   { name, code }: { readonly name: string; readonly code: ProcessDefinition | undefined },
   reference: string,
   by: By,
-  options: CompleteOptions,
+  end: { readonly result: unknown; readonly state: unknown },
 ): Promise<OperationAnswer> {
   const { db, codec } = parts
-  const overrides = checkOverrides(name, options.state)
-  const result = options.result === undefined ? undefined : codec.encode(options.result, { at: 'result' })
+  const overrides = checkOverrides(name, end.state)
+  const result = end.result === undefined ? undefined : codec.encode(end.result, { at: 'result' })
   const said = overrides && codec.encode(overrides, { at: 'state' })
   for (;;) {
     const answer = await operatorCall(db, `complete ${name} ${reference}`, once).catch(lockedAnswer)

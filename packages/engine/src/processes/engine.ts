@@ -60,13 +60,15 @@ export function createProcessEngine(
     logger,
     metrics,
   })
+  const registry = createProcessRegistry()
+  const respond = createRespond(db, { codec, registry, logger, metrics })
   const remotes = createRemotes(db, { commands, outgoing, codec })
   return {
     codec,
-    registry: createProcessRegistry(),
+    registry,
     settings,
     live,
-    respond: createRespond(db, { codec, logger, metrics }),
+    respond,
     async partsFor(definition, by) {
       const own = await settings.of(definition.name)
       const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
@@ -76,7 +78,7 @@ export function createProcessEngine(
     },
     async close() {
       live.close()
-      await writes.close(1_000)
+      await Promise.all([respond.close(), writes.close(1_000)])
     },
   }
 }

@@ -1,12 +1,13 @@
 import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
+import { splitName } from '../kernel/reports/reports.js'
 import { describe } from '../kernel/validation/describe.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
 import type { ProcessRegistry } from './registry.js'
 
-/** WhichProcesses kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+/** A kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
 export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
   readonly domain: string
   readonly type: string
@@ -24,6 +25,12 @@ export function nameOf(where: string, process: ProcessOf<never>): string {
     throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'process', problem })
   }
   return `${process.domain}/${process.type}`
+}
+
+/** No process of this definition has this id or key. */
+export function notFound(name: string, id: string): HoldfastError<'HF_NOT_FOUND'> {
+  const { domain = '', type } = splitName(name)
+  return new HoldfastError('HF_NOT_FOUND', { model: 'processes', domain, type, id })
 }
 
 /** Refuses what was not made with `defineProcess` or `defineManager`. */

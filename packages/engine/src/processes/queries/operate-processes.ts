@@ -3,6 +3,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { ProcessStatus } from '../states.js'
+import { notFound } from '../reference.js'
 
 export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE' | 'RESOLVE'
 
@@ -19,6 +20,7 @@ export interface OperationAnswer {
     | 'busy'
     | 'nothing'
     | `unresolved ${string}`
+    | `which ${string}`
     | ProcessStatus
   readonly actual: string | null
 }
@@ -53,11 +55,15 @@ export function refusalOf(
   if (isUnresolved(outcome)) {
     return new HoldfastError('HF_OUTCOME_UNRESOLVED', { id, step: outcome.slice('unresolved '.length) })
   }
+  if (isAmbiguous(outcome)) {
+    const problem = `is needed: the outcome of ${outcome.slice('which '.length)} is unknown`
+    return new HoldfastError('HF_INVALID_OPTION', { where: `retry ${name} ${id}`, option: 'step', problem })
+  }
   switch (outcome) {
     case 'done':
       return undefined
     case 'unknown':
-      return new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })
+      return notFound(name, id)
     case 'other type':
       return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
     case 'busy':
@@ -78,6 +84,8 @@ export function refusalOf(
 
 const isUnresolved = (outcome: OperationAnswer['outcome']): outcome is `unresolved ${string}` =>
   outcome.startsWith('unresolved ')
+
+const isAmbiguous = (outcome: OperationAnswer['outcome']): outcome is `which ${string}` => outcome.startsWith('which ')
 
 const statement = {
   name: 'processes.operate',
