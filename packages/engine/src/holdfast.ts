@@ -58,7 +58,6 @@ import { booleanOption, checkOptions, durationOption, integerOption } from './ke
 import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
 import {
-  checkReference,
   createManagerClient,
   createManagerRegistry,
   createProcessCalls,
@@ -71,7 +70,6 @@ import {
   type ManagerClient,
   type ManagerDefinition,
   type ManagerStartOptions,
-  nameOf,
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
@@ -395,10 +393,7 @@ export function assemble(
     }) as Holdfast['start'],
     schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
-    process: ((definition: ProcessOf<never>, idOrKey: string) => {
-      const name = nameOf('process', definition)
-      return new ProcessHandle(processCalls, definition, checkReference(`process ${name}`, idOrKey))
-    }) as Holdfast['process'],
+    process: (definition, idOrKey) => new ProcessHandle(processCalls, definition, idOrKey),
     commands: createCommands(db, codec, { domains: queues, results, reports }),
     batches: createBatches(db, client, queues, codec),
     processes,

@@ -94,8 +94,8 @@ test('K-27 what another role plants in public is never called, from the installa
 
   expect(await hf.commands.result(Pay, await hf.send(Pay, {}))).toBe('paid')
   const { id } = await hf.start(Refund, { n: 1 }, { deferred: true })
-  await hf.respond(Refund, id, 'confirmed', {})
-  expect(await hf.processes.result(Refund, id)).toBe('refunded')
+  await hf.process(Refund, id).respond('confirmed', {})
+  expect(await hf.process(Refund, id).result()).toBe('refunded')
   const instance = await hf.start(Flow, {})
   expect(await hf.workflows.result(instance.id)).toBe('shipped')
   await hf.schedule(Settlement, { itemId: 'S-1', context: {}, execTime: new Date(0) })

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -205,7 +205,8 @@ as $$
 $$;
 
 -- A person says what became of a call of unknown outcome (K-20): it was done, with this result, or it was not, and is called
--- again. Answers 'done', 'deadline', 'nothing' (no such call waits for an answer), or the status of the process.
+-- again. A new deadline and a correction are taken as `retry_process` does. Returns 'done', 'deadline', 'nothing' (no such call is of unknown
+-- outcome), 'which <calls>' (several are, and no step was named), or the status of the process.
 create or replace function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -214,6 +215,10 @@ declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
   v_before jsonb := holdfast.process_before(p_id);
+  v_deadline timestamptz;
+  v_response jsonb := options -> 'response';
+  v_number int;
+  v_names text[];
   v_name text;
   v_occurrence int;
   v_seq int;
@@ -222,20 +227,35 @@ begin
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
-  select name, occurrence into v_name, v_occurrence
+  select array_agg(holdfast.call_id(name, occurrence) order by name, occurrence), min(name), min(occurrence)
+  into v_names, v_name, v_occurrence
   from holdfast.unresolved_calls(p_id, v_row.generation)
-  where holdfast.call_id(name, occurrence) = options ->> 'step';
-  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+  where options ->> 'step' is null or holdfast.call_id(name, occurrence) = options ->> 'step';
+  if v_names is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
     return 'nothing';
   end if;
-  if v_row.deadline_at <= v_now then
+  if cardinality(v_names) > 1 then
+    return 'which ' || array_to_string(v_names, ', ');
+  end if;
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now then
     return 'deadline';
   end if;
+  if v_response is not null then
+    v_number := v_row.responses + 1;
+    insert into holdfast.process_response (process_id, number, name, response_id, at, data, notes)
+    values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
+      nullif(v_response -> 'notes', 'null'));
+  end if;
   insert into holdfast.process_history (
-    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, seen, result, notes, detail
   )
   select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
-    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    v_occurrence, 'COMPLETED', v_number, options -> 'result', nullif(options -> 'notes', 'null'),
     jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
   from holdfast.process_history
   where process_id = p_id and generation = v_row.generation
@@ -245,13 +265,17 @@ begin
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1,
+      responses = coalesce(v_number, responses),
+      deadline_at = v_deadline,
       mismatch_since = null
   where id = p_id;
   perform holdfast.process_goes_on(p_id, v_now);
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
   values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
     jsonb_strip_nulls(jsonb_build_object(
-      'status', 'PENDING', 'step', options ->> 'step', 'outcome', options ->> 'outcome', 'result', options -> 'result'
+      'status', 'PENDING', 'step', holdfast.call_id(v_name, v_occurrence), 'outcome', options ->> 'outcome',
+      'result', options -> 'result', 'response', v_response ->> 'name',
+      'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
     )),
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
   perform holdfast.wake('processes:' || v_row.type);

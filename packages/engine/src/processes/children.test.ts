@@ -191,7 +191,7 @@ test('P-14 a child that ends well while its parent turns to undoing is undone', 
   })
   await bus.runProcesses(Child)
   // No worker hands the child's end over yet: the parent knows that it began, and not how it ended.
-  const { id, status } = await bus.hf.start(Parent, {})
+  const { id, status } = await (await bus.hf.start(Parent, {})).get()
   expect([status, undone]).toEqual(['COMPENSATING', []])
   expect(await bus.process(id)).toMatchObject({ waiting_for: 'pay', due_at: null })
   await bus.runProcesses(Parent)

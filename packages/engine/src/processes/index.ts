@@ -43,7 +43,7 @@ export {
 export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { TroubledProcess } from './queries/list-process-trouble.js'
-export { checkReference, nameOf, type ProcessOf } from './reference.js'
+export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
 export { deadlineOf, type StartDetails } from './seal-start.js'
 export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'

@@ -5,8 +5,8 @@ import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { findProcesses } from './queries/find-processes.js'
 import { findStandings, type Standing } from './queries/find-standing.js'
-import { hasEnded } from './states.js'
 import { notFound } from './reference.js'
+import { hasEnded } from './states.js'
 
 /** What a waiter names: a process of a definition, by its id or key. */
 export const resultKey = (name: string, reference: string): string => `${name}\n${reference}`

@@ -2,8 +2,8 @@ import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import type { ProcessStatus } from '../states.js'
 import { notFound } from '../reference.js'
+import type { ProcessStatus } from '../states.js'
 
 export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE' | 'RESOLVE'
 
