@@ -148,7 +148,7 @@ test('P-10 K-15 inside a caller’s transaction it is deferred, and gone after a
     await client.query('rollback')
     await client.query('begin')
     const kept = await bus.hf.start(Later, 2, { transaction: client })
-    expect((await kept.get()).status).toBe('PENDING')
+    expect(kept.created).toBe(true)
     expect(await bus.sql('select 1 from holdfast.process where id = $1', [kept.id])).toEqual([])
     await client.query('commit')
     expect((await bus.rests(kept.id, 'COMPLETED')).result).toBe(2)

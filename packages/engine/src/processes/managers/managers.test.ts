@@ -109,10 +109,8 @@ test('M-01 a process goes from step to step by the replies to its commands', asy
 test('M-02 the start is one transaction: the caller’s own brings process and command, or neither', async () => {
   const pending = await bus.sql('select 1 from holdfast.command')
   await bus.db.transaction(async (tx) => {
-    const { id, status } = await (
-      await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
-    ).get()
-    expect(status).toBe('WAITING_FOR_REPLY')
+    const { id, created } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
+    expect(created).toBe(true)
     await expect(bus.process(id)).rejects.toThrow('there is no process')
   })
   await expect(
