@@ -43,6 +43,6 @@ if (!upToDate) {
   const sql = readFromTar(gunzipSync(readFileSync(archive)), `/extension/pgmq--${VERSION}.sql`)
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'NOTICE'), notice)
-  // The version is told by the file itself, so that whoever installs it need not know it.
+  // The file itself has the version, so that the code that installs it need not know it.
   writeFileSync(join(folder, 'pgmq.sql'), `-- PGMQ ${VERSION}, under the PostgreSQL License; see NOTICE.\n${sql}`)
 }

@@ -2,7 +2,7 @@
 //
 //   npm run mutate                       hand-written mutations of SQL and TypeScript, and 150 by rule over the pure parts
 //   npm run mutate -- --by-hand          only the first; --by-rule only the second, with --sample 0 for all of them
-//   npm run mutate -- --only seal        those whose name or file contains the text
+//   npm run mutate -- --only batch       those whose name or file contains the text
 //   npm run mutate -- --check            only checks that every hand-written one still fits the code (npm run check)
 //
 // docs/decisions/mutation-testing.md has the result of the last whole run.

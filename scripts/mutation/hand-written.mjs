@@ -151,7 +151,7 @@ export const handWritten = [
   },
   {
     name: 'a definition runs more processes than its limit allows',
-    file: sql('processes-claim'),
+    file: sql('processes-slots'),
     find: '  if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then\n    return null;\n  end if;',
     replace: '',
     tests: [src('processes/limits.test.ts'), 'test/src/processes/races.test.ts'],
@@ -240,7 +240,7 @@ export const handWritten = [
     tests: [src('kernel/calls')],
   },
   {
-    name: 'what was lost before, and has not begun, is given back as never claimed',
+    name: 'what was lost before, and has not begun, is released as never claimed',
     file: src('kernel/work/loop.ts'),
     find: 'losses !== undefined && item.lost !== undefined)',
     replace: 'losses === undefined && item.lost !== undefined)',

@@ -57,7 +57,7 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
     ['startMany', () => bus.hf.startMany(Order, [{ state: {} }], options)],
     ['respond', () => bus.hf.process(Order, order).respond('paid', 1, options)],
     ['start of a workflow', () => bus.hf.start(Ship, {}, options)],
-    ['schedule', () => bus.hf.schedule(Later, { itemId: 'i', context: {}, execTime: new Date(0) }, options)],
+    ['schedule', () => bus.hf.schedule(Later, { key: 'i', context: {}, startAt: new Date(0) }, options)],
     ['queues.send', () => bus.hf.queues.send('bad_queue', {}, options)],
     ['queues.sendBatch', () => bus.hf.queues.sendBatch('bad_queue', [{}], options)],
   ])('is refused by %s, and nothing is written outside it', async (_, call) => {

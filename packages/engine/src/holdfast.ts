@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import {
+  addHandler,
   type Batches,
   type CommandClient,
   type CommandDefinition,
@@ -16,11 +17,16 @@ import {
   type Troubleshooting,
 } from './commands/index.js'
 import {
+  checkItemKey,
   createDispatch,
   createDispatchRegistry,
+  createItemCalls,
+  createItemOperations,
   createScheduling,
   type Dispatch,
   type DispatchDefinition,
+  type DispatchOf,
+  ItemHandle,
   isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
@@ -32,6 +38,7 @@ import type { Database } from './kernel/database/database.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
+import { GIVE_UP_AFTER } from './kernel/database/retrying.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { guardedLogger, guardedMetrics } from './kernel/guarded-sinks.js'
@@ -54,12 +61,12 @@ import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
 import { stderrLogger } from './kernel/stderr-logger.js'
 import { describe } from './kernel/validation/describe.js'
+import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from './kernel/validation/options.js'
 import { type Gate, processGate } from './kernel/work/alone.js'
-import { createLimiter, createRateLimits, GIVE_UP_AFTER, type RateLimits } from './limiter/index.js'
+import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
-  createManagerRegistry,
   createProcessCalls,
   createProcessClient,
   createProcessEngine,
@@ -134,6 +141,9 @@ export interface Holdfast
     definition: ProcessOf<Responses, Result>,
     idOrKey: string,
   ): ProcessHandle<Responses, Result>
+  /** An item of a dispatch, by its key. Costs no query. */
+  item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
+  item(dispatch: DispatchOf, key: string): ItemHandle
   /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
   handle<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -273,7 +283,6 @@ export function assemble(
     metrics,
     reports,
   })
-  const managers = createManagerRegistry()
   const operations = createProcessOperations(db, { codec, registry: engine.registry, logger, reports })
   const processCalls = coded(createProcessCalls(db, engine, operations, results), db.schema, 'hf.process')
   const managerClient = createManagerClient(db, {
@@ -305,9 +314,19 @@ export function assemble(
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const scheduling = createScheduling(db, { codec, logger, metrics })
   const processes = createProcesses(db, engine, operations)
   const workflows = createWorkflows(db, workflowEngine, workflowClient)
+  const itemOperations = createItemOperations(db, codec, {
+    cancelProcess(name, id, by, cancelOptions) {
+      const slash = name.indexOf('/')
+      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+      return operations.cancel(reference, id, by, cancelOptions)
+    },
+    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    find: (itemType) => dispatches.find(itemType),
+  })
+  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
@@ -316,13 +335,12 @@ export function assemble(
   }
   workflowEngine.handlers.onAdded(registered)
   const isRegistered: IsRegistered = (kind, name) => {
-    const [domain = '', type = ''] = name.split('/')
     switch (kind) {
       case 'domain':
-        return [registry, engine.registry, managers, dispatches].some((one) => one.domains().includes(name))
+        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
       case 'definition':
         return (
-          (engine.registry.find(name) ?? managers.find(name) ?? registry.find(domain, type)) !== undefined ||
+          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
           [...workflowEngine.registered].some((workflow) => workflow.name === name)
         )
       case 'handler':
@@ -339,7 +357,6 @@ export function assemble(
       registry,
       queues,
       engine,
-      managers,
       workflows: workflowEngine,
       dispatches,
       limiter,
@@ -359,7 +376,7 @@ export function assemble(
   const api: Holdfast = {
     schema: db.schema,
     handle(command, handler, handlerOptions) {
-      registry.add(command, handler, handlerOptions)
+      addHandler(registry, command, handler, handlerOptions)
       registered()
     },
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
@@ -373,11 +390,7 @@ export function assemble(
         dispatches.add(definition)
         return registered()
       }
-      const name = definition?.name
-      const taken = isManager(definition) ? engine.registry.find(name) : managers.find(name)
-      if (taken) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: name })
-      if (isManager(definition)) managers.add(definition)
-      else engine.registry.add(definition as ProcessDefinition)
+      engine.register(definition)
       registered()
     },
     start: ((
@@ -391,7 +404,8 @@ export function assemble(
         ? managerClient.start(definition, input, startOptions)
         : processClient.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: (definition, items, scheduleOptions) => scheduling.schedule(definition, items, scheduleOptions),
+    schedule: scheduling.schedule,
+    item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
     startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
     process: (definition, idOrKey) => new ProcessHandle(processCalls, definition, idOrKey),
     commands: createCommands(db, codec, { domains: queues, results, reports }),
@@ -399,15 +413,7 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
-    dispatch: createDispatch(db, codec, {
-      process(name, id, by, cancelOptions) {
-        const slash = name.indexOf('/')
-        const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-        return operations.cancel(reference, id, by, cancelOptions)
-      },
-      workflow: (id, by) => workflows.cancel(id, by),
-      find: (itemType) => dispatches.find(itemType),
-    }),
+    dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -461,8 +467,11 @@ function checkMethods(option: string, given: unknown, methods: readonly string[]
   const has = (method: string) => typeof (given as Record<string, unknown> | null)?.[method] === 'function'
   if (methods.every(has)) return
   const list = `${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`
-  const problem = `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option, problem })
+  throw invalidOption(
+    'holdfast',
+    option,
+    `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`,
+  )
 }
 
 function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {

@@ -98,11 +98,8 @@ test('K-27 what another role plants in public is never called, from the installa
   expect(await hf.process(Refund, id).result()).toBe('refunded')
   const instance = await hf.start(Flow, {})
   expect(await hf.workflows.result(instance.id)).toBe('shipped')
-  await hf.schedule(Settlement, { itemId: 'S-1', context: {}, execTime: new Date(0) })
-  await waitFor(
-    'the item has ended',
-    async () => (await hf.dispatch.items.get(Settlement, 'S-1')).status === 'COMPLETED',
-  )
+  await hf.schedule(Settlement, { key: 'S-1', context: {}, startAt: new Date(0) })
+  await waitFor('the item has ended', async () => (await hf.item(Settlement, 'S-1').get()).status === 'COMPLETED')
   await hf.pause({ domain: 'planted' }, by)
   await hf.resume({ domain: 'planted' }, by)
   await hf.queues.create('planted')

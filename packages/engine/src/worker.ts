@@ -26,13 +26,14 @@ import { createBackoff } from './kernel/retry/backoff.js'
 import { type Retry, retryOption } from './kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
+import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import type { Gate } from './kernel/work/alone.js'
 import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
 import { type Limiter, limiterChores } from './limiter/index.js'
 import { measureNeedingPerson } from './needing-person.js'
-import { createProcessWork, type ManagerRegistry, type ProcessEngine, type ProcessWork } from './processes/index.js'
+import { createProcessWork, type ProcessEngine, type ProcessWork } from './processes/index.js'
 import { createWorkflowWork, type WorkflowEngine, type WorkflowWork, workflowChores } from './workflows/index.js'
 
 export interface WorkerOptions {
@@ -81,7 +82,6 @@ interface Parts {
   readonly registry: HandlerRegistry
   readonly queues: Domains
   readonly engine: ProcessEngine
-  readonly managers: ManagerRegistry
   readonly workflows: WorkflowEngine
   readonly dispatches: DispatchRegistry
   readonly limiter: Limiter
@@ -104,10 +104,15 @@ interface CreatedWorker {
 
 /** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
 export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): CreatedWorker {
-  const { registry, queues, engine, managers, workflows, dispatches, limiter, outgoing, codec } = parts
+  const { registry, queues, engine, workflows, dispatches, limiter, outgoing, codec } = parts
   const { logger, metrics, reports, gate } = parts
   const known = () => [
-    ...new Set([...registry.domains(), ...engine.registry.domains(), ...managers.domains(), ...dispatches.domains()]),
+    ...new Set([
+      ...registry.domains(),
+      ...engine.registry.domains(),
+      ...engine.managers.domains(),
+      ...dispatches.domains(),
+    ]),
   ]
   const settings = checkWorkerOptions(options, known())
   const domains = () => settings.domains ?? known()
@@ -175,8 +180,8 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
         commands.set(domain, loop)
         make([loop])
       }
-      if (engine.registry.domains().includes(domain) || managers.domains().includes(domain)) {
-        const shared = { db, engine, managers, outgoing, listener, gate, logger, metrics, reports }
+      if (engine.registry.domains().includes(domain) || engine.managers.domains().includes(domain)) {
+        const shared = { db, engine, outgoing, listener, gate, logger, metrics, reports }
         const work = processes.get(domain) ?? (await createProcessWork(domain, settings, shared))
         processes.set(domain, work)
         make(await work.grow())
@@ -334,13 +339,15 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
 /** Undefined: all that are registered here, also later. */
 function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] | undefined {
   if (domains !== undefined && !Array.isArray(domains)) {
-    const problem = `must be a list of domains, not ${describe(domains)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
+    throw invalidOption('run', 'domains', `must be a list of domains, not ${describe(domains)}`)
   }
   for (const domain of domains ?? []) {
     if (known.includes(domain)) continue
-    const problem = `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'run', option: 'domains', problem })
+    throw invalidOption(
+      'run',
+      'domains',
+      `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`,
+    )
   }
   return domains === undefined ? undefined : [...new Set(domains)]
 }

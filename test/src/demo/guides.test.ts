@@ -117,7 +117,7 @@ test('D-02 the SQL of the guide on dispatch changes its configuration', async ()
   })
   const Settle = defineProcess('payments', 'Settle', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch('payment', { target: processTarget(Settle) })
-  await hf.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: new Date('2031-01-01T00:00:00Z') })
+  await hf.schedule(Settlement, { key: 'PAY-1', context: {}, startAt: new Date('2031-01-01T00:00:00Z') })
   for (const snippet of await shown('dispatch', 'sql')) await client.query(snippet)
   expect(await hf.dispatch.config(Settlement)).toMatchObject({
     enabled: false,

@@ -51,10 +51,10 @@ test('D-14 the rate holds across a restart of the database: what missed its slot
     config: { rateLimitKey: 'restarted', dispatchInterval: '1s' },
   })
   bus.hf.register(Settlement)
-  const execTime = new Date('2020-01-01T00:00:00Z')
+  const startAt = new Date('2020-01-01T00:00:00Z')
   await bus.hf.schedule(
     Settlement,
-    Array.from({ length: COUNT }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime })),
+    Array.from({ length: COUNT }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt })),
   )
   await bus.runProcesses(Settle, { concurrency: 50, lease: '2s' })
   const begun = async () =>

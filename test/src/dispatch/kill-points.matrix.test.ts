@@ -38,7 +38,7 @@ async function openRound(domain: string, remote: boolean, database: Database) {
   const hf = assemble(database, {})
   const { Pay, Settlement: own } = onProcesses(domain, CONFIG)
   const Settlement = remote ? onRemote(domain, CONFIG, pool) : own
-  const items = Array.from({ length: ITEMS }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime: past }))
+  const items = Array.from({ length: ITEMS }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt: past }))
   await hf.schedule(Settlement, items)
   hf.register(Settlement)
   if (!remote) hf.register(Pay)

@@ -56,7 +56,7 @@ test(`D-07 two dispatchers, killed ${DEATHS} times between their statements, ove
   })
   await hf.schedule(
     Settlement,
-    times.map((execTime, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime })),
+    times.map((startAt, n) => ({ key: `PAY-${n}`, context: { n }, startAt })),
   )
   hf.register(Pay)
   const executor = await hf.run({ concurrency: 50, poll: '20ms' })

@@ -129,7 +129,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
     )
     await hf.schedule(
       Settlement,
-      numbers(BACKLOG).map((n) => ({ itemId: `PAY-${n}`, context: { n }, execTime: past })),
+      numbers(BACKLOG).map((n) => ({ key: `PAY-${n}`, context: { n }, startAt: past })),
     )
   },
 }

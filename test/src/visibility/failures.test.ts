@@ -220,7 +220,7 @@ test('K-21 dispatch: a dead letter is an error that names its item', async () =>
   })
   bus.hf.register(Pay)
   bus.hf.register(Settlement)
-  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: { n: 1 }, execTime: new Date(0) })
+  await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: new Date(0) })
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
   const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
   await waitFor('it is told', () => told.about('PAY-1').length > 0)

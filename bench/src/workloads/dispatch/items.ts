@@ -23,7 +23,7 @@ const CHUNK = 5_000
 const CALLERS = 2
 
 /** Schedules so many items for the same instant, from two callers. */
-export async function scheduleAll(hf: Holdfast, settlement: Settlement, count: number, execTime: Date): Promise<void> {
+export async function scheduleAll(hf: Holdfast, settlement: Settlement, count: number, startAt: Date): Promise<void> {
   let next = 0
   async function call(): Promise<void> {
     while (next < count) {
@@ -32,22 +32,22 @@ export async function scheduleAll(hf: Holdfast, settlement: Settlement, count: n
       const length = Math.min(CHUNK, count - from)
       await hf.schedule(
         settlement,
-        Array.from({ length }, (_, place) => itemAt(from + place, execTime)),
+        Array.from({ length }, (_, place) => itemAt(from + place, startAt)),
       )
     }
   }
   await Promise.all(Array.from({ length: CALLERS }, call))
 }
 
-function itemAt(place: number, execTime: Date) {
-  const itemId = `PAY-${String(place).padStart(9, '0')}`
+function itemAt(place: number, startAt: Date) {
+  const key = `PAY-${String(place).padStart(9, '0')}`
   const context = {
-    paymentId: itemId,
+    paymentId: key,
     amount: '1250.00',
     currency: 'CHF',
     debtor: 'CH9300762011623852957',
     creditor: 'DE89370400440532013000',
     note: 'invoice 2026-0042, thank you for your business and see you again soon',
   }
-  return { itemId, context, execTime }
+  return { key, context, startAt }
 }

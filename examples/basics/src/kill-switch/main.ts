@@ -34,7 +34,7 @@ const soon = new Date(Date.now() + 5_000)
 const payments = Array.from({ length: 250 }, (_, n) => `PAY-${n}`)
 await hf.schedule(
   Settlement,
-  payments.map((payment) => ({ itemId: payment, context: { payment }, execTime: soon })),
+  payments.map((payment) => ({ key: payment, context: { payment }, startAt: soon })),
 )
 await until(async () => (await hf.dispatch.depth(Settlement)).DISPATCHED === 250)
 console.log(await depth())

@@ -21,9 +21,9 @@ const hf = await holdfast({ connectionString: database.connectionString })
 // Phase A: validate and enrich, then schedule. Nothing sleeps until then; the item is two rows.
 const fourOClock = new Date(Date.now() + 1_000)
 const payments = ['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => ({
-  itemId: payment,
+  key: payment,
   context: { payment, cents: 500, account: 'DE-1' },
-  execTime: fourOClock,
+  startAt: fourOClock,
 }))
 const { created } = await hf.schedule(Settlement, payments)
 console.log(`${created} scheduled`)
@@ -44,7 +44,7 @@ for (;;) {
   if (COMPLETED === 5) break
   await new Promise((resolve) => setTimeout(resolve, 50))
 }
-const item = await hf.dispatch.items.get(Settlement, 'PAY-5')
+const item = await hf.item(Settlement, 'PAY-5').get()
 console.log(`${item.executionId} ${item.status}, not before its time: ${(item.dispatchedAt ?? 0) >= fourOClock}`)
 const batches = (await hf.auditTrail({ name: 'payment' })).filter(({ event }) => event === 'BATCH')
 console.log(`${batches.length} batches`)

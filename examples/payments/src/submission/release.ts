@@ -14,10 +14,10 @@ export interface Release {
 /** Null where nobody remembers: what has ended is kept for a while only. */
 export async function releaseOf(hf: Holdfast, window: PaymentWindow, paymentId: string): Promise<Release | null> {
   try {
-    const { status, dispatchedAt, completedAt, retryCount, lastError } = await hf.dispatch.items.get(window, paymentId)
+    const { status, dispatchedAt, completedAt, retryCount, lastError } = await hf.item(window, paymentId).get()
     return { status, dispatchedAt, completedAt, retryCount, lastError }
   } catch (error) {
-    if (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_ITEM') return null
+    if (error instanceof HoldfastError && error.code === 'HF_NOT_FOUND') return null
     throw error
   }
 }

@@ -38,9 +38,9 @@ export async function schedulePayments(
     ready.map((draft) => ({ ...draft, status: 'SCHEDULED', executeAt })),
   )
   const items = payments.map((payment) => ({
-    itemId: payment.id,
+    key: payment.id,
     context: initialState(payment),
-    execTime: executeAt,
+    startAt: executeAt,
   }))
   await hf.schedule(definitions.PaymentWindow, items, { transaction: tx })
   return payments

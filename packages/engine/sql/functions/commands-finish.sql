@@ -1,4 +1,4 @@
--- revision: 8
+-- revision: 9
 -- after: commands-send, command-queues
 --
 -- The end of attempts, and the replies that it sends.
@@ -6,16 +6,10 @@
 -- Finishes attempts (C-08): the fence on the message (`msg_id`, `read_ct`), then message, command, audit, reply and batch
 -- in one transaction. Each write has an outcome: COMPLETED, FAILED, RETRY (the message is hidden for a while) or TSQ.
 -- Answers, in the order of the writes: 0 done, 1 lease lost, 2 held by somebody else.
+-- planner: indexed
 create or replace function holdfast.finish_commands(p_queue text, p_domain text, writes jsonb)
 returns int[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

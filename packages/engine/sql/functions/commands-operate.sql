@@ -1,4 +1,4 @@
--- revision: 8
+-- revision: 9
 -- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
@@ -10,12 +10,12 @@
 -- The last is for a plain RETRY of a call that must not be repeated, whose outcome nobody knows and whose handler cannot
 -- inquire (K-20): the person has to say NOT_DONE. Where the handler can, the command keeps the mark, and is inquired about
 -- before it is called.
+-- planner: no jit
 create or replace function holdfast.operate_commands(
   p_action text, p_domain text, ids uuid[], p_actor text, p_reason text, p_data jsonb, p_notes jsonb, p_version int
 )
 returns table (command_id uuid, outcome text)
 language plpgsql
-set jit = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

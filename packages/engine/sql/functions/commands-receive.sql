@@ -1,7 +1,11 @@
--- revision: 8
--- after: commands-send, command-queues, lost-claims
+-- revision: 10
+-- after: commands-send, command-queues, lost-claims, commands-foreign
 --
--- Receiving commands and keeping them: the claim on PGMQ's table, adoption, heartbeat, giving back.
+-- Receiving commands: the claim of a domain's queue, called by each worker that has handlers for it. It promises that a
+-- message is handed out with the command it belongs to, oldest first, and no more than a claim may hold in memory (K-23).
+-- What must not break: the claim never waits for a row that another transaction holds, and a message is never removed
+-- unless it is a stray (its command has ended, or has a newer message) or no command at all.
+-- `commands-foreign.sql` has what is done with messages of other clients, `commands-lease.sql` what is done after the claim.
 
 -- Receives commands (C-07): claims messages of these types, audits RECEIVED, adopts well-formed messages of foreign
 -- clients, removes strays of commands that have ended, archives what is no command at all. One round trip for a batch.
@@ -9,20 +13,13 @@
 -- Messages that are no commands do not use up the claim: where some were found, those near them are cleared in one
 -- statement, fifty times as many as were found so far, and the claim is repeated for the room that is left. So any amount
 -- of them delays the good ones of the same type by little more than it takes to archive them (K-27).
+-- planner: indexed, no sort
 create or replace function holdfast.receive_commands(
   queue text, domain text, lane_types text[], lane_froms float8[], worker text, most int, lease_ms int,
   spare_leased boolean, ceiling_ms int
 )
 returns table (items json, marks json, next_due_ms float8, not_ours int)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set enable_sort = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -105,83 +102,6 @@ begin
 end
 $$;
 
--- Archives the messages that cannot be commands among the first so many of these types, in one statement. What only
--- looks like a command is sorted out when it is opened.
-create or replace function holdfast.clear_junk(p_queue text, p_domain text, types text[], p_now timestamptz, p_window int)
-returns int
-language plpgsql
-set jit = off
-as $$
-declare
-  v_ids bigint[];
-begin
-  execute format(
-    $query$
-    select array_agg(junk.msg_id)
-    from unnest($1) as lane (type),
-    lateral (
-      select near.msg_id
-      from (
-        select q.msg_id, q.message
-        from pgmq.%I as q
-        where q.message ->> 'command_type' = lane.type and q.vt <= $2
-        order by q.vt
-        limit $3
-        for update skip locked
-      ) as near
-      where coalesce(length(near.message ->> 'command_id') < 32, true)
-        or near.message ->> 'command_id' !~ '^[{]?[0-9a-fA-F-]+[}]?$'
-        or near.message ->> 'domain' <> $4
-    ) as junk
-    $query$, 'q_' || p_queue
-  ) into v_ids using types, p_now, p_window, p_domain;
-  if v_ids is null then
-    return 0;
-  end if;
-  perform pgmq.archive(p_queue, v_ids);
-  return cardinality(v_ids);
-end
-$$;
-
-create or replace function holdfast.clear_typeless(p_queue text, p_now timestamptz, p_most int)
-returns int
-language plpgsql
-set jit = off
-as $$
-declare
-  v_ids bigint[];
-begin
-  execute format(
-    $query$
-    select array_agg(msg_id) from (
-      select msg_id from pgmq.%I
-      where message ->> 'command_type' is null and vt <= $1
-      order by vt
-      limit $2
-      for update skip locked
-    ) as typeless
-    $query$, 'q_' || p_queue
-  ) into v_ids using p_now, p_most;
-  if v_ids is null then
-    return 0;
-  end if;
-  perform pgmq.archive(p_queue, v_ids);
-  return cardinality(v_ids);
-end
-$$;
-
-create or replace function holdfast.uuid_or_null(p_text text)
-returns uuid
-language plpgsql
-immutable
-as $$
-begin
-  return p_text::uuid;
-exception when invalid_text_representation then
-  return null;
-end
-$$;
-
 -- Waits a command for its next attempt, rather than for a worker that may still be at one? Asked only in the grace after
 -- an outage (K-03): a message that was hidden for a retry is nobody's lease.
 create or replace function holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct int)
@@ -197,40 +117,14 @@ as $$
   )
 $$;
 
--- The commands of a domain that messages name, in their order; null for those that name none, or one of another domain.
--- Matching a pattern would cost more than all the rest of opening a message, so all are read at once, and one by one only
--- where that fails.
-create or replace function holdfast.command_ids_in(p_domain text, messages jsonb[])
-returns uuid[]
-language plpgsql
-immutable
-as $$
-begin
-  return array(
-    select case when coalesce(message ->> 'domain', p_domain) = p_domain then (message ->> 'command_id')::uuid end
-    from unnest(messages) as message
-  );
-exception when invalid_text_representation then
-  return array(
-    select case when coalesce(message ->> 'domain', p_domain) = p_domain then holdfast.uuid_or_null(message ->> 'command_id') end
-    from unnest(messages) as message
-  );
-end
-$$;
-
 -- The second half of receiving: what the claimed messages are. Strays belong to commands that have ended or have another
 -- message by now; malformed ones name no command of this domain, or one that cannot be run and is in troubleshooting now.
+-- planner: looped, no material
 create or replace function holdfast.open_messages(
   p_domain text, p_worker text, p_now timestamptz, ids bigint[], reads int[], messages jsonb[], headers jsonb[],
   out items json, out strays bigint[], out malformed bigint[]
 )
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_commands uuid[] := holdfast.command_ids_in(p_domain, messages);
@@ -288,11 +182,10 @@ $$;
 
 -- Received commands with what is known of those whose last claim was not released in order (K-26): they have been read more
 -- often than attempts have ended. A claim that was lost beside other work, or interrupted, uses up no attempt.
+-- planner: no jit, no seqscan
 create or replace function holdfast.weigh_lost_commands(p_queue text, p_domain text, items json)
 returns json
 language plpgsql
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_ids text[];
@@ -341,267 +234,5 @@ begin
   from claimed
   left join changed on changed.command_id = claimed.command_id;
   return v_items;
-end
-$$;
-
--- What a foreign client put into a queue is data: this says what keeps its message from being run, null if nothing does
--- (K-27). The text of the data is what is measured. Two checks come first, so that no more than a few hundred megabytes of it
--- are ever made: jsonb takes at most eight times as much as the shortest text, and a number such as 1e100000 takes few bytes
--- in jsonb and many as text; no worker could read it.
-create or replace function holdfast.problem_of_message(message jsonb, header jsonb, p_limit int)
-returns text
-language plpgsql
-immutable
-as $$
-begin
-  if length(message ->> 'command_type') > 200 then
-    return 'its command_type has more than 200 characters';
-  elsif message ->> 'correlation_id' is not null and holdfast.uuid_or_null(message ->> 'correlation_id') is null then
-    return 'its correlation_id is not a UUID: ' || left(message ->> 'correlation_id', 100);
-  elsif jsonb_typeof(message -> 'reply_to') not in ('string', 'null') then
-    return 'its reply_to is not a text';
-  elsif jsonb_typeof(header -> 'notes') not in ('object', 'null') then
-    return 'its type notes are not an object';
-  elsif jsonb_typeof(header -> 'notes') = 'object' and exists (
-    select from jsonb_each(header -> 'notes') as note (pointer, kind) where jsonb_typeof(kind) <> 'string'
-  ) then
-    return 'its type notes are not all texts';
-  elsif pg_column_size(message || '{}') > 8.0 * p_limit + 65536 then
-    return 'its data takes more than ' || p_limit || ' bytes';
-  elsif jsonb_path_exists(message -> 'data', 'lax $.** ? (@.type() == "number") ? (
-    @ > 1.8e308 || @ < -1.8e308 || (@ != 0 && @ < 4e-324 && @ > -4e-324)
-  )') then
-    return 'it holds a number that a double cannot hold';
-  elsif coalesce(octet_length((message -> 'data')::text), 0) + coalesce(octet_length((header -> 'notes')::text), 0) > p_limit then
-    return 'its data takes more than ' || p_limit || ' bytes';
-  end if;
-  return null;
-exception when program_limit_exceeded or out_of_memory then
-  return 'its data takes more than ' || p_limit || ' bytes';
-end
-$$;
-
--- A foreign client's message becomes a command (C-07). Those that have one, or name none, are passed over. One that
--- cannot be run becomes a command in troubleshooting, without its data where that is the problem; the message is in the
--- archive. A reply queue that the domain does not allow is not used, and said so.
-create or replace function holdfast.adopt_messages(
-  p_domain text, p_now timestamptz, ids bigint[], messages jsonb[], headers jsonb[]
-)
-returns void
-language plpgsql
-as $$
-declare
-  v_limit int := holdfast.payload_bytes();
-  v_replies jsonb;
-begin
-  with taken as (
-    select distinct on (command_id)
-      msg_id, message, command_id, header, message ->> 'reply_to' as reply_to,
-      holdfast.problem_of_message(message, header, v_limit) as problem
-    from unnest(ids, holdfast.command_ids_in(p_domain, messages), messages, headers) as taken (msg_id, command_id, message, header)
-    where command_id is not null
-      and not exists (
-        select from holdfast.command where command.command_id = taken.command_id and command.domain || '' = p_domain
-      )
-    order by command_id, msg_id
-  ),
-  judged as (
-    select *, jsonb_typeof(message -> 'reply_to') = 'string' and holdfast.may_reply(p_domain, reply_to) as may_reply from taken
-  ),
-  adopted as (
-    insert into holdfast.command (
-      command_id, domain, type, status, msg_id, correlation_id, reply_to, created_at, updated_at, data, notes,
-      error_kind, error_code, error_message
-    )
-    select
-      command_id,
-      p_domain,
-      left(message ->> 'command_type', 200),
-      case when problem is null then 'PENDING' else 'IN_TROUBLESHOOTING_QUEUE' end,
-      case when problem is null then msg_id end,
-      holdfast.uuid_or_null(message ->> 'correlation_id'),
-      case when may_reply then reply_to end,
-      p_now,
-      p_now,
-      case when problem is null then message -> 'data' end,
-      case when problem is null then nullif(header -> 'notes', 'null') end,
-      case when problem is not null then 'PERMANENT' end,
-      case when problem is not null then 'INVALID_MESSAGE' end,
-      case when problem is not null then 'the message cannot be run: ' || problem end
-    from judged
-    on conflict (command_id, domain) do nothing
-    returning *
-  ),
-  audited as (
-    insert into holdfast.audit (at, model, event, subject_id, detail)
-    select p_now, 'commands', 'ADOPTED', command_id, jsonb_build_object('domain', p_domain)
-    from adopted
-    union all
-    select p_now, 'commands', 'REPLY_FAILED', command_id,
-      jsonb_build_object('domain', p_domain, 'queue', left(judged.reply_to, 200),
-        'problem', 'not a reply queue of the domain ' || p_domain)
-    from adopted join judged using (command_id)
-    where judged.reply_to is not null and not coalesce(judged.may_reply, false)
-    union all
-    select p_now, 'commands', 'MOVED_TO_TSQ', command_id,
-      jsonb_build_object('domain', p_domain, 'error_code', error_code, 'error_message', error_message)
-    from adopted
-    where error_code is not null
-  ),
-  troubled as (
-    insert into holdfast.command_trouble (
-      command_id, domain, type, since, error_kind, error_code, error_message, fingerprint
-    )
-    select command_id, p_domain, type, p_now, error_kind, error_code, error_message, 'INVALID_MESSAGE:' || type
-    from adopted
-    where error_code is not null
-  )
-  select jsonb_agg(jsonb_build_object('domain', p_domain, 'queue', reply_to, 'command_id', command_id, 'message', jsonb_strip_nulls(jsonb_build_object(
-    'command_id', command_id, 'correlation_id', correlation_id, 'outcome', 'FAILED', 'final', false,
-    'error_type', error_kind, 'error_code', error_code, 'error_message', error_message
-  ))))
-  into v_replies
-  from adopted
-  where error_code is not null and reply_to is not null;
-  if v_replies is not null then
-    perform holdfast.send_replies(v_replies);
-  end if;
-end
-$$;
-
--- The queues to which a foreign client may have its replies sent: the one that is named after the domain, and those that
--- an operator has allowed (K-27).
-create or replace function holdfast.may_reply(p_domain text, p_queue text)
-returns boolean
-language sql
-stable
-as $$
-  select exists (
-    select from holdfast.command_queue
-    where domain = p_domain and p_queue = regexp_replace(queue, '__commands$', '__replies')
-  ) or exists (
-    select from holdfast.reply_queue where domain = p_domain and queue = p_queue
-  )
-$$;
-
--- The heartbeat of running commands.
-create or replace function holdfast.extend_commands(p_queue text, ids bigint[], reads int[], lease_ms int)
-returns table (extended json, lost json)
-language plpgsql
-set jit = off
-as $$
-declare
-  v_free bigint[];
-begin
-  execute format(
-    $query$
-    with free as (
-      select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
-      lateral (
-        select msg_id from pgmq.%1$I as q
-        where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
-        for update skip locked
-      ) q
-    )
-    update pgmq.%1$I set vt = greatest(vt, $3)
-    where msg_id = any (array(select msg_id from free))
-    $query$, 'q_' || p_queue
-  ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
-  return query execute format(
-    $query$
-    select
-      coalesce(json_agg(asked.msg_id::text) filter (where q.vt >= $3), '[]'),
-      coalesce(json_agg(asked.msg_id::text) filter (where q.msg_id is null), '[]')
-    from unnest($1, $2) as asked (msg_id, read_ct)
-    left join pgmq.%I as q on q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
-    $query$, 'q_' || p_queue
-  ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
-end
-$$;
-
--- Gives back what was received and never begun: visible at once, and its reading does not count. What somebody holds is
--- left to the end of its lease: a worker that stops waits for nobody.
-create or replace function holdfast.release_commands(p_queue text, ids bigint[], reads int[])
-returns void
-language plpgsql
-as $$
-begin
-  execute format(
-    $query$
-    with free as (
-      select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
-      lateral (
-        select msg_id from pgmq.%1$I as q
-        where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
-        for update skip locked
-      ) q
-    )
-    update pgmq.%1$I set vt = $3, read_ct = read_ct - 1
-    where msg_id = any (array(select msg_id from free))
-    $query$, 'q_' || p_queue
-  ) using ids, reads, holdfast.now();
-end
-$$;
-
--- Ends leases now. The handlers have ended and left no record; a message that waits for its next attempt is left alone.
-create or replace function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads int[])
-returns void
-language plpgsql
-as $$
-begin
-  execute format(
-    $query$
-    with free as (
-      select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
-      lateral (
-        select msg_id from pgmq.%1$I as q
-        where q.msg_id = asked.msg_id
-          and q.read_ct = asked.read_ct
-          and not %2$sis_between_attempts($4, q.message ->> 'command_id', q.read_ct)
-        for update skip locked
-      ) q
-    )
-    update pgmq.%1$I set vt = $3
-    where msg_id = any (array(select msg_id from free))
-    $query$, 'q_' || p_queue, 'holdfast.'
-  ) using ids, reads, holdfast.now(), p_domain;
-  perform holdfast.wake('commands:' || p_domain);
-end
-$$;
-
--- Locks one message for a handler's own transaction; false when the lease is lost (C-06).
-create or replace function holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct int)
-returns boolean
-language plpgsql
-as $$
-declare
-  v_held boolean;
-begin
-  execute format('select true from pgmq.%I where msg_id = $1 and read_ct = $2 for update', 'q_' || p_queue)
-  into v_held using p_msg_id, p_read_ct;
-  return coalesce(v_held, false);
-end
-$$;
-
-create or replace function holdfast.oldest_command_seconds(p_queue text, types text[])
-returns float8
-language plpgsql
-as $$
-declare
-  v_oldest timestamptz;
-begin
-  execute format(
-    $query$
-    select min(oldest.vt)
-    from unnest($1) as type,
-    lateral (
-      select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
-    ) oldest
-    $query$, 'q_' || p_queue
-  ) into v_oldest using types, holdfast.now();
-  return extract(epoch from holdfast.now() - v_oldest);
 end
 $$;

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: command-queues
 --
 -- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
@@ -57,15 +57,10 @@ $$;
 -- Only inserts, so it may run inside anybody's transaction (K-15). The request is a list of domains, each with its queue
 -- and its commands, and `plain` where none of them has a batch or a reply queue to be looked up. Answers a row for each
 -- that was not sent: 'duplicate', or what is wrong with it; nothing was written for those.
+-- planner: looped, no material
 create or replace function holdfast.send_commands(request jsonb)
 returns table (in_domain text, id uuid, outcome text)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, limiter
 --
 -- Where it is decided that an execution of dispatch begins (D-14): in the claim that leases it. A claim asks these functions
@@ -68,15 +68,10 @@ $$;
 
 -- Which of these processes may be leased now, of those that are locked by a claim. The others are left without a lease: held,
 -- or due at their new start.
+-- planner: looped, no bitmapscan
 create or replace function holdfast.admit_dispatched(ids uuid[])
 returns uuid[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_type text;
@@ -109,15 +104,10 @@ end
 $$;
 
 -- Gives all late executions of the type new starts, if there is one among these. Answers which of these may not begin now.
+-- planner: looped, no bitmapscan
 create or replace function holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[])
 returns uuid[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -174,15 +164,10 @@ end
 $$;
 
 -- The same for the starts of workflows: which of these instances may begin now.
+-- planner: looped, no bitmapscan
 create or replace function holdfast.admit_dispatched_roots(ids uuid[])
 returns uuid[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

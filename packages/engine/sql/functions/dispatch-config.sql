@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, dispatch-begin
 --
 -- The configuration of dispatch (D-02), and its kill switch. Both hold whoever writes the row, so they are triggers.
@@ -117,10 +117,10 @@ for each row execute function holdfast.carry_out_dispatch_config();
 
 -- A release holds the row of the configuration FOR SHARE until it commits, and a claim shares the gate, so none is under way
 -- that these would miss. In the order of ids, as everybody locks executions.
+-- planner: no seqscan
 create or replace function holdfast.hold_dispatched(p_type text, p_engine text)
 returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_types text[] := (select exec_types from holdfast.dispatch_cycle where item_type = p_type);
@@ -157,11 +157,11 @@ $$;
 
 -- Executions that a worker has claimed and may not have begun yet: what a claim leaves to begin is given back after less than
 -- two seconds (kill-switch.ts). A root is begun by one write.
+-- planner: no seqscan
 create or replace function holdfast.count_dispatched_beginning(p_type text)
 returns int
 language plpgsql
 stable
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -185,10 +185,10 @@ begin
 end
 $$;
 
+-- planner: no seqscan
 create or replace function holdfast.unhold_dispatched(p_type text, p_engine text)
 returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

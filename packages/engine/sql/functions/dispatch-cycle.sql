@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- The cycles of dispatch: a row per item type, leased by whoever runs it (D-03). Everything that a cycle takes from the
@@ -56,13 +56,12 @@ $$;
 
 -- Ends a cycle. The next one begins an interval after this one began, and not before the rest is over, which ends early
 -- when an item falls due. Answers how many dead letters no dispatcher has counted yet; null where the lease was lost.
+-- planner: no seqscan, no bitmapscan
 create or replace function holdfast.finish_dispatch_cycle(
   p_type text, p_epoch int, p_interval_ms float8, p_rest_ms float8, p_error text
 )
 returns int
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -100,11 +99,10 @@ end
 $$;
 
 -- How many items may be claimed now, up to so many: what a rate limit is asked for.
+-- planner: no seqscan, no bitmapscan
 create or replace function holdfast.count_releasable_items(p_type text, p_most int)
 returns int
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -129,13 +127,12 @@ end
 $$;
 
 -- Fails the first item that is due: the one with which a release of its own could not be carried out.
+-- planner: no seqscan, no bitmapscan
 create or replace function holdfast.fail_first_due(
   p_type text, p_epoch int, from_due timestamptz, from_seq bigint, p_code text, p_message text
 )
 returns text
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -164,13 +161,10 @@ $$;
 
 -- How many executions have been made for items of this type and have not begun, up to so many. Counting begins at the
 -- oldest that had not begun the last time: what lies before it is over.
+-- planner: generic, no seqscan, no bitmapscan
 create or replace function holdfast.count_dispatched_ahead(p_type text, p_most int)
 returns int
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

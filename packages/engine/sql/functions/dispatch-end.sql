@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 4
 -- after: kernel
 --
 -- How items of dispatch end, and how they fail (D-06). Every engine of ours ends its items through end_dispatched, in the
@@ -6,18 +6,12 @@
 
 -- Ends the items of executions that have ended. Outcomes: 'COMPLETED', 'FAILED' (for good), 'RETRY' (a technical failure).
 -- Each end is guarded by the item being DISPATCHED with that execution. Answers how many became dead letters.
+-- planner: indexed
 create or replace function holdfast.end_dispatched(
   item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[]
 )
 returns int
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -51,6 +45,7 @@ begin
   delete from holdfast.dispatch_context as context
   using ended
   where context.item_type = ended.item_type and context.item_id = ended.item_id;
+  perform holdfast.wake_results('dispatch');
   if 'RETRY' = any (outcomes) then
     return holdfast.fail_dispatch_items((
       select jsonb_agg(jsonb_build_object(
@@ -68,14 +63,10 @@ $$;
 
 -- The items of processes that have ended. What the business said no to has ended COMPENSATED; FAILED is technical (a wait
 -- that timed out), and started again, unless the deadline has passed: it would be late again.
+-- planner: looped
 create or replace function holdfast.end_dispatched_processes(ids uuid[])
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_types text[];
@@ -107,14 +98,10 @@ $$;
 
 -- The items of workflows that have ended. One that failed has been undone, and what was cancelled or aborted is a person's
 -- decision: none of them is started again.
+-- planner: looped
 create or replace function holdfast.end_dispatched_workflows(ids uuid[])
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 begin
   perform holdfast.end_dispatched(
@@ -133,14 +120,10 @@ $$;
 -- that each must have; `execution` is named where an execution failed, so that the next one gets a new id (a start that
 -- is tried again keeps its id: it may have happened already, and is then recognised). The first retry comes after the
 -- interval, each later one after twice as long. Answers how many became dead letters.
+-- planner: looped
 create or replace function holdfast.fail_dispatch_items(failures jsonb)
 returns int
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -189,6 +172,9 @@ begin
     from failed
   )
   select count(*) into v_dead from dead;
+  if v_dead > 0 then
+    perform holdfast.wake_results('dispatch');
+  end if;
   return v_dead;
 end
 $$;

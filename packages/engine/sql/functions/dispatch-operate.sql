@@ -1,73 +1,25 @@
--- revision: 2
+-- revision: 4
 -- after: kernel
 --
 -- What operators do with the items of dispatch, audited in the same transaction.
 
--- Schedules dead letters anew, with all their attempts: those named, those that failed alike, or all. Answers for each
--- that was asked for whether it was a dead letter; where a group was asked for, those that were.
-create or replace function holdfast.requeue_dead_letters(
-  p_type text, ids text[], p_fingerprint text, p_most int, p_exec_time timestamptz, p_actor text, p_reason text
-)
-returns table (item_id text, outcome text)
-language plpgsql
-as $$
-declare
-  v_now timestamptz := holdfast.now();
-  v_ids text[];
-begin
-  v_ids := array(
-    select letter.item_id
-    from holdfast.dispatch_dead_letter as letter
-    where letter.item_type = p_type
-      and (ids is null or letter.item_id = any (ids))
-      and (p_fingerprint is null or letter.fingerprint = p_fingerprint)
-    order by letter.item_id
-    limit p_most
-    for update
-  );
-  with requeued as (
-    update holdfast.dispatch_item as item
-    set status = 'READY',
-        retry_count = 0,
-        exec_time = coalesce(p_exec_time, item.exec_time),
-        due_at = greatest(coalesce(p_exec_time, item.exec_time), v_now),
-        updated_at = v_now
-    where item.item_type = p_type and item.item_id = any (v_ids) and item.status = 'DEAD_LETTER'
-    returning item.item_id, item.last_error
-  ),
-  gone as (
-    delete from holdfast.dispatch_dead_letter as letter
-    where letter.item_type = p_type and letter.item_id = any (v_ids)
-  )
-  insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
-  select v_now, 'dispatch', 'REQUEUED', p_type || '/' || requeued.item_id, p_actor, p_reason,
-    jsonb_build_object('status', 'DEAD_LETTER', 'error', requeued.last_error), '{"status": "READY"}'
-  from requeued;
-  perform holdfast.wake('dispatch');
-  return query
-  select asked.id, case
-      when asked.id = any (v_ids) then 'done'
-      when item.item_id is null then 'unknown'
-      else item.status
-    end
-  from unnest(coalesce(ids, v_ids)) as asked (id)
-  left join holdfast.dispatch_item as item on item.item_type = p_type and item.item_id = asked.id collate "C";
-end
-$$;
-
--- What an operator does with items (D-15): CANCEL, RESCHEDULE and EXPEDITE of READY ones, DISCARD and COMPLETE of dead letters.
--- `change`: { execTime (ms), context, notes, version, checked, details }. Answers for each that was asked for: 'done', 'unknown',
--- or the status of one that it cannot be done to, with its execution.
+-- What an operator does with items (D-15): RESCHEDULE and EXPEDITE of READY ones, RETRY, DISCARD and COMPLETE of dead letters,
+-- CANCEL of both. `change`: { execTime (ms), context, notes, version, checked, details }. Returns for each that was asked for:
+-- 'done', 'unknown', or the status of one that it cannot be done to, with its execution.
+-- planner: no seqscan
 create or replace function holdfast.operate_dispatch_items(
   p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text
 )
 returns table ("itemId" text, outcome text, "executionId" text)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
-  v_from text := case when p_operation in ('DISCARD', 'COMPLETE') then 'DEAD_LETTER' else 'READY' end;
+  v_from text[] := case
+    when p_operation = 'CANCEL' then array['READY', 'DEAD_LETTER']
+    when p_operation in ('RETRY', 'DISCARD', 'COMPLETE') then array['DEAD_LETTER']
+    else array['READY']
+  end;
   v_exec_time timestamptz := to_timestamp((change -> 'execTime')::float8 / 1000);
   v_first timestamptz;
   v_ids text[];
@@ -75,7 +27,7 @@ begin
   v_ids := array(
     select item.item_id
     from holdfast.dispatch_item as item
-    where item.item_type = p_type and item.item_id = any (ids) and item.status = v_from
+    where item.item_type = p_type and item.item_id = any (ids) and item.status = any (v_from)
     order by item.item_id
     for no key update
   );
@@ -95,13 +47,15 @@ begin
   changed as (
     update holdfast.dispatch_item as item
     set status = case p_operation when 'CANCEL' then 'FAILED' when 'DISCARD' then 'FAILED' when 'COMPLETE' then 'COMPLETED' else 'READY' end,
-        exec_time = case p_operation
-          when 'RESCHEDULE' then coalesce(v_exec_time, item.exec_time)
-          when 'EXPEDITE' then least(item.exec_time, v_now)
+        retry_count = case when p_operation = 'RETRY' then 0 else item.retry_count end,
+        exec_time = case
+          when p_operation in ('RESCHEDULE', 'RETRY') then coalesce(v_exec_time, item.exec_time)
+          when p_operation = 'EXPEDITE' then least(item.exec_time, v_now)
           else item.exec_time
         end,
         due_at = case p_operation
           when 'RESCHEDULE' then coalesce(v_exec_time, item.due_at)
+          when 'RETRY' then greatest(coalesce(v_exec_time, item.exec_time), v_now)
           when 'EXPEDITE' then v_first
         end,
         completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
@@ -111,7 +65,7 @@ begin
           else item.context_hash
         end,
         last_error = case
-          when p_operation = 'CANCEL' then 'CANCELLED: cancelled by ' || p_actor || ': ' || p_reason
+          when p_operation = 'CANCEL' and before.status = 'READY' then 'CANCELLED: cancelled by ' || p_actor || ': ' || p_reason
           else item.last_error
         end,
         updated_at = v_now
@@ -122,8 +76,8 @@ begin
   )
   insert into holdfast.audit (at, model, event, subject_name, actor, reason, before, after)
   select v_now, 'dispatch',
-    case p_operation when 'CANCEL' then 'CANCELLED' when 'RESCHEDULE' then 'RESCHEDULED' when 'EXPEDITE' then 'EXPEDITED'
-      when 'DISCARD' then 'DISCARDED' else 'COMPLETED_BY_HAND' end,
+    case p_operation when 'RESCHEDULE' then 'RESCHEDULED' when 'EXPEDITE' then 'EXPEDITED' when 'RETRY' then 'REQUEUED'
+      when 'COMPLETE' then 'COMPLETED_BY_HAND' else 'CANCELLED' end,
     p_type || '/' || changed.item_id, p_actor, p_reason,
     jsonb_strip_nulls(jsonb_build_object('status', status_before, 'execTime', exec_time_before, 'error', error_before)),
     jsonb_strip_nulls(jsonb_build_object('status', status, 'execTime', exec_time,
@@ -142,7 +96,9 @@ begin
   elsif p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then
     delete from holdfast.dispatch_context as context where context.item_type = p_type and context.item_id = any (v_ids);
     delete from holdfast.dispatch_dead_letter as letter where letter.item_type = p_type and letter.item_id = any (v_ids);
+    perform holdfast.wake_results('dispatch');
   else
+    delete from holdfast.dispatch_dead_letter as letter where letter.item_type = p_type and letter.item_id = any (v_ids);
     perform holdfast.wake('dispatch');
   end if;
   return query

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
 -- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
@@ -7,16 +7,10 @@
 -- Releases up to so many items, from a watermark on (the due time and seq of the last one claimed; null: from the first).
 -- `slots` are the moments that a rate limit has granted, in milliseconds since 1970; without them starts are spread by the
 -- jitter. Answers what happened; `lost` where the lease of the cycle is another's.
+-- planner: indexed
 create or replace function holdfast.release_dispatch_items(request jsonb, from_due timestamptz, from_seq bigint, slots float8[])
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -190,18 +184,12 @@ $$;
 
 -- Makes the processes of a batch of items whose rows are locked, and marks the items DISPATCHED. Answers those that could
 -- not be started, as fail_dispatch_items wants them, and the processes that were there already.
+-- planner: indexed
 create or replace function holdfast.start_dispatched_processes(
   request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
 )
 returns table (bad jsonb, existing uuid[])
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_exec_type text := request ->> 'execType';
@@ -284,18 +272,12 @@ end
 $$;
 
 -- The same for workflows: the instances wait for their start, and whichever worker takes that decides on the first steps.
+-- planner: indexed
 create or replace function holdfast.start_dispatched_workflows(
   request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
 )
 returns table (bad jsonb, existing uuid[])
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
 -- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
@@ -7,16 +7,10 @@
 -- Claims up to so many items with their contexts. What has failed before is claimed in smaller and smaller company, so
 -- that an item which kills whoever starts it takes no others to the dead letters with it. Items without a context fail
 -- here. Answers the items; `lost` where the lease of the cycle is another's.
+-- planner: indexed
 create or replace function holdfast.claim_dispatch_items(request jsonb, from_due timestamptz, from_seq bigint, slots float8[])
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -135,10 +129,10 @@ $$;
 -- Records what became of the starts of a batch, with one summary. No fence: the guard is that the item is still claimed by
 -- this batch, and what was started is on record even if the lease was lost meanwhile. A failure with `unknown` says that the
 -- start may have happened: its item stays CLAIMED, and the target is asked about it before it is started again (K-20).
+-- planner: no seqscan
 create or replace function holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed int)
 returns json
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -200,11 +194,11 @@ $$;
 
 -- The items that somebody has to look after: claims without a record, executions that have not been heard of for a while.
 -- Up to four calls' worth: a round asks about so many side by side.
+-- planner: no seqscan
 create or replace function holdfast.due_dispatch_checks(p_type text)
 returns table ("itemId" text, "executionId" text, status text)
 language sql
 stable
-set enable_seqscan = off
 as $$
   select item_id, execution_id, item.status
   from holdfast.dispatch_item as item
@@ -215,10 +209,10 @@ $$;
 
 -- Applies what was found out about them: [{ id, execution, found, code, message }]. What nobody could tell is left alone,
 -- and looked at again after the others.
+-- planner: no seqscan
 create or replace function holdfast.apply_dispatch_checks(p_type text, findings jsonb)
 returns json
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -279,10 +273,10 @@ $$;
 -- A target says itself how executions ended (D-13): [{ execution, found, code, message }], found as apply_dispatch_checks wants
 -- it. Answers for each: 'done'; 'ended' where the item has ended or has another execution by now; 'unknown' where no item of
 -- the type has or had it.
+-- planner: no seqscan
 create or replace function holdfast.report_dispatch_ends(p_type text, ends jsonb)
 returns table ("executionId" text, outcome text)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_open jsonb;

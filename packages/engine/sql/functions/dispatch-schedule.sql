@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
 -- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
@@ -41,16 +41,10 @@ $$;
 -- Schedules items: { type, replace, version, checked, items: [[id, exec time in ms, context, notes, init workflow, details]] }.
 -- Answers how many are new, and for each of the others its place and what was found: 'same', 'replaced', or why it is
 -- refused: 'other time', 'other context', or its status where it was to be replaced.
+-- planner: indexed
 create or replace function holdfast.schedule_items(request jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -126,12 +120,12 @@ begin atomic
 end;
 
 -- An item that is there already: the same, or replaced where that was asked for and it is still READY (D-01).
+-- planner: no seqscan
 create or replace function holdfast.meet_scheduled(
   p_type text, it jsonb, p_version int, p_checked boolean, p_replace boolean, p_now timestamptz
 )
 returns text
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_time timestamptz := to_timestamp((it -> 1)::float8 / 1000);

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Counting the items of dispatch (D-12): a statement that changes items leaves one row per status and minute with the
@@ -86,12 +86,11 @@ $$;
 
 -- How many of the items that fall due in this minute are due already. Exact where one side of the moment has few items;
 -- else in proportion to the time that has passed, since counting them would take too long.
+-- planner: no seqscan, no bitmapscan
 create or replace function holdfast.count_due_this_minute(p_type text, p_count bigint)
 returns bigint
 language plpgsql
 stable
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- Token buckets (R-01), kept as GCRA does: with T = 1 / rate and a bucket that is full at F, the next slot is at
@@ -72,13 +72,11 @@ $$;
 -- Patient ones first queue at an advisory lock. Every update makes another version of the row, and those who wait for one
 -- version all wake up to wait for the next: with eight connections a grant cost PostgreSQL 460 µs of CPU, and costs 330 with
 -- a queue in which one is woken at a time. The row's lock stays the one that decides.
+-- planner: generic, no seqscan
 create or replace function holdfast.reserve_slots(keys text[], counts int[], max_waits_ms float8[], patient boolean)
 returns table (run int, outcome text, granted int, first_us float8, step_us float8, at_us float8)
 language plpgsql
 set lock_timeout = '100ms'
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_key text;

@@ -1,14 +1,14 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, processes-find, commands-operate, workflows-find
 --
 -- What can be paused (K-18): only what somebody has registered, sent or started. A name that is misspelt would otherwise
 -- pause nothing, and say that it did.
 
+-- planner: no seqscan
 create or replace function holdfast.is_known_subject(p_kind text, p_name text)
 returns boolean
 language plpgsql
 stable
-set enable_seqscan = off
 as $$
 declare
   v_queue text;

@@ -1,23 +1,19 @@
--- revision: 7
--- after: kernel, dispatch-begin, lost-claims
+-- revision: 9
+-- after: kernel, dispatch-begin, lost-claims, processes-read, processes-slots
 --
--- Claiming processes and keeping them: the claim with everything that an execution needs, heartbeat, giving back.
+-- Claiming processes, called by each worker for the definitions that it has. A claim leases rows of `process` and returns
+-- everything that their executions need, so that an execution begins without another query. What must not break: a claim
+-- never waits for a row that another transaction holds, goes through one index per definition and version (K-17), and raises
+-- `lease_epoch` of each row it takes: every later write of the execution is compared with it.
 
 -- One claim. A lane is a definition, one of its versions, and how many of it may execute at once (null: no limit).
+-- planner: indexed, no sort
 create or replace function holdfast.claim_processes(
   lane_types text[], lane_versions int[], lane_limits int[], lane_froms float8[], worker text, most int, lease_ms int,
   spare_leased boolean, ceiling_ms int
 )
 returns table (items json, marks json, next_due_ms float8)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set enable_sort = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -110,12 +106,10 @@ $$;
 
 -- Claimed items with what is known of those whose last claim was not released in order (K-26). The last record tells
 -- whether a process has got on since it was lost the time before.
+-- planner: generic, no seqscan
 create or replace function holdfast.weigh_lost_processes(items json, lost uuid[])
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_ids text[];
@@ -151,244 +145,11 @@ begin
 end
 $$;
 
--- Ends leases now. The processes' code has ended and left no record: they stay not released (K-19).
-create or replace function holdfast.expire_processes(ids uuid[], epochs int[])
-returns void
-language plpgsql
-set enable_seqscan = off
-as $$
-declare
-  v_type text;
-begin
-  for v_type in
-    with free as (
-      select process.id
-      from holdfast.process
-      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
-      where leased_at is not null
-      order by process.id
-      for no key update of process skip locked
-    ),
-    expired as (
-      update holdfast.process set due_at = holdfast.now() where id in (select id from free) returning type
-    )
-    select distinct type from expired
-  loop
-    perform holdfast.wake('processes:' || v_type);
-  end loop;
-end
-$$;
-
--- What of a limited definition may execute now (P-20). One claimer at a time per definition, and nobody waits for it:
--- the lock is the transaction's, and whoever changes the limit takes it too. A crashed process keeps its slot. Then come
--- those that crashed before there was a limit, those that queue, oldest first, and what has become due since. What is due
--- beyond the limit loses its due_at and queues.
-create or replace function holdfast.claim_limited_processes(
-  p_type text, p_version int, p_limit int, p_most int, spare_leased boolean
-)
-returns uuid[]
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-as $$
-declare
-  v_now timestamptz := holdfast.now();
-  v_limit int;
-  v_free int;
-  v_crashed uuid[];
-  v_new uuid[] := '{}';
-  v_due uuid[];
-begin
-  if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then
-    return null;
-  end if;
-  -- Read under the lock: the limit may have gone since the caller looked.
-  v_limit := coalesce((select concurrency from holdfast.process_setting where type = p_type), p_limit);
-  if v_limit is null then
-    return null;
-  end if;
-  v_crashed := array(
-    select process.id
-    from holdfast.process
-    join holdfast.process_slot on process_slot.process_id = process.id
-    where process.type = p_type and version = p_version and due_at <= v_now and leased_at is not null and not spare_leased
-    order by due_at
-    limit p_most
-    for no key update of process skip locked
-  );
-  v_free := v_limit - holdfast.count_slots(p_type, v_limit);
-  v_free := least(v_free, p_most - cardinality(v_crashed));
-  if v_free > 0 and not spare_leased then
-    v_new := array(
-      select id from holdfast.process
-      where type = p_type and version = p_version and due_at <= v_now and leased_at is not null
-        and not exists (select from holdfast.process_slot where process_id = process.id)
-      order by due_at
-      limit v_free
-      for no key update skip locked
-    );
-  end if;
-  if v_free > cardinality(v_new) then
-    v_new := v_new || array(
-      select id from holdfast.process
-      where type = p_type and queued_at is not null and version = p_version
-      order by queued_at
-      limit v_free - cardinality(v_new)
-      for no key update skip locked
-    );
-  end if;
-  v_due := array(
-    select id from holdfast.process
-    where type = p_type and version = p_version and due_at <= v_now and leased_at is null
-    order by due_at
-    limit greatest(p_most, 1000)
-    for no key update skip locked
-  );
-  v_free := v_free - cardinality(v_new);
-  if v_free > 0 then
-    v_new := v_new || v_due[1:v_free];
-    v_due := v_due[v_free + 1:];
-  end if;
-  if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
-    v_new := holdfast.admit_dispatched(v_new);
-    -- Those that have been given a later start are not due any more.
-    v_due := array(
-      select id from unnest(v_due) with ordinality as due (id, place)
-      where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
-      order by place
-    );
-  end if;
-  update holdfast.process set queued_at = due_at, due_at = null where id = any (v_due);
-  insert into holdfast.process_slot (process_id, type)
-  select id, p_type from unnest(v_new) as id
-  on conflict do nothing;
-  return nullif(v_crashed || v_new, '{}');
-end
-$$;
-
-create or replace function holdfast.slots_lock(p_type text)
-returns bigint
-language sql
-stable
-as $$
-  select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
-$$;
-
--- How many slots are taken. When all are, those of processes that no longer execute are given up first: a limit that an
--- operator sets counts what executes already, and such an execution does not know that it has a slot to give back.
-create or replace function holdfast.count_slots(p_type text, p_limit int)
-returns int
-language plpgsql
-as $$
-declare
-  v_taken int := (select count(*) from holdfast.process_slot where type = p_type);
-begin
-  if v_taken >= p_limit then
-    delete from holdfast.process_slot
-    where process_id = any (array(
-      select slot.process_id
-      from holdfast.process_slot as slot
-      join holdfast.process on process.id = slot.process_id
-      where slot.type = p_type and process.leased_at is null
-      for update of slot skip locked
-    ));
-    v_taken := (select count(*) from holdfast.process_slot where type = p_type);
-  end if;
-  return v_taken;
-end
-$$;
-
--- How many bytes a value takes as JSON, at most: what is stored compressed is up to about a hundred times as long, and is not read for this.
-create or replace function holdfast.most_bytes(p_value jsonb)
-returns int
-language sql
-immutable
-parallel safe
-begin atomic
-  select coalesce(pg_column_size(p_value) * case when pg_column_compression(p_value) is null then 1 else 100 end, 0);
-end;
-
--- The next page of a history, after the record with the number `p_after`; at least one record where there is one. Row by row: each value is
--- measured once, and nothing behind the page is read.
-create or replace function holdfast.read_process_history(p_id uuid, p_generation int, p_after int, p_bytes int)
-returns json
-language plpgsql
-stable
-as $$
-declare
-  v_row holdfast.process_history;
-  v_rows json[] := '{}';
-  v_next json;
-  v_bytes int := 0;
-begin
-  for v_row in
-    select * from holdfast.process_history
-    where process_id = p_id and generation = p_generation and seq > p_after
-    order by seq
-  loop
-    v_next := json_build_array(
-      v_row.seq, floor(extract(epoch from v_row.at) * 1000), v_row.kind, v_row.name, v_row.occurrence, v_row.status, v_row.attempt,
-      v_row.seen, floor(extract(epoch from v_row.next_at) * 1000), v_row.result, v_row.notes, v_row.detail, v_row.epoch
-    );
-    v_bytes := v_bytes + octet_length(v_next::text);
-    exit when v_bytes > p_bytes and cardinality(v_rows) > 0;
-    v_rows := v_rows || v_next;
-    exit when v_bytes > p_bytes;
-  end loop;
-  return array_to_json(v_rows);
-end
-$$;
-
--- The same of the responses that a claim would tell of.
-create or replace function holdfast.read_process_responses(p_id uuid, p_after int, p_bytes int)
-returns json
-language plpgsql
-stable
-as $$
-declare
-  v_row record;
-  v_rows json[] := '{}';
-  v_next json;
-  v_bytes int := 0;
-begin
-  for v_row in
-    select unmet.number, unmet.name, unmet.data, unmet.notes
-    from holdfast.process_detail as detail,
-      jsonb_array_elements_text(coalesce(detail.state_unmet, '[]')) as kept (number),
-      holdfast.process_response as unmet
-    where detail.id = p_id
-      and unmet.process_id = p_id
-      and unmet.number = kept.number::int
-      and unmet.number > p_after
-    union all
-    select response.number, response.name, response.data, response.notes
-    from holdfast.process_response as response
-    where response.process_id = p_id
-      and response.number > greatest(p_after, (select state_responses from holdfast.process_detail where id = p_id))
-    order by number
-  loop
-    v_next := json_build_array(v_row.number, v_row.name, v_row.data, v_row.notes);
-    v_bytes := v_bytes + octet_length(v_next::text);
-    exit when v_bytes > p_bytes and cardinality(v_rows) > 0;
-    v_rows := v_rows || v_next;
-    exit when v_bytes > p_bytes;
-  end loop;
-  return array_to_json(v_rows);
-end
-$$;
-
 -- Leases rows that are locked already, and tells everything that an execution needs of them.
+-- planner: indexed
 create or replace function holdfast.lease_processes(ids uuid[], worker text, lease_ms int)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -473,88 +234,5 @@ begin
   from claimed as it
   join holdfast.process_detail as detail on detail.id = it.id;
   return coalesce(v_items, '[]');
-end
-$$;
-
--- The heartbeat: as in the other models, in the order of ids, skipping what somebody holds.
-create or replace function holdfast.extend_processes(ids uuid[], epochs int[], lease_ms int)
-returns table (extended json, lost json)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-declare
-  v_free uuid[];
-  v_free_epochs int[] := epochs;
-begin
-  v_free := array(
-    select process.id from holdfast.process where process.id = any (ids) order by process.id for no key update skip locked
-  );
-  if cardinality(v_free) = cardinality(ids) then
-    v_free := ids;
-  else
-    select array_agg(asked.id), array_agg(asked.epoch)
-    into v_free, v_free_epochs
-    from unnest(ids, epochs) as asked (id, epoch)
-    where asked.id = any (v_free);
-  end if;
-  return query
-  with moved as (
-    update holdfast.process
-    set due_at = holdfast.now() + lease_ms * interval '1 ms'
-    from unnest(v_free, v_free_epochs) as asked (id, epoch)
-    where process.id = asked.id
-      and process.lease_epoch = asked.epoch
-      and process.leased_at is not null
-      and asked.epoch = asked.epoch + 0
-    returning process.id
-  )
-  select
-    (select coalesce(json_agg(moved.id), '[]') from moved),
-    (
-      select coalesce(json_agg(asked.id), '[]')
-      from unnest(ids, epochs) as asked (id, epoch)
-      left join holdfast.process on process.id = asked.id
-      where process.id is null or process.lease_epoch <> asked.epoch or process.leased_at is null
-    );
-end
-$$;
-
--- Gives back what was claimed and never begun; it does not count as a crash, and a crash before it is not forgotten.
-create or replace function holdfast.release_processes(ids uuid[], epochs int[])
-returns void
-language plpgsql
-as $$
-declare
-  v_type text;
-begin
-  for v_type in
-    with free as (
-      select process.id
-      from holdfast.process
-      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
-      where leased_at is not null
-      order by process.id
-      for no key update of process skip locked
-    ),
-    freed as (
-      delete from holdfast.process_slot where process_id in (select id from free)
-    ),
-    released as (
-      update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
-          -- Of what was dispatched: it has still not begun.
-          unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
-      where id in (select id from free)
-      returning type
-    )
-    select distinct type from released
-  loop
-    -- Due before anybody would look again, and its slot may be what others wait for.
-    perform holdfast.wake('processes:' || v_type);
-  end loop;
 end
 $$;

@@ -1,16 +1,14 @@
--- revision: 2
+-- revision: 3
 -- after: processes-operate
 --
 -- Looking at processes (P-21).
 
 -- The types that there are: one step through the index for each, however many processes they have.
+-- planner: no jit, no seqscan, no bitmapscan
 create or replace function holdfast.process_types(p_domain text, p_type text)
 returns text[]
 language plpgsql
 stable
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 begin
   if p_domain is not null and p_type is not null then
@@ -34,12 +32,11 @@ $$;
 
 -- What is leased. Its due_at is the end of its lease, so nothing is looked at that is due later than the longest lease
 -- of the type; among a million that wait for hours, that is almost nothing but what executes.
+-- planner: no jit, no seqscan
 create or replace function holdfast.leased_processes(types text[])
 returns setof uuid
 language plpgsql
 stable
-set jit = off
-set enable_seqscan = off
 as $$
 begin
   return query
@@ -94,17 +91,13 @@ end;
 -- Which processes a filter may mean, the newest. What is asked for decides by which index: ids, key, batch, parent or
 -- attributes; else what rests with a status, what is leased, or what was created last, each of them per type, so that no
 -- more is read than is told. Only the completed of a type that hardly ever completes have to be looked for.
+-- planner: custom, no seqscan, no hashjoin, no mergejoin
 create or replace function holdfast.process_candidates(
   filter jsonb, types text[], since timestamptz, until timestamptz, most int
 )
 returns setof uuid
 language plpgsql
 stable
-set plan_cache_mode = force_custom_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_status text := filter ->> 'status';
@@ -172,15 +165,11 @@ end
 $$;
 
 -- One process, or those that fit, the newest first.
+-- planner: custom, no seqscan, no hashjoin, no mergejoin
 create or replace function holdfast.find_processes(filter jsonb)
 returns setof jsonb
 language plpgsql
 stable
-set plan_cache_mode = force_custom_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');

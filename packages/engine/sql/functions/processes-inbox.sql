@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, processes-operate
 --
 -- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
@@ -72,17 +72,12 @@ $$;
 -- Claims the inbox, process by process. Rows that became due behind a leased group are moved to the end of its lease, so
 -- that they are not met again and again; whoever ends the group makes them due. Both lock the group's first row for it,
 -- so neither misses the other: where it cannot be locked, the rows stay due.
+-- planner: looped, no bitmapscan
 create or replace function holdfast.claim_inbox_groups(
   lane_types text[], lane_froms float8[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int
 )
 returns table (items json, marks json, next_due_ms float8)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -148,14 +143,12 @@ $$;
 
 -- Takes what can be taken of one process: from the first row on, up to one that somebody else holds, a hundred rows or
 -- 8 MB. Null where the first is leased, or held.
+-- planner: generic, no seqscan
 create or replace function holdfast.lease_inbox_group(
   p_type text, p_names text[], p_worker text, p_now timestamptz, p_lease_ms int
 )
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_locked uuid[];
@@ -218,14 +211,12 @@ $$;
 
 -- Ends the lease of a group: removes what was handed over, audits and removes what was refused, and makes the rest of the
 -- process due after `p_again_ms`. False where the lease was lost: nothing is changed.
+-- planner: generic, no seqscan
 create or replace function holdfast.finish_inbox_group(
   p_head uuid, p_epoch int, p_handed uuid[], p_refused jsonb, p_again_ms int
 )
 returns boolean
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: commands-send, processes-start, processes-write, processes-replies
 --
 -- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on what is read here, outside any
@@ -7,16 +7,10 @@
 -- step has been entered, so that reading it costs the same after a thousand steps as after one.
 
 -- What the handlers decide by.
+-- planner: indexed
 create or replace function holdfast.managed_processes(asked jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_ids uuid[] := array(select distinct (it ->> 'id')::uuid from jsonb_array_elements(asked) as it);
@@ -66,16 +60,10 @@ $$;
 
 -- Of replies that are not to the command that the process waits for: [message, [kind, step, occurrence, answered] of the
 -- command that it sent, whether the same reply is recorded already].
+-- planner: indexed
 create or replace function holdfast.known_replies(asked jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 begin
   return (
@@ -144,16 +132,10 @@ $$;
 -- replies, in one transaction (M-03). The fence is the epoch, which every effect raises, together with all that the
 -- decision depended on and that is changed without it: status, cancellation, responses.
 -- Answers, in order: 0 done, 2 held by somebody else, 3 changed meanwhile: decide again.
+-- planner: indexed
 create or replace function holdfast.apply_managed(p_queue text, writes jsonb)
 returns int[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -348,14 +330,10 @@ $$;
 
 -- Starts step-based processes: the process, its first command, its history, in one transaction that only inserts (M-02,
 -- K-15). Answers what start_processes answers.
+-- planner: looped
 create or replace function holdfast.start_managed(starts jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_answers json := holdfast.start_processes(starts);

@@ -18,12 +18,12 @@ $$;
 
 -- Retries, cancels or resumes processes, each named by its id or key. Answers for each: 'done', 'unknown', 'other type',
 -- or why not.
+-- planner: no jit
 create or replace function holdfast.operate_processes(
   p_action text, p_type text, refs text[], p_actor text, p_reason text, options jsonb
 )
 returns table (ref text, process_id uuid, outcome text, actual text)
 language plpgsql
-set jit = off
 as $$
 begin
   for ref, process_id, actual in

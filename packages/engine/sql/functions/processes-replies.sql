@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: commands-receive, processes-respond
 --
 -- Replies to processes: PGMQ's queue `<domain>__process_replies` as a source of work. `vt` is the due time of a message,
@@ -7,6 +7,7 @@
 -- Claims replies, in the order in which they became visible. What belongs to no process of the domain is removed and
 -- named in `unknown`; what is no reply at all is archived and counted in `malformed`. A reply to a step-based process
 -- comes with everything that its handlers decide by, so that nothing has to be read again.
+-- planner: indexed
 create or replace function holdfast.claim_replies(
   p_queue text, p_domain text, p_from float8, p_most int, p_lease_ms int, p_spare_leased boolean, p_ceiling_ms int
 )
@@ -14,13 +15,6 @@ returns table (
   items json, managed json, known json, mark float8, next_due_ms float8, unknown json, malformed int
 )
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -113,17 +107,12 @@ end
 $$;
 
 -- The second half of the claim: whose replies the messages are.
+-- planner: looped, no material
 create or replace function holdfast.open_replies(
   p_domain text, ids bigint[], reads int[], messages jsonb[], headers jsonb[],
   out items json, out asked jsonb, out unknown json, out strays bigint[], out malformed bigint[], out paused bigint[]
 )
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_uuid constant text := '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
@@ -176,10 +165,10 @@ $$;
 -- Records final replies to processes of sequential code as their responses `@command`, and removes the messages. Writes
 -- without an `id` are only removed. Answers what respond_processes answers, in order. A message that somebody holds just
 -- now stays, and is found to be recorded when it is read again.
+-- planner: no jit
 create or replace function holdfast.record_replies(p_queue text, writes jsonb)
 returns json
 language plpgsql
-set jit = off
 as $$
 declare
   v_responses jsonb;
@@ -210,10 +199,10 @@ begin
 end
 $$;
 
+-- planner: no jit
 create or replace function holdfast.remove_replies(p_queue text, ids bigint[])
 returns void
 language plpgsql
-set jit = off
 as $$
 begin
   execute format(

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
 -- Responses to processes.
@@ -9,16 +9,10 @@
 -- Answers, in order: ["done", number], ["held"], ["unknown"], ["other type"], ["late", …] for a process that has ended:
 -- nothing is recorded, whoever responded applies it to the projection (apply_late_response); or ["behind"] for a `direct`
 -- one while responses to the same process are in the inbox, which were committed before it: it has to follow them (K-25).
+-- planner: indexed
 create or replace function holdfast.respond_processes(responses jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

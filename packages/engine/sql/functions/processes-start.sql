@@ -1,20 +1,14 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
 -- Starting processes.
 
 -- Creates processes, and leases those at once whose starter executes them itself. Only inserts, so it may run inside
 -- anybody's transaction (K-15). Answers, in order: the id, whether it was created now, where it stands.
+-- planner: indexed
 create or replace function holdfast.start_processes(starts jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

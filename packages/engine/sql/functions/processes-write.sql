@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -7,16 +7,10 @@
 -- rests with that status until `due_ms`, or has ended. A rest takes place only where no response and no cancellation has
 -- come that the execution has not heard of; otherwise nothing is written and the news is the answer (P-11, P-16).
 -- Answers, in order: 0 done, 1 lease lost, 2 held by somebody else, or the news.
+-- planner: indexed
 create or replace function holdfast.write_processes(writes jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -90,16 +84,10 @@ begin
 end
 $$;
 
+-- planner: indexed
 create or replace function holdfast.rest_processes(writes jsonb, v_now timestamptz)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_type text;
@@ -216,14 +204,10 @@ end
 $$;
 
 -- What the end of processes means to others: their parents hear of it, their batches count them.
+-- planner: looped
 create or replace function holdfast.processes_ended(ids uuid[])
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

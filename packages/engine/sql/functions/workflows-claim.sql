@@ -1,25 +1,21 @@
--- revision: 7
--- after: kernel, workflows-write, dispatch-begin, lost-claims
+-- revision: 9
+-- after: kernel, workflows-write, workflows-set-aside, lost-claims, dispatch-begin
 --
--- Claiming the steps of workflows and keeping them.
+-- Claiming steps of workflows, called by each worker for the handlers that it has. One claim goes through all handlers in the
+-- order of priorities (W-12), which `rank` has. What must not break: a claim never waits for a row that another transaction
+-- holds, reads a bounded number of rows however large the backlog is (K-17), and raises `lease_epoch` of each step it takes.
 
 -- One claim over all handlers that a worker has, in the order in which items reach priority 100 (W-12). A step that is as
 -- the queue says begins here: it is running, and the call is counted before it is made. Anything else (a call that was lost,
 -- a step that is not due to be called any more) comes with `fresh` false, and the engine decides. What was called off and whose
 -- lease has ended comes to every worker, whatever handlers it has and whatever is paused: nothing is called for it, and the
 -- service that had the call may be gone (W-11).
+-- planner: indexed
 create or replace function holdfast.claim_workflow_steps(
   handlers text[], worker text, most int, p_lease_ms int, p_beat_ms int, spare_leased boolean, ceiling_ms int
 )
 returns table (items json, next_due_ms float8)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -185,111 +181,11 @@ begin
 end
 $$;
 
--- Sets aside what is paused among the first steps of each handler (K-18): it leaves the order of claims, so that a paused
--- backlog of any size is gone through once, a bounded part with each claim, and not with every claim. A step that was set
--- aside is due at infinity. Answers, for each handler, how many may be claimed without meeting a paused one that is still
--- there; null where all were looked at.
-create or replace function holdfast.set_aside_workflow_steps(handlers text[], paused int[], p_window int)
-returns int[]
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-declare
-  v_handler text;
-  v_looked int;
-  v_paused int;
-  v_ids uuid[];
-  v_numbers smallint[];
-  v_definitions int[];
-  v_free int[] := '{}';
-begin
-  foreach v_handler in array handlers loop
-    select
-      count(*), count(*) filter (where definition_id = any (paused)),
-      array_agg(workflow_id) filter (where definition_id = any (paused) and not in_flight),
-      array_agg(number) filter (where definition_id = any (paused) and not in_flight),
-      array_agg(distinct definition_id) filter (where definition_id = any (paused) and not in_flight)
-    into v_looked, v_paused, v_ids, v_numbers, v_definitions
-    from (
-      select workflow_id, number, definition_id, in_flight
-      from holdfast.workflow_step
-      where handler = v_handler and ready
-      order by rank, scheduled_at
-      limit p_window
-    ) as front;
-    v_free := v_free || case when v_looked < p_window then null else v_looked - v_paused end;
-    continue when v_ids is null;
-    insert into holdfast.workflow_set_aside (definition_id)
-    select unnest(v_definitions)
-    on conflict do nothing;
-    update holdfast.workflow_step as step
-    set ready = false, due_at = 'infinity'
-    from (
-      select locked.workflow_id, locked.number
-      from unnest(v_ids, v_numbers) as asked (id, number)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and ready and not in_flight
-        for no key update skip locked
-      ) as locked
-    ) as it
-    where step.workflow_id = it.workflow_id and step.number = it.number;
-  end loop;
-  return v_free;
-end
-$$;
-
--- Takes back what was set aside of definitions that are not paused any more, a bounded part with each claim. It keeps its
--- place: rank and time are as they were.
-create or replace function holdfast.take_back_workflow_steps(paused int[])
-returns void
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-declare
-  v_definition int;
-begin
-  for v_definition in
-    select definition_id
-    from holdfast.workflow_set_aside
-    where definition_id <> all (coalesce(paused, '{}'))
-    order by definition_id
-    for update skip locked
-  loop
-    update holdfast.workflow_step as step
-    set ready = true, due_at = scheduled_at
-    from (
-      select workflow_id, number
-      from holdfast.workflow_step
-      where definition_id = v_definition and due_at = 'infinity'
-      order by rank, scheduled_at
-      limit 1000
-      for no key update skip locked
-    ) as it
-    where step.workflow_id = it.workflow_id and step.number = it.number;
-    if not exists (select from holdfast.workflow_step where definition_id = v_definition and due_at = 'infinity') then
-      delete from holdfast.workflow_set_aside where definition_id = v_definition;
-    end if;
-  end loop;
-end
-$$;
-
 -- Claimed items with what is known of those whose last call was lost (K-26), as their last element.
+-- planner: no jit, no seqscan
 create or replace function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[])
 returns json
 language plpgsql
-set jit = off
-set enable_seqscan = off
 as $$
 declare
   v_ids text[];
@@ -315,152 +211,5 @@ begin
     from json_array_elements(items) with ordinality as claimed (item, place)
     left join weighed on weighed.id = (item ->> 0) || '/' || (item ->> 1)
   );
-end
-$$;
-
--- Ends leases now. The calls have ended and left no record: they stay lost (K-19).
-create or replace function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs int[])
-returns void
-language plpgsql
-set enable_seqscan = off
-as $$
-declare
-  v_handler text;
-begin
-  for v_handler in
-    with free as (
-      select step.workflow_id, step.number
-      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
-        for no key update skip locked
-      ) as step
-    ),
-    expired as (
-      update holdfast.workflow_step as step
-      set due_at = holdfast.now()
-      from free
-      where step.workflow_id = free.workflow_id and step.number = free.number
-      returning step.handler
-    )
-    select distinct handler from expired
-  loop
-    perform holdfast.wake('workflows:' || v_handler);
-  end loop;
-end
-$$;
-
--- The heartbeat, skipping what somebody holds. A lease that has ended is extended as long as nobody has claimed the step
--- (K-03), also if a claim that had no room for it has made it ready.
-create or replace function holdfast.extend_workflow_steps(
-  ids uuid[], numbers smallint[], epochs int[], worker text, p_lease_ms int, p_beat_ms int
-)
-returns table (extended json, lost json)
-language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-begin
-  return query
-  with free as (
-    select step.workflow_id, step.number
-    from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-    cross join lateral (
-      select workflow_id, number
-      from holdfast.workflow_step
-      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch
-        and (leased_at is not null or ready and in_flight)
-      for no key update skip locked
-    ) as step
-  ),
-  moved as (
-    update holdfast.workflow_step as step
-    set ready = false,
-        leased_by = coalesce(step.leased_by, worker),
-        leased_at = coalesce(step.leased_at, holdfast.now()),
-        due_at = holdfast.now() + greatest(
-      coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
-    ) * interval '1 ms'
-    from free
-    where step.workflow_id = free.workflow_id and step.number = free.number
-    returning step.workflow_id, step.number
-  )
-  select
-    (select coalesce(json_agg(moved.workflow_id || '/' || moved.number), '[]') from moved),
-    (
-      select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
-      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-      left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
-      where step.number is null
-        or step.lease_epoch <> asked.epoch
-        or step.leased_at is null and not (step.ready and step.in_flight)
-    );
-end
-$$;
-
--- Gives back what was claimed and never called: as if it had not been claimed, but for an event. Answers what was called off
--- meanwhile, and so must not be queued again: the engine decides about it.
-create or replace function holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs int[], freshness boolean[])
-returns table (workflow_id uuid, number smallint, epoch int, definition_id int, compensates boolean, attempts int)
-language plpgsql
-set enable_seqscan = off
-as $$
-#variable_conflict use_column
-declare
-  v_now timestamptz := holdfast.now();
-  v_handler text;
-begin
-  for v_handler in
-    with free as (
-      select step.workflow_id, step.number, asked.fresh
-      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
-        for no key update skip locked
-      ) as step
-    ),
-    released as (
-      update holdfast.workflow_step as step
-      set ready = true,
-          due_at = v_now,
-          leased_by = null,
-          leased_at = null,
-          -- Somebody may have seen it in this hand, and would decide on that.
-          lease_epoch = step.lease_epoch + 1,
-          in_flight = step.in_flight and not free.fresh,
-          status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
-          attempts = attempts - (free.fresh and not compensates)::int,
-          compensation_attempts = compensation_attempts - (free.fresh and compensates)::int,
-          started_at = case when compensates or attempts > 1 or not free.fresh then started_at end
-      from free
-      where step.workflow_id = free.workflow_id and step.number = free.number
-        and (not free.fresh or not step.abort and step.status in ('RUNNING', 'COMPENSATING'))
-      returning step.*, free.fresh
-    ),
-    noted as (
-      insert into holdfast.audit (at, model, event, subject_id, detail)
-      select v_now, 'workflows', 'step_released', workflow_id, jsonb_build_object('step', name, 'status', status, 'attempts', attempts)
-      from released
-      where fresh and not compensates and number >= 0
-    )
-    select distinct handler from released
-  loop
-    perform holdfast.wake('workflows:' || v_handler);
-  end loop;
-  return query
-    select step.workflow_id, step.number, step.lease_epoch, step.definition_id, step.compensates,
-      case when step.compensates then step.compensation_attempts else step.attempts end
-    from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
-    join holdfast.workflow_step as step
-      on step.workflow_id = asked.id and step.number = asked.number and step.lease_epoch = asked.epoch
-    where asked.fresh and step.in_flight and step.leased_at is not null
-      and (step.abort or step.status not in ('RUNNING', 'COMPENSATING'));
 end
 $$;

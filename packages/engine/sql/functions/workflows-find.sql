@@ -1,14 +1,14 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, workflows-write, presence
 --
 -- What operators and housekeeping ask of workflows.
 
 -- Handlers that steps wait for and no worker has had for two minutes (W-04): told on the step that has waited longest, at
 -- most once a minute each. Nobody makes delayed steps ready either that nobody has a handler for, so both indexes are asked.
+-- planner: no seqscan
 create or replace function holdfast.note_missing_handlers()
 returns table (handler text, waiting bigint, oldest_seconds float8)
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -111,10 +111,10 @@ $$;
 
 -- Ended instances that ended before a moment, oldest first, with all that belongs to them (W-14). What still has a dead
 -- letter waits for a person. The audit trail has a retention of its own.
+-- planner: no seqscan
 create or replace function holdfast.clean_up_workflows(statuses text[], before timestamptz, most int)
 returns int
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
   v_ids uuid[];

@@ -1,20 +1,14 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, workflows-write
 --
 -- How instances begin: at once, with what the engine has decided, or later.
 
 -- New instances with what their start decided. One that is there already, by its id or by its name and key, is left as it
 -- is. Answers, in order, the id, whether it was created, the workflow and version.
+-- planner: indexed
 create or replace function holdfast.start_workflows(docs jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();

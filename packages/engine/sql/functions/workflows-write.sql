@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
 -- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
@@ -58,16 +58,10 @@ end;
 -- Each document names an instance, the revision on which it was decided, and of every step that it changes the epoch of its
 -- last claim. Answers, in order: 0 done, 1 decided on something that has changed, 2 held by somebody else, 3 unknown; null
 -- where all are done. The documents come in the order of ids.
+-- planner: indexed
 create or replace function holdfast.write_workflows(docs jsonb)
 returns json
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_now timestamptz := holdfast.now();
@@ -210,16 +204,10 @@ end
 $$;
 
 -- What a decision adds: steps that are reached, events, dead letters, people's decisions; and who has to hear of it.
+-- planner: indexed
 create or replace function holdfast.add_workflow_rows(docs jsonb, v_now timestamptz)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
 as $$
 declare
   v_aging float4 := holdfast.workflow_aging();
@@ -325,6 +313,7 @@ as $$
 $$;
 
 -- All that a decision needs to know of instances. Payloads are texts: conditions compare every digit of a number.
+-- planner: looped, no bitmapscan
 create or replace function holdfast.load_workflows(ids uuid[])
 returns table (
   id uuid, definition_id int, revision int, last_write uuid, status text, input text, input_notes jsonb, output text,
@@ -332,12 +321,6 @@ returns table (
 )
 language plpgsql
 stable
-set plan_cache_mode = force_generic_plan
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 begin
   return query

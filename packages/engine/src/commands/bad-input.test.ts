@@ -108,7 +108,7 @@ test.each([[''], [' '], ['x'.repeat(201)], ['a\u0000b'], [7]])('K-13 the type %j
 test('C-06 a second handler, or one that is no function, is refused', () => {
   const Do = defineCommand('handlers', 'Do')
   bus.hf.handle(Do, () => null)
-  expect(() => bus.hf.handle(Do, () => null)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_HANDLER' }))
+  expect(() => bus.hf.handle(Do, () => null)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }))
   const Other = defineCommand('handlers', 'Other')
   expect(() => bus.hf.handle(Other, 'book' as never)).toThrow(
     expect.objectContaining({ code: 'HF_INVALID_OPTION', message: expect.stringContaining('function') }),

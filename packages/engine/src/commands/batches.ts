@@ -1,7 +1,7 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
-import { withDatabaseRetry } from '../kernel/database/retrying.js'
+import { GIVE_UP_AFTER, withDatabaseRetry } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { derivedId } from '../kernel/ids/derived-id.js'
 import { newId, parseId } from '../kernel/ids/id.js'
@@ -12,9 +12,6 @@ import type { CommandClient, CommandToSend } from './client.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
 import { findBatches } from './queries/find-batches.js'
-
-/** How long a caller waits for a database that does not answer, in milliseconds. */
-const GIVE_UP_AFTER = 30_000
 
 export interface CreateBatchOptions {
   readonly batchId?: string

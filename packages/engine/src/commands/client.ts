@@ -2,10 +2,12 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
@@ -42,8 +44,6 @@ export interface CommandClient {
   close(): Promise<void>
 }
 
-/** How long a sender waits for a database that does not answer. */
-const GIVE_UP_AFTER = 30_000
 const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transaction')]
 
 export function createCommandClient(
@@ -77,11 +77,7 @@ export function createCommandClient(
     { batchId }: Pick<SendManyOptions, 'batchId'> = {},
   ): Promise<PreparedBulk> {
     if (!Array.isArray(commands) || commands.length === 0) {
-      throw new HoldfastError('HF_INVALID_OPTION', {
-        where: 'sendMany',
-        option: 'commands',
-        problem: 'must hold at least one command',
-      })
+      throw invalidOption('sendMany', 'commands', 'must hold at least one command')
     }
     const shared = batchId === undefined ? {} : { batchId }
     const queue = await domains.ready(definition.domain, { buildIndex: false })

@@ -1,11 +1,12 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { LONGEST_TIMER } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
 import { type Retry, retryOption } from '../kernel/retry/retry-option.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { describe, shown } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 
@@ -49,9 +50,6 @@ export interface CommandDefinition<Input = never, Data = unknown, Result = unkno
   /** Never there; carries the sender's type, so that a definition which asks for less fits where more is given. */
   readonly accepts?: (input: Input) => void
 }
-
-/** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
-export const LONGEST_TIMER = '24d'
 
 const KNOWN_OPTIONS = [
   'data',
@@ -124,6 +122,5 @@ function schemaOption<Output>(
 /** Refuses what was not made with `defineCommand`, such as an import that is undefined in a circle of modules. */
 export function checkCommand(where: string, definition: unknown): void {
   if (typeof definition === 'object' && definition !== null && 'domain' in definition && 'type' in definition) return
-  const problem = `must be made with defineCommand, not ${describe(definition)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'definition', problem })
+  throw invalidOption(where, 'definition', `must be made with defineCommand, not ${describe(definition)}`)
 }

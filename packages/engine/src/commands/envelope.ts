@@ -1,7 +1,7 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { retryCountOption } from '../kernel/retry/retry-option.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { queueNameFor } from '../queue/index.js'
@@ -87,11 +87,7 @@ function seal(
 
 function dueOf(where: string, { delay, runAt }: SendOptions): { delay_ms?: number; run_at?: string } {
   if (delay !== undefined && runAt !== undefined) {
-    throw new HoldfastError('HF_INVALID_OPTION', {
-      where,
-      option: 'runAt',
-      problem: 'goes without `delay`: give one of them',
-    })
+    throw invalidOption(where, 'runAt', 'goes without `delay`: give one of them')
   }
   if (delay !== undefined) return { delay_ms: durationOption(where, 'delay', delay) }
   const at = dateOption(where, 'runAt', runAt, { default: undefined })
@@ -99,9 +95,5 @@ function dueOf(where: string, { delay, runAt }: SendOptions): { delay_ms?: numbe
   const run_at = at.toISOString()
   // Years beyond 9999 or before 0 are written with a sign, which PostgreSQL does not read.
   if (/^\d{4}-/.test(run_at)) return { run_at }
-  throw new HoldfastError('HF_INVALID_OPTION', {
-    where,
-    option: 'runAt',
-    problem: `must be within the years 0 to 9999, not ${run_at}`,
-  })
+  throw invalidOption(where, 'runAt', `must be within the years 0 to 9999, not ${run_at}`)
 }

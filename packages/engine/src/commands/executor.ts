@@ -4,6 +4,7 @@ import { outcomeOfFailure } from '../kernel/calls/outcome.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
+import { LONGEST_TIMER } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
@@ -16,7 +17,6 @@ import { parseWith } from '../kernel/validation/schema.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { CommandCall } from './command-call.js'
 import type { CommandContext } from './context.js'
-import { LONGEST_TIMER } from './define.js'
 import { completeWithin } from './handler-transaction.js'
 import { inquire, OutcomeUnknown } from './inquire.js'
 import { type AttemptEnd, type FinishWrite, finishCommands } from './queries/finish-commands.js'
@@ -72,7 +72,7 @@ export function createExecutor(options: ExecutorOptions) {
     })
 
   return async function execute(command: ReceivedCommand, lease: Lease<ReceivedCommand>): Promise<void> {
-    const handler = registry.find(domain, command.type)
+    const handler = registry.find(`${domain}/${command.type}`)
     const maxAttempts = command.maxAttempts ?? handler?.definition.maxAttempts ?? options.maxAttempts
     const call = new CommandCall(command, lease, handler, maxAttempts)
     const began = performance.now()

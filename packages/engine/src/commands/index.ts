@@ -12,6 +12,7 @@ export { createOutgoing, type Outgoing } from './outgoing.js'
 export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
 export type { FailureGroup, TroubledCommand, TroubleFilter } from './queries/list-trouble.js'
 export {
+  addHandler,
   type CommandHandler,
   type CommandHandlerOptions,
   type CommandInquire,

@@ -6,6 +6,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, integerOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
@@ -148,7 +149,7 @@ export function createTroubleshooting(
     let given = result
     for (const { type } of rows) {
       const definition =
-        'resultSchema' in target && target.type === type ? target : registry.find(domain, type)?.definition
+        'resultSchema' in target && target.type === type ? target : registry.find(`${domain}/${type}`)?.definition
       given = await parseWith(definition?.resultSchema, result, `complete ${domain}/${type}: result`)
     }
     return { given }
@@ -198,8 +199,7 @@ function retryAction({ notDone }: { readonly notDone?: boolean }): 'RETRY' | 'NO
 
 function checkIds(operation: string, commandIds: unknown): readonly unknown[] {
   if (Array.isArray(commandIds)) return commandIds
-  const problem = `must be a list of ids, not ${describe(commandIds)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: operation, option: 'commandIds', problem })
+  throw invalidOption(operation, 'commandIds', `must be a list of ids, not ${describe(commandIds)}`)
 }
 
 function checkFilter(operation: string, filter: TroubleFilter = {}): TroubleFilter {

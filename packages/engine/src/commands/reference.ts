@@ -1,5 +1,5 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 
 /**
  * The domain of a command that somebody asks about: ids are unique within a domain only.
@@ -12,6 +12,9 @@ export function domainOf(where: string, command: unknown): string {
     const { domain } = command
     if (typeof domain === 'string' && domain !== '') return domain
   }
-  const problem = `must be a definition made with defineCommand, or { domain }, not ${describe(command)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'command', problem })
+  throw invalidOption(
+    where,
+    'command',
+    `must be a definition made with defineCommand, or { domain }, not ${describe(command)}`,
+  )
 }

@@ -1,7 +1,7 @@
 import type { Inquiry } from '../kernel/calls/inquiry.js'
-import { HoldfastError } from '../kernel/errors.js'
-import { describe } from '../kernel/validation/describe.js'
-import { checkOptions } from '../kernel/validation/options.js'
+import { createRegistry, type Registry } from '../kernel/model/registry.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
+import { checkOptions, functionOption } from '../kernel/validation/options.js'
 import type { CommandContext } from './context.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 
@@ -26,41 +26,27 @@ export interface RegisteredHandler {
   readonly inquire: CommandInquire<unknown, unknown> | undefined
 }
 
-/** The handlers of a process, by domain and type (C-06). */
-export interface HandlerRegistry {
-  add<Input, Data, Result>(
-    definition: CommandDefinition<Input, Data, Result>,
-    handle: CommandHandler<Data, Result>,
-    options?: CommandHandlerOptions<Data, Result>,
-  ): void
-  find(domain: string, type: string): RegisteredHandler | undefined
-  types(domain: string): readonly string[]
-  domains(): readonly string[]
-}
+/** The handlers of a program. */
+export type HandlerRegistry = Registry<RegisteredHandler>
 
-export function createHandlerRegistry(): HandlerRegistry {
-  const domains = new Map<string, Map<string, RegisteredHandler>>()
-  return {
-    add(definition, handle, options = {}) {
-      checkCommand('handle', definition)
-      const { domain, type, atMostOnce } = definition
-      const where = `handle ${domain}/${type}`
-      const handlers = domains.get(domain) ?? new Map()
-      const invalid = (option: string, problem: string) =>
-        new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
-      if (typeof handle !== 'function') throw invalid('handler', `must be a function, not ${describe(handle)}`)
-      const { inquire } = checkOptions(where, options, ['inquire'])
-      if (inquire !== undefined && typeof inquire !== 'function') {
-        throw invalid('inquire', `must be a function, not ${describe(inquire)}`)
-      }
-      if (inquire !== undefined && !atMostOnce) {
-        throw invalid('inquire', 'is never asked: the command is not defined with `atMostOnce: true`')
-      }
-      if (handlers.has(type)) throw new HoldfastError('HF_DUPLICATE_HANDLER', { domain, type })
-      domains.set(domain, handlers.set(type, { definition, handle, inquire }))
-    },
-    find: (domain, type) => domains.get(domain)?.get(type),
-    types: (domain) => [...(domains.get(domain)?.keys() ?? [])],
-    domains: () => [...domains.keys()],
+export const createHandlerRegistry = (): HandlerRegistry =>
+  createRegistry('commands', { named: ({ definition }) => definition })
+
+/** Checks a handler and what it comes with, and registers it. */
+export function addHandler<Input, Data, Result>(
+  registry: HandlerRegistry,
+  definition: CommandDefinition<Input, Data, Result>,
+  handle: CommandHandler<Data, Result>,
+  options: CommandHandlerOptions<Data, Result> = {},
+): void {
+  checkCommand('handle', definition)
+  const where = `handle ${definition.domain}/${definition.type}`
+  const handler = functionOption<RegisteredHandler['handle']>(where, 'handler', handle)
+  const given = checkOptions(where, options, ['inquire'])
+  const inquire = functionOption<RegisteredHandler['inquire']>(where, 'inquire', given.inquire, { default: undefined })
+  if (inquire !== undefined && !definition.atMostOnce) {
+    throw invalidOption(where, 'inquire', 'is never asked: the command is not defined with `atMostOnce: true`')
   }
+  // Inside, a handler gets what the schema of its command made; the types above hold it together.
+  registry.add({ definition: definition as CommandDefinition, handle: handler, inquire })
 }

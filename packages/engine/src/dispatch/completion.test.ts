@@ -30,10 +30,10 @@ async function released(
     target: processTarget(Pay),
     config: { dispatchInterval: 0, jitterWindow: 0, ...config },
   })
-  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: {}, execTime: past })
+  await bus.hf.schedule(Settlement, { key: 'PAY-1', context: {}, startAt: past })
   await runDispatchCycle(bus.db, Settlement)
   const worker = await bus.runProcesses(Pay)
-  const get = () => bus.hf.dispatch.items.get(Settlement, 'PAY-1')
+  const get = () => bus.hf.item(Settlement, 'PAY-1').get()
   const until = (status: string) =>
     waitFor(`the item is ${status}`, async () => {
       const item = await get()
@@ -102,7 +102,7 @@ test('D-06 failed technically: READY again with its count raised, and the next e
   expect(item.dueAt?.getTime()).toBeGreaterThan(item.updatedAt.getTime())
   await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.itemType])
   await runDispatchCycle(bus.db, Settlement)
-  expect((await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).executionId).toBe(key.replace(/0$/, '1'))
+  expect((await bus.hf.item(Settlement, 'PAY-1').get()).executionId).toBe(key.replace(/0$/, '1'))
   await worker.stop()
 })
 
@@ -158,18 +158,20 @@ test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, 
   const [group] = await deadLetters.groups({ itemType })
   expect(group).toMatchObject({ itemType, count: 1 })
   expect(await deadLetters.list({ itemType, fingerprint: group?.fingerprint })).toMatchObject([
-    { itemId: 'PAY-1', retryCount: 2, error: { code: expect.any(String) } },
+    { key: 'PAY-1', retryCount: 2, error: { code: expect.any(String) } },
   ])
   works = true
-  expect(await deadLetters.requeue(Settlement, ['PAY-1', 'nobody'], by)).toEqual([
-    { itemId: 'PAY-1', outcome: 'done' },
-    { itemId: 'nobody', outcome: 'unknown' },
+  expect(await deadLetters.retryMany(Settlement, ['PAY-1', 'nobody'], by)).toEqual([
+    { model: 'dispatch', id: 'PAY-1', outcome: 'done' },
+    expect.objectContaining({ id: 'nobody', outcome: 'refused', code: 'HF_NOT_FOUND' }),
   ])
   expect(await until('READY')).toMatchObject({ retryCount: 0 })
   expect(await deadLetters.count({ itemType })).toBe(0)
   await runDispatchCycle(bus.db, Settlement)
   await until('COMPLETED')
-  expect(await deadLetters.requeue(Settlement, ['PAY-1'], by)).toEqual([{ itemId: 'PAY-1', outcome: 'COMPLETED' }])
+  expect(await deadLetters.retryMany(Settlement, ['PAY-1'], by)).toMatchObject([
+    { id: 'PAY-1', code: 'HF_WRONG_STATUS' },
+  ])
   const trail = await bus.hf.auditTrail({ name: `${itemType}/PAY-1` })
   expect(trail.map(({ event, actor }) => [event, actor])).toEqual([
     ['EXECUTION_FAILED', null],
@@ -185,7 +187,7 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
     target: processTarget(Pay),
     config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
-  const items = ['a', 'b', 'c', 'd'].map((itemId) => ({ itemId, context: {}, execTime: past }))
+  const items = ['a', 'b', 'c', 'd'].map((key) => ({ key, context: {}, startAt: past }))
   await bus.hf.schedule(Settlement, items)
   await bus.hf.start(Pay, {}, { deferred: true, key: `exec:${Settlement.itemType}:d:0` })
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.itemType])
@@ -198,19 +200,19 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
   ])
   const later = new Date('2031-01-01T00:00:00Z')
   const fingerprint = groups[1]?.fingerprint ?? ''
-  expect(await deadLetters.requeue(Settlement, { fingerprint }, by, { execTime: later })).toEqual([
-    { itemId: 'd', outcome: 'done' },
+  expect(await deadLetters.retryMany(Settlement, { fingerprint }, by, { startAt: later })).toEqual([
+    { model: 'dispatch', id: 'd', outcome: 'done' },
   ])
-  expect(await bus.hf.dispatch.items.get(Settlement, 'd')).toMatchObject({
+  expect(await bus.hf.item(Settlement, 'd').get()).toMatchObject({
     status: 'READY',
-    execTime: later,
+    startAt: later,
     dueAt: later,
   })
-  expect(await deadLetters.requeue(Settlement, 'all', by)).toHaveLength(3)
-  await expect(deadLetters.requeue(Settlement, 'everything' as never, by)).rejects.toMatchObject({
+  expect(await deadLetters.retryMany(Settlement, 'all', by)).toHaveLength(3)
+  await expect(deadLetters.retryMany(Settlement, 'everything' as never, by)).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })
-  await expect(deadLetters.requeue(Settlement, 'all', { actor: '', reason: 'x' })).rejects.toMatchObject({
+  await expect(deadLetters.retryMany(Settlement, 'all', { actor: '', reason: 'x' })).rejects.toMatchObject({
     code: 'HF_INVALID_ACTOR',
   })
 })
@@ -219,17 +221,17 @@ test('D-06 an end is guarded: it ends neither another execution’s item nor one
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch(domain(), { target: processTarget(Pay) })
   const { itemType } = Settlement
-  await bus.hf.schedule(Settlement, { itemId: 'x', context: {}, execTime: past })
+  await bus.hf.schedule(Settlement, { key: 'x', context: {}, startAt: past })
   const end = (execution: string) =>
     bus.sql(
       `select holdfast.end_dispatched(array[$1], array['x'], array[$2], array['COMPLETED'], array['-'], array['-'])`,
       [itemType, execution],
     )
   await end(`exec:${itemType}:x:0`)
-  expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'READY' })
+  expect(await bus.hf.item(Settlement, 'x').get()).toMatchObject({ status: 'READY' })
   await runDispatchCycle(bus.db, Settlement)
   await end(`exec:${itemType}:x:1`)
-  expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'DISPATCHED' })
+  expect(await bus.hf.item(Settlement, 'x').get()).toMatchObject({ status: 'DISPATCHED' })
   await end(`exec:${itemType}:x:0`)
-  expect(await bus.hf.dispatch.items.get(Settlement, 'x')).toMatchObject({ status: 'COMPLETED' })
+  expect(await bus.hf.item(Settlement, 'x').get()).toMatchObject({ status: 'COMPLETED' })
 })

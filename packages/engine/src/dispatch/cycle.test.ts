@@ -24,8 +24,8 @@ function settlement(config: DispatchSettings = AT_ONCE) {
   return defineDispatch(itemType(), { target: processTarget(Settle), config })
 }
 
-const items = (count: number, execTime = past) =>
-  Array.from({ length: count }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime }))
+const items = (count: number, startAt = past) =>
+  Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt }))
 
 const executions = (type: string) =>
   bus.sql<{ key: string; status: string; due_at: Date | null; start_at: Date; state: object }>(
@@ -46,13 +46,13 @@ test('D-03 a cycle releases one batch, in the order of time and then of scheduli
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
   await bus.hf.schedule(Settlement, items(5))
   await bus.hf.schedule(Settlement, {
-    itemId: 'earlier',
+    key: 'earlier',
     context: { n: 9 },
-    execTime: new Date(past.getTime() - 1),
+    startAt: new Date(past.getTime() - 1),
   })
   await runDispatchCycle(bus.db, Settlement)
   const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
-  expect(released.map(({ itemId }) => itemId)).toEqual(['earlier', 'PAY-0', 'PAY-1'])
+  expect(released.map(({ key }) => key)).toEqual(['earlier', 'PAY-0', 'PAY-1'])
   expect(new Set(released.map(({ batchId }) => batchId)).size).toBe(1)
 })
 
@@ -72,12 +72,12 @@ test('D-05 a batch is started by one statement: the executions are there exactly
 
 test('D-05 the executed code knows nothing of the dispatcher: its context is its state', async () => {
   const Settlement = settlement()
-  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: { n: 7 }, execTime: past })
+  await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 7 }, startAt: past })
   await runDispatchCycle(bus.db, Settlement)
   expect(await executions(Settlement.itemType)).toMatchObject([
     { key: `exec:${Settlement.itemType}:PAY-1:0`, status: 'PENDING', state: { n: 7 } },
   ])
-  const item = await bus.hf.dispatch.items.get(Settlement, 'PAY-1')
+  const item = await bus.hf.item(Settlement, 'PAY-1').get()
   expect(item).toMatchObject({ executionId: `exec:${Settlement.itemType}:PAY-1:0`, batchId: expect.any(String) })
   expect(item.claimedAt).toEqual(item.dispatchedAt)
 })
@@ -114,7 +114,7 @@ test('D-03 batches are disjoint even if two ever run: what another has in hand i
   await other.query('commit')
   await other.end()
   const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
-  expect(released.map(({ itemId }) => itemId)).toEqual(['PAY-3', 'PAY-4', 'PAY-5'])
+  expect(released.map(({ key }) => key)).toEqual(['PAY-3', 'PAY-4', 'PAY-5'])
 })
 
 test('D-04 nothing is released before its time', async () => {
@@ -128,7 +128,7 @@ test('D-04 a buffer of thirty minutes claims ahead, and starts nothing thirty mi
   const Settlement = settlement({ ...AT_ONCE, preStartBuffer: '30m', jitterWindow: 1_000 })
   const at = await inMinutes(10)
   await bus.hf.schedule(Settlement, items(20, at))
-  await bus.hf.schedule(Settlement, { itemId: 'far', context: { n: 0 }, execTime: await inMinutes(40) })
+  await bus.hf.schedule(Settlement, { key: 'far', context: { n: 0 }, startAt: await inMinutes(40) })
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 20, READY: 1 })
   const starts = (await executions(Settlement.itemType)).map(({ start_at, due_at }) => {
@@ -213,17 +213,17 @@ test('D-07 an execution id that something else has is not taken for the item’s
   await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec:${Settlement.itemType}:PAY-0:0` })
   await bus.hf.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-0')).toMatchObject({
+  expect(await bus.hf.item(Settlement, 'PAY-0').get()).toMatchObject({
     status: 'READY',
     retryCount: 1,
     lastError: expect.stringContaining('EXECUTION_ID_TAKEN'),
   })
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({ status: 'DISPATCHED' })
+  expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ status: 'DISPATCHED' })
   await bus.sql(`update holdfast.dispatch_item set due_at = exec_time where item_type = $1 and due_at is not null`, [
     Settlement.itemType,
   ])
   await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-0')).toMatchObject({
+  expect(await bus.hf.item(Settlement, 'PAY-0').get()).toMatchObject({
     status: 'DISPATCHED',
     executionId: `exec:${Settlement.itemType}:PAY-0:1`,
   })
@@ -254,7 +254,7 @@ test('D-08 a missing context fails that item, not the batch', async () => {
   ])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 4, READY: 1 })
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-2')).toMatchObject({
+  expect(await bus.hf.item(Settlement, 'PAY-2').get()).toMatchObject({
     retryCount: 1,
     lastError: 'CONTEXT_MISSING: the context of the item is missing',
   })
@@ -279,7 +279,7 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
   await bus.sql('drop trigger poison on holdfast.process_detail')
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 39, DEAD_LETTER: 1 })
   expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.itemType })).toMatchObject([
-    { itemId: 'PAY-21', error: { message: 'this one does not go in' } },
+    { key: 'PAY-21', error: { message: 'this one does not go in' } },
   ])
 })
 
@@ -290,7 +290,7 @@ test('D-09 one summary per batch, and a line for each failure, with the status b
     Settlement.itemType,
   ])
   await runDispatchCycle(bus.db, Settlement)
-  const { batchId } = await bus.hf.dispatch.items.get(Settlement, 'PAY-1')
+  const { batchId } = await bus.hf.item(Settlement, 'PAY-1').get()
   const batches = (await bus.hf.auditTrail({ name: Settlement.itemType })).filter(({ event }) => event === 'BATCH')
   expect(batches).toMatchObject([
     {

@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { describe, shown } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
@@ -16,8 +16,8 @@ interface CommonOptions {
   readonly config?: DispatchSettings
 }
 
-export interface ProcessDispatchOptions<Input> extends CommonOptions {
-  readonly target: ProcessTarget<Input>
+export interface ProcessDispatchOptions<Input, Result = unknown> extends CommonOptions {
+  readonly target: ProcessTarget<Input, Result>
 }
 
 export interface WorkflowDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
@@ -34,8 +34,8 @@ export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends 
   readonly callTimeout?: Duration
 }
 
-/** A type of items. `Input` is the context that schedulers give. */
-export interface DispatchDefinition<Input = never> {
+/** A type of items. `Input` is the context that schedulers give, `Result` what the execution returns. */
+export interface DispatchDefinition<Input = never, Result = unknown> {
   readonly itemType: string
   readonly engine: Engine
   readonly target: Target
@@ -43,8 +43,9 @@ export interface DispatchDefinition<Input = never> {
   readonly contextVersion: number
   readonly callTimeoutMs: number
   readonly settings: object
-  /** Never there; carries the type of the context. */
+  /** Never there; these carry the types. */
   readonly accepts?: (input: Input) => void
+  readonly returns?: Result
 }
 
 const nameShape = /^[A-Za-z0-9_-]+$/
@@ -54,12 +55,12 @@ const nameShape = /^[A-Za-z0-9_-]+$/
  *
  * @example
  * const Settlement = defineDispatch('payment', { target: processTarget(SettlePayment) })
- * await hf.schedule(Settlement, { itemId: 'PAY-1', context: { paymentId: 'PAY-1' }, execTime: fourOClock })
+ * await hf.schedule(Settlement, { key: 'PAY-1', context: { paymentId: 'PAY-1' }, startAt: fourOClock })
  */
-export function defineDispatch<Input>(
+export function defineDispatch<Input, Result>(
   itemType: string,
-  options: ProcessDispatchOptions<Input>,
-): DispatchDefinition<Input>
+  options: ProcessDispatchOptions<Input, Result>,
+): DispatchDefinition<Input, Result>
 export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV1>(
   itemType: string,
   options: WorkflowDispatchOptions<Schema>,
@@ -67,7 +68,7 @@ export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV
 export function defineDispatch<Schema extends StandardSchemaV1>(
   itemType: string,
   options: RemoteDispatchOptions<Schema>,
-): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
+): DispatchDefinition<StandardSchemaV1.InferInput<Schema>, null>
 export function defineDispatch(
   itemType: string,
   options:
@@ -79,11 +80,11 @@ export function defineDispatch(
   const given = checkOptions(where, options, ['target', 'context', 'contextVersion', 'config', 'callTimeout'])
   textOption(where, 'itemType', itemType, { max: 100 })
   if (!nameShape.test(itemType)) {
-    throw invalid(where, 'itemType', `must be letters, digits, \`_\` and \`-\`, not ${describe(itemType)}`)
+    throw invalidOption(where, 'itemType', `must be letters, digits, \`_\` and \`-\`, not ${describe(itemType)}`)
   }
   const target = checkTarget(where, given.target)
   if ('process' in target && given.context !== undefined) {
-    throw invalid(where, 'context', 'is the state of the process: leave it out')
+    throw invalidOption(where, 'context', 'is the state of the process: leave it out')
   }
   return {
     itemType,
@@ -108,8 +109,4 @@ function schemaOf(where: string, target: Target, context: unknown): StandardSche
 /** Whether a definition that is to be registered is one of ours. */
 export function isDispatch(definition: unknown): definition is DispatchDefinition<never> {
   return typeof definition === 'object' && definition !== null && 'itemType' in definition && 'engine' in definition
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }

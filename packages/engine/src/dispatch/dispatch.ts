@@ -1,17 +1,18 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
+import type { BulkResult } from '../kernel/model/bulk.js'
+import type { CancelOptions } from '../kernel/model/handle.js'
 import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
 import { createDeadLetters, type DeadLetters } from './dead-letters.js'
 import { nothingBegins } from './kill-switch.js'
-import { createItemOperations, type ExecutionCancels, type ItemOperations } from './operate.js'
+import type { ItemOperations, RescheduleOptions, WhichItems } from './operations.js'
 import { type DispatchPlan, type PlanOptions, planOf } from './plan.js'
 import { configureDispatch, resumeDispatch } from './queries/configure-dispatch.js'
 import { countItems, type Depth } from './queries/count-items.js'
-import { type DispatchItem, type DispatchItemDetails, findItem, listItems } from './queries/find-items.js'
+import { type DispatchItem, listItems } from './queries/find-items.js'
 import { type DispatchConfig, listConfigs, readConfig } from './queries/read-config.js'
 import type { ReportAnswer } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
@@ -58,15 +59,30 @@ export interface Dispatch {
    * await hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })
    */
   reportEnd(dispatch: DispatchOf, ends: ExecutionEnd | readonly ExecutionEnd[]): Promise<readonly ReportAnswer[]>
-  readonly items: ItemOperations & {
-    get(dispatch: DispatchOf, itemId: string): Promise<DispatchItemDetails>
+  /**
+   * Stops many items, each as `hf.item(…).cancel` does. Returns for each what became of it.
+   *
+   * @example
+   * await hf.dispatch.cancelMany(Settlement, { startAt: { from: fourOClock } }, { actor: 'ann', reason: 'bank holiday' })
+   */
+  cancelMany(dispatch: DispatchOf, which: WhichItems, by: By, options?: CancelOptions): Promise<readonly BulkResult[]>
+  /** Gives many READY items another time to start, another context, or both. */
+  rescheduleMany(
+    dispatch: DispatchOf,
+    which: WhichItems,
+    by: By,
+    change: RescheduleOptions,
+  ): Promise<readonly BulkResult[]>
+  /** Makes many READY items due now, before all others; the rate holds for them too. */
+  expediteMany(dispatch: DispatchOf, which: WhichItems, by: By): Promise<readonly BulkResult[]>
+  readonly items: {
     /** By their execution time, the earliest first; 100 unless `limit` says otherwise. */
     list(dispatch: DispatchOf, filter?: ItemListFilter): Promise<DispatchItem[]>
   }
   readonly deadLetters: DeadLetters
 }
 
-export function createDispatch(db: Database, codec: Codec, cancels: ExecutionCancels): Dispatch {
+export function createDispatch(db: Database, operations: ItemOperations): Dispatch {
   async function configure(dispatch: DispatchOf, settings: DispatchSettings, by: By): Promise<void> {
     const itemType = itemTypeOf('dispatch.configure', dispatch)
     const actor = checkBy('dispatch.configure', by)
@@ -93,17 +109,15 @@ export function createDispatch(db: Database, codec: Codec, cancels: ExecutionCan
     plan: (dispatch, options) => planOf(db, dispatch, options),
     depth: async (dispatch) => countItems(db, itemTypeOf('dispatch.depth', dispatch)),
     reportEnd: (dispatch, ends) => reportEnd(db, dispatch, ends),
+    cancelMany: async (dispatch, which, by, options) =>
+      operations.many(operations.cancelling(dispatch, by, options), which),
+    rescheduleMany: async (dispatch, which, by, change) =>
+      operations.many(await operations.rescheduling(dispatch, by, change), which),
+    expediteMany: async (dispatch, which, by) => operations.many(operations.expediting(dispatch, by), which),
     items: {
-      ...createItemOperations(db, codec, cancels),
-      async get(dispatch, itemId) {
-        const itemType = itemTypeOf('items.get', dispatch)
-        const item = await findItem(db, codec, itemType, itemId)
-        if (!item) throw new HoldfastError('HF_UNKNOWN_ITEM', { itemType, itemId: String(itemId) })
-        return item
-      },
       list: async (dispatch, filter) => listItems(db, checkFilter(itemTypeOf('items.list', dispatch), filter)),
     },
-    deadLetters: createDeadLetters(db),
+    deadLetters: createDeadLetters(db, operations),
   }
 }
 

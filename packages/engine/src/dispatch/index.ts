@@ -2,7 +2,7 @@ export { dispatchChores } from './chores.js'
 export { checksOf, runChecks } from './cycle/checks.js'
 export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'
-export type { DeadLetters, RequeueOptions, WhichDeadLetters } from './dead-letters.js'
+export type { DeadLetters, WhichDeadLetters } from './dead-letters.js'
 export {
   type DispatchDefinition,
   defineDispatch,
@@ -13,10 +13,12 @@ export {
 } from './define.js'
 export { createDispatch, type Dispatch, type ItemListFilter } from './dispatch.js'
 export type { DueMinute, Forecast } from './forecast.js'
-export type { CancelItemOptions, ItemAnswer, ItemOperations, RescheduleOptions, WhichItems } from './operate.js'
+export { ItemHandle, type ScheduledItem } from './item-handle.js'
+export { checkItemKey, createItemCalls } from './items.js'
+export { createItemOperations, type RescheduleOptions, type RetryItemOptions, type WhichItems } from './operations.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
-export type { DeadLetter, DeadLetterFilter, DeadLetterGroup, RequeueAnswer } from './queries/dead-letters.js'
+export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'
 export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
 export type { DispatchConfig } from './queries/read-config.js'
 export type { ReportAnswer } from './queries/report-ends.js'

@@ -34,7 +34,7 @@ test('D-04 the kill switch leaves alone what has begun, whether it runs or waits
   })
   await bus.hf.schedule(
     Settlement,
-    (['runs', 'sleeps'] as const).map((name) => ({ itemId: name, context: { name }, execTime: past })),
+    (['runs', 'sleeps'] as const).map((name) => ({ key: name, context: { name }, startAt: past })),
   )
   await runDispatchCycle(bus.db, Settlement)
   await bus.runProcesses(Settle)
@@ -66,7 +66,7 @@ test('D-04 a release that was decided before the kill switch and comes after it 
     execute: async () => undefined,
   })
   const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindow: 0 } })
-  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: { n: 1 }, execTime: past })
+  await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: past })
   await bus.hf.dispatch.pause(Settlement, by)
   // As a dispatcher asks that has read its settings a moment earlier.
   const request = {

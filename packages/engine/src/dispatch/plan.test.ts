@@ -15,9 +15,9 @@ const by = { actor: 'ann', reason: 'ticket 7' }
 const itemType = numbered('plan')
 const Settle = defineProcess('plan', 'Settle', { state: z.object({}), execute: async () => undefined })
 const settlement = () => defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindow: 0 } })
-const item = (itemId: string, execTime: Date) => ({ itemId, context: {}, execTime })
-const many = (count: number, execTime: Date, name = 'PAY') =>
-  Array.from({ length: count }, (_, n) => item(`${name}-${n}`, execTime))
+const item = (key: string, startAt: Date) => ({ key, context: {}, startAt })
+const many = (count: number, startAt: Date, name = 'PAY') =>
+  Array.from({ length: count }, (_, n) => item(`${name}-${n}`, startAt))
 const four = new Date('2031-03-02T16:00:00Z')
 
 test('D-12 before it runs: how many are due in which minute, at which rate, and when it will finish', async () => {

@@ -34,7 +34,7 @@ const by = { actor: 'ann', reason: 'ticket 7' }
 const name = numbered('rate')
 const past = new Date('2020-01-01T00:00:00Z')
 const items = (count: number) =>
-  Array.from({ length: count }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime: past }))
+  Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt: past }))
 const completed = async (Settlement: { itemType: string }) => (await bus.hf.dispatch.depth(Settlement)).COMPLETED
 
 /** How many more began in some span than burst and rate allow; 0 or less is within the bound. */
@@ -236,7 +236,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
   const kinds = ['running', 'waiting', 'crashed', 'interrupted']
   await bus.hf.schedule(
     Settlement,
-    kinds.map((kind) => ({ itemId: kind, context: { kind }, execTime: past })),
+    kinds.map((kind) => ({ key: kind, context: { kind }, startAt: past })),
   )
   await runDispatchCycle(bus.db, Settlement)
   const key = (kind: string) => `exec:${domain}:${kind}:0`

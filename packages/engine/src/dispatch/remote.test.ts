@@ -78,9 +78,9 @@ function settlement(target: ExecutionTarget<{ n: number }>, config: DispatchSett
   })
 }
 
-const items = (count: number, execTime = past) =>
-  Array.from({ length: count }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime }))
-const get = (Settlement: { itemType: string }, itemId: string) => bus.hf.dispatch.items.get(Settlement, itemId)
+const items = (count: number, startAt = past) =>
+  Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt }))
+const get = (Settlement: { itemType: string }, key: string) => bus.hf.item(Settlement, key).get()
 /** What is READY again is due now. */
 const hurry = ({ itemType: type }: { itemType: string }) =>
   bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1 and due_at is not null', [type])
@@ -97,7 +97,7 @@ test('D-05 items are started with their context, a deterministic id, and when th
   await runDispatchCycle(bus.db, Settlement)
   expect(started).toMatchObject([
     {
-      itemId: 'PAY-0',
+      key: 'PAY-0',
       executionId: `exec:${Settlement.itemType}:PAY-0:0`,
       context: { n: 0 },
       contextVersion: 1,
@@ -115,11 +115,11 @@ test('D-04 a remote target is never given more than one cycle ahead, whatever th
   const Settlement = settlement(target, { preStartBuffer: '30m', dispatchInterval: '60s' })
   const [{ now } = { now: past }] = await bus.sql<{ now: Date }>('select holdfast.now() as now')
   await bus.hf.schedule(Settlement, [
-    { itemId: 'soon', context: { n: 1 }, execTime: new Date(now.getTime() + 40_000) },
-    { itemId: 'later', context: { n: 2 }, execTime: new Date(now.getTime() + 120_000) },
+    { key: 'soon', context: { n: 1 }, startAt: new Date(now.getTime() + 40_000) },
+    { key: 'later', context: { n: 2 }, startAt: new Date(now.getTime() + 120_000) },
   ])
   await runDispatchCycle(bus.db, Settlement)
-  expect(started.map(({ itemId }) => itemId)).toEqual(['soon'])
+  expect(started.map(({ key }) => key)).toEqual(['soon'])
   expect(started[0]?.startAt.getTime()).toBe(now.getTime() + 40_000)
   expect(started[0]?.startDelayMs).toBeGreaterThan(0)
   expect(started[0]?.startDelayMs).toBeLessThanOrEqual(40_000)
@@ -140,12 +140,12 @@ test('D-07 no two of type, item and number of failures share an execution id, an
 test('D-07 an item after one failure and an item named like its second execution are both executed', async () => {
   const { target, started, states } = engine()
   const Settlement = settlement(target)
-  await bus.hf.schedule(Settlement, { itemId: 'PAY', context: { n: 1 }, execTime: past })
+  await bus.hf.schedule(Settlement, { key: 'PAY', context: { n: 1 }, startAt: past })
   await runDispatchCycle(bus.db, Settlement)
   states.set(started[0]?.executionId ?? '', { status: 'FAILED' })
   await goStale(Settlement)
   await runDispatchChecks(bus.db, Settlement)
-  await bus.hf.schedule(Settlement, { itemId: 'PAY-1', context: { n: 2 }, execTime: past })
+  await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 2 }, startAt: past })
   await hurry(Settlement)
   for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(started.map(({ context }) => context.n).sort((a, b) => a - b)).toEqual([1, 1, 2])
@@ -156,9 +156,7 @@ test('D-06 a start that was refused goes back to READY with its count raised and
   const { target, started, startAs } = engine()
   const Settlement = settlement(target)
   await bus.hf.schedule(Settlement, items(4))
-  startAs(({ itemId }) =>
-    itemId === 'PAY-2' ? { failed: new BusinessError('no capacity', { code: 'FULL' }) } : 'started',
-  )
+  startAs(({ key }) => (key === 'PAY-2' ? { failed: new BusinessError('no capacity', { code: 'FULL' }) } : 'started'))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 3, READY: 1 })
   expect(await get(Settlement, 'PAY-2')).toMatchObject({ retryCount: 1, lastError: 'FULL: no capacity' })
@@ -170,7 +168,7 @@ test('D-06 a start that was refused goes back to READY with its count raised and
     status: 'DISPATCHED',
     executionId: `exec:${Settlement.itemType}:PAY-2:0`,
   })
-  expect(started.map(({ itemId }) => itemId)).toEqual(['PAY-0', 'PAY-1', 'PAY-3'])
+  expect(started.map(({ key }) => key)).toEqual(['PAY-0', 'PAY-1', 'PAY-3'])
 })
 
 test.each([
@@ -190,7 +188,7 @@ test.each([
     const Settlement = settlement(target, { maxDispatchRetries: 2 })
     await bus.hf.schedule(Settlement, items(3))
     // Two of them begin although nobody hears of it; the third never arrives.
-    startAs(({ itemId }) => (itemId === 'PAY-2' ? { failed: new Error('not sent') } : 'started'))
+    startAs(({ key }) => (key === 'PAY-2' ? { failed: new Error('not sent') } : 'started'))
     answer(how)
     await runDispatchCycle(bus.db, Settlement)
     expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 3, READY: 0 })
@@ -248,7 +246,7 @@ test('D-08 a context that cannot be read fails its item, not the batch', async (
     [type],
   )
   await runDispatchCycle(bus.db, Settlement)
-  expect(started.map(({ itemId }) => itemId)).toEqual(['PAY-3'])
+  expect(started.map(({ key }) => key)).toEqual(['PAY-3'])
   expect((await get(Settlement, 'PAY-0')).lastError).toContain('CONTEXT_MISSING')
   expect((await get(Settlement, 'PAY-1')).lastError).toContain('CONTEXT_BROKEN')
   expect((await get(Settlement, 'PAY-2')).lastError).toContain('CONTEXT_BROKEN')
@@ -359,7 +357,7 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
   await waitFor('the target is asked', () => asked > 0)
   await bus.hf.schedule(
     Hanging,
-    Array.from({ length: 45 }, (_, n) => ({ itemId: `LATER-${n}`, context: { n }, execTime: past })),
+    Array.from({ length: 45 }, (_, n) => ({ key: `LATER-${n}`, context: { n }, startAt: past })),
   )
   await waitFor('all are released beside the hanging call', () => started.length === 50)
   answering.open()
@@ -465,7 +463,7 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
   const Settlement = settlement(target, { batchSize: 64, maxDispatchRetries: 5 })
   await bus.hf.schedule(Settlement, items(64))
   const claimed = async () =>
-    (await bus.hf.dispatch.items.list(Settlement, { status: 'CLAIMED' })).map(({ itemId }) => itemId)
+    (await bus.hf.dispatch.items.list(Settlement, { status: 'CLAIMED' })).map(({ key }) => key)
   for (let round = 0; round < 200; round += 1) {
     await hurry(Settlement)
     const { READY } = await bus.hf.dispatch.depth(Settlement)
@@ -490,7 +488,7 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
   }
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 63, DEAD_LETTER: 1 })
   expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.itemType })).toMatchObject([
-    { itemId: 'PAY-7', retryCount: 5 },
+    { key: 'PAY-7', retryCount: 5 },
   ])
 })
 

@@ -1,5 +1,6 @@
 import type { Database } from '../kernel/database/database.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { chunksOf, isList } from '../kernel/model/lists.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
 import { isDispatch } from './define.js'
@@ -26,14 +27,11 @@ export async function reportEnd(
   const where = 'dispatch.reportEnd'
   const itemType = itemTypeOf(where, dispatch)
   if (isDispatch(dispatch) && dispatch.engine !== 'REMOTE') {
-    const problem = `${itemType} is executed by our own engine, which ends its items itself`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'dispatch', problem })
+    throw invalidOption(where, 'dispatch', `${itemType} is executed by our own engine, which ends its items itself`)
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))
   const answers: ReportAnswer[] = []
-  for (let from = 0; from < ends.length; from += CHUNK) {
-    answers.push(...(await reportEnds(db, itemType, ends.slice(from, from + CHUNK))))
-  }
+  for (const chunk of chunksOf(ends, CHUNK)) answers.push(...(await reportEnds(db, itemType, chunk)))
   return answers
 }
 
@@ -43,8 +41,4 @@ function checkEnd(where: string, end: ExecutionEnd): ReportedEnd {
   const status = choiceOption(where, 'status', given.status, ENDS)
   if (status === 'COMPLETED') return { execution, found: FOUND.COMPLETED }
   return { execution, found: FOUND[status], ...failureOfEnd(status, given.error) }
-}
-
-function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {
-  return Array.isArray(items)
 }

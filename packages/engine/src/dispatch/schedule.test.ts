@@ -14,8 +14,8 @@ beforeAll(async () => {
 afterAll(() => bus.close())
 
 const itemType = numbered('sched')
-const hasStatus = (type: string, itemId: string, status: string) =>
-  waitFor(`${itemId} is ${status}`, async () => (await bus.hf.dispatch.items.get(type, itemId)).status === status)
+const hasStatus = (type: string, key: string, status: string) =>
+  waitFor(`${key} is ${status}`, async () => (await bus.hf.item(type, key).get()).status === status)
 const at = new Date('2031-01-31T16:00:00Z')
 const settle = (state: z.ZodType = z.object({ amount: z.number() })) =>
   defineProcess('schedule', 'Settle', { state, execute: async () => undefined })
@@ -29,15 +29,15 @@ const settlement = () =>
 test('D-01 an item is its context and its queue row, READY, and nothing is started or sleeps', async () => {
   const Settlement = settlement()
   const scheduled = await bus.hf.schedule(Settlement, {
-    itemId: 'PAY-1',
+    key: 'PAY-1',
     context: { amount: 5 },
-    execTime: at,
+    startAt: at,
     initWorkflowId: 'init-1',
   })
-  expect(scheduled).toEqual({ created: 1, existing: 0, replaced: 0 })
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({
+  expect(scheduled).toMatchObject({ id: 'PAY-1', created: true, replaced: false })
+  expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({
     status: 'READY',
-    execTime: at,
+    startAt: at,
     dueAt: at,
     context: { amount: 5 },
     contextVersion: 1,
@@ -50,10 +50,10 @@ test('D-01 an item is its context and its queue row, READY, and nothing is start
 
 test('D-01 scheduling the same again is scheduling it once', async () => {
   const Settlement = settlement()
-  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await bus.hf.schedule(Settlement, item)
-  expect(await bus.hf.schedule(Settlement, item)).toEqual({ created: 0, existing: 1, replaced: 0 })
-  expect(await bus.hf.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }, item])).toEqual({
+  expect(await bus.hf.schedule(Settlement, item)).toMatchObject({ id: 'PAY-1', created: false, replaced: false })
+  expect(await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }, item])).toEqual({
     created: 1,
     existing: 2,
     replaced: 0,
@@ -63,10 +63,10 @@ test('D-01 scheduling the same again is scheduling it once', async () => {
 
 test('D-01 another time or context is refused, and the first stays', async () => {
   const Settlement = settlement()
-  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await bus.hf.schedule(Settlement, item)
   const later = new Date(at.getTime() + 1)
-  await expect(bus.hf.schedule(Settlement, { ...item, execTime: later })).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, { ...item, startAt: later })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
     message: `item PAY-1 of ${Settlement.itemType} is scheduled for another time already`,
   })
@@ -74,13 +74,13 @@ test('D-01 another time or context is refused, and the first stays', async () =>
     code: 'HF_ITEM_CONFLICT',
     message: `item PAY-1 of ${Settlement.itemType} is scheduled with another context already`,
   })
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({ execTime: at, context: { amount: 5 } })
+  expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ startAt: at, context: { amount: 5 } })
 })
 
 test('D-01 of many, one that is refused leaves none of the others scheduled', async () => {
   const Settlement = settlement()
-  await bus.hf.schedule(Settlement, { itemId: 'old', context: { amount: 5 }, execTime: at })
-  const many = ['new-1', 'old', 'new-2'].map((itemId) => ({ itemId, context: { amount: 6 }, execTime: at }))
+  await bus.hf.schedule(Settlement, { key: 'old', context: { amount: 5 }, startAt: at })
+  const many = ['new-1', 'old', 'new-2'].map((key) => ({ key, context: { amount: 6 }, startAt: at }))
   await expect(bus.hf.schedule(Settlement, many)).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1 })
 })
@@ -88,12 +88,15 @@ test('D-01 of many, one that is refused leaves none of the others scheduled', as
 test('D-01 replace takes the place of what is READY, on record, and is refused from then on', async () => {
   const Settlement = settlement()
   const past = new Date('2020-01-01T00:00:00Z')
-  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await bus.hf.schedule(Settlement, item)
-  const replaced = { ...item, context: { amount: 6 }, execTime: past }
-  expect(await bus.hf.schedule(Settlement, replaced, { replace: true })).toMatchObject({ replaced: 1 })
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-1')).toMatchObject({
-    execTime: past,
+  const replaced = { ...item, context: { amount: 6 }, startAt: past }
+  expect(await bus.hf.schedule(Settlement, replaced, { replace: true })).toMatchObject({
+    created: false,
+    replaced: true,
+  })
+  expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({
+    startAt: past,
     dueAt: past,
     context: { amount: 6 },
   })
@@ -108,26 +111,26 @@ test('D-01 replace takes the place of what is READY, on record, and is refused f
 
 test('D-01 thousands in one call, and one by one from many callers at once', async () => {
   const Settlement = settlement()
-  const items = Array.from({ length: 12_000 }, (_, n) => ({ itemId: `PAY-${n}`, context: { amount: n }, execTime: at }))
+  const items = Array.from({ length: 12_000 }, (_, n) => ({ key: `PAY-${n}`, context: { amount: n }, startAt: at }))
   expect(await bus.hf.schedule(Settlement, items)).toMatchObject({ created: 12_000 })
-  const more = Array.from({ length: 50 }, (_, n) => ({ itemId: `ONE-${n}`, context: { amount: n }, execTime: at }))
+  const more = Array.from({ length: 50 }, (_, n) => ({ key: `ONE-${n}`, context: { amount: n }, startAt: at }))
   const answers = await Promise.all(more.map((item) => bus.hf.schedule(Settlement, item)))
-  expect(answers.every(({ created }) => created === 1)).toBe(true)
+  expect(answers.every(({ created }) => created)).toBe(true)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 12_050 })
-  expect(await bus.hf.dispatch.items.get(Settlement, 'PAY-11999')).toMatchObject({ context: { amount: 11_999 } })
+  expect(await bus.hf.item(Settlement, 'PAY-11999').get()).toMatchObject({ context: { amount: 11_999 } })
 })
 
 test('D-01 in the caller’s transaction: scheduled if it commits, and not if it does not', async () => {
   const Settlement = settlement()
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
-  const item = { itemId: 'PAY-1', context: { amount: 5 }, execTime: at }
+  const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await client.query('begin')
   await bus.hf.schedule(Settlement, item, { transaction: client })
   await client.query('rollback')
-  await expect(bus.hf.dispatch.items.get(Settlement, 'PAY-1')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM' })
+  await expect(bus.hf.item(Settlement, 'PAY-1').get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   await client.query('begin')
-  await bus.hf.schedule(Settlement, [item, { ...item, itemId: 'PAY-2' }], { transaction: client })
+  await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }], { transaction: client })
   await client.query('commit')
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
   await client.end()
@@ -161,7 +164,7 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   await hasStatus(Settlement.itemType, 'bad', 'DISPATCHED')
   const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.itemType}:bad:0` })
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
-  expect(await bus.hf.dispatch.items.get(Settlement, 'bad')).toMatchObject({ status: 'DISPATCHED' })
+  expect(await bus.hf.item(Settlement, 'bad').get()).toMatchObject({ status: 'DISPATCHED' })
   await expect(bus.sql(`select holdfast.schedule_item('nobody', 'x', now(), '{}')`)).rejects.toThrow(
     'unknown item type nobody',
   )
@@ -181,8 +184,8 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
   const First = defineDispatch(name, { target: processTarget(Settle), config })
   const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
-  await bus.hf.schedule(First, { itemId: 'one', context: { on: past }, execTime: past })
-  await bus.hf.schedule(Second, { itemId: 'two', context: { on: past }, execTime: past })
+  await bus.hf.schedule(First, { key: 'one', context: { on: past }, startAt: past })
+  await bus.hf.schedule(Second, { key: 'two', context: { on: past }, startAt: past })
   bus.hf.register(Second)
   await bus.runProcesses(Settle)
   await hasStatus(name, 'one', 'COMPLETED')
@@ -210,8 +213,8 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
   const First = defineDispatch(name, { target: processTarget(Settle), config })
   const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
-  await secret.hf.schedule(First, { itemId: 'old', context: { note: 'old' }, execTime: past })
-  await secret.hf.schedule(Second, { itemId: 'new', context: { note: 'new' }, execTime: past })
+  await secret.hf.schedule(First, { key: 'old', context: { note: 'old' }, startAt: past })
+  await secret.hf.schedule(Second, { key: 'new', context: { note: 'new' }, startAt: past })
   await bus.sql(`select holdfast.schedule_item($1, 'sql', $2, '{"note": "sql"}')`, [name, past])
   const stored = await bus.sql(
     `select context from holdfast.dispatch_context where item_type = $1 and item_id = 'new'`,
@@ -228,23 +231,15 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
 const anySettlement = () => defineDispatch(itemType(), { target: processTarget(settle(z.any())) })
 
 test.each([
-  [
-    { itemId: 'x', context: { amount: 1 }, execTime: 'tomorrow' },
-    'HF_INVALID_OPTION',
-    'option `execTime` must be a Date',
-  ],
-  [{ itemId: 'x', context: { amount: 1 }, execTime: new Date(Number.NaN) }, 'HF_INVALID_OPTION', '`execTime`'],
-  [{ itemId: 'x', context: { amount: 1 }, execTime: new Date(8.64e15) }, 'HF_INVALID_OPTION', 'the years 1 to 9999'],
-  [{ itemId: 'x', context: { amount: 1 } }, 'HF_INVALID_OPTION', 'option `execTime` is required'],
-  [{ itemId: '', context: { amount: 1 }, execTime: at }, 'HF_INVALID_OPTION', 'option `itemId` must not be empty'],
-  [{ itemId: 'x'.repeat(201), context: { amount: 1 }, execTime: at }, 'HF_INVALID_OPTION', 'at most 200 characters'],
-  [{ itemId: 'a\u0000', context: { amount: 1 }, execTime: at }, 'HF_INVALID_OPTION', 'PostgreSQL cannot hold'],
-  [{ itemId: 'x', context: { amount: 'five' }, execTime: at }, 'HF_INVALID_DATA', '$.amount is refused by the schema'],
-  [
-    { itemId: 'x', context: { amount: 1 }, execTime: at, exectime: at },
-    'HF_UNKNOWN_OPTION',
-    'did you mean `execTime`?',
-  ],
+  [{ key: 'x', context: { amount: 1 }, startAt: 'tomorrow' }, 'HF_INVALID_OPTION', 'option `startAt` must be a Date'],
+  [{ key: 'x', context: { amount: 1 }, startAt: new Date(Number.NaN) }, 'HF_INVALID_OPTION', '`startAt`'],
+  [{ key: 'x', context: { amount: 1 }, startAt: new Date(8.64e15) }, 'HF_INVALID_OPTION', 'the years 1 to 9999'],
+  [{ key: 'x', context: { amount: 1 } }, 'HF_INVALID_OPTION', 'option `startAt` is required'],
+  [{ key: '', context: { amount: 1 }, startAt: at }, 'HF_INVALID_OPTION', 'option `key` must not be empty'],
+  [{ key: 'x'.repeat(201), context: { amount: 1 }, startAt: at }, 'HF_INVALID_OPTION', 'at most 200 characters'],
+  [{ key: 'a\u0000', context: { amount: 1 }, startAt: at }, 'HF_INVALID_OPTION', 'PostgreSQL cannot hold'],
+  [{ key: 'x', context: { amount: 'five' }, startAt: at }, 'HF_INVALID_DATA', '$.amount is refused by the schema'],
+  [{ key: 'x', context: { amount: 1 }, startAt: at, startat: at }, 'HF_UNKNOWN_OPTION', 'did you mean `startAt`?'],
 ])('D-01 refuses %j', async (item, code, message) => {
   const Settlement = settlement()
   await expect(bus.hf.schedule(Settlement, item as never)).rejects.toMatchObject({
@@ -257,7 +252,7 @@ test.each([
 test('D-01 a context that is too large or cannot be encoded is refused where it enters, with the item’s place', async () => {
   const small = await openTestBus({ connectionString: bus.connectionString, codec: createCodec({ maxBytes: 100 }) })
   const Settlement = anySettlement()
-  const item = (context: unknown) => ({ itemId: 'x', context, execTime: at })
+  const item = (context: unknown) => ({ key: 'x', context, startAt: at })
   await expect(small.hf.schedule(Settlement, item({ note: 'x'.repeat(200) }))).rejects.toMatchObject({
     code: 'HF_TOO_LARGE',
   })
@@ -265,7 +260,7 @@ test('D-01 a context that is too large or cannot be encoded is refused where it 
     code: 'HF_NOT_ENCODABLE',
     message: expect.stringContaining('context.note'),
   })
-  await expect(bus.hf.schedule(Settlement, [item({}), { ...item({}), itemId: 7 } as never])).rejects.toMatchObject({
+  await expect(bus.hf.schedule(Settlement, [item({}), { ...item({}), key: 7 } as never])).rejects.toMatchObject({
     message: expect.stringContaining('items[1]'),
   })
   await small.close()
@@ -281,15 +276,15 @@ test('D-01 what is no definition, and names that cannot be, are refused', async 
   const Settlement = settlement()
   bus.hf.register(Settlement)
   expect(() => bus.hf.register(defineDispatch(Settlement.itemType, { target }))).toThrow(
-    expect.objectContaining({ code: 'HF_DUPLICATE_DISPATCH' }),
+    expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }),
   )
 })
 
 test('D-01 a second item type needs a definition and a configuration row, which comes with it', async () => {
   const [One, Two] = [settlement(), settlement()]
-  await bus.hf.schedule(One, { itemId: 'x', context: { amount: 1 }, execTime: at })
-  await bus.hf.schedule(Two, { itemId: 'x', context: { amount: 2 }, execTime: at })
+  await bus.hf.schedule(One, { key: 'x', context: { amount: 1 }, startAt: at })
+  await bus.hf.schedule(Two, { key: 'x', context: { amount: 2 }, startAt: at })
   const types = (await bus.hf.dispatch.configs()).map((config) => config.itemType)
   expect(types).toEqual(expect.arrayContaining([One.itemType, Two.itemType]))
-  expect(await bus.hf.dispatch.items.get(Two, 'x')).toMatchObject({ context: { amount: 2 } })
+  expect(await bus.hf.item(Two, 'x').get()).toMatchObject({ context: { amount: 2 } })
 })

@@ -2,24 +2,37 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { chunksOf, isList } from '../kernel/model/lists.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
 import { type DispatchDefinition, isDispatch } from './define.js'
+import { ScheduledItem } from './item-handle.js'
+import { checkItemKey, type ItemCalls } from './items.js'
 import { noteDispatch } from './queries/note-dispatch.js'
 import type { ItemChange } from './queries/operate-items.js'
-import { flushScheduleStatement, type Met, type ScheduleRequest, scheduleItems } from './queries/schedule-items.js'
+import {
+  type Accepted,
+  flushScheduleStatement,
+  type Met,
+  type ScheduleRequest,
+  scheduleItems,
+} from './queries/schedule-items.js'
 
-/** An item to be executed later: phase A's result. */
+/** An item to be executed later. */
 export interface ItemToSchedule<Input> {
-  /** Your own name for it, unique per item type: scheduling it twice is scheduling it once. */
-  readonly itemId: string
+  /** Your own name for it, unique per definition: scheduling it twice is scheduling it once. At most 200 characters. */
+  readonly key: string
+  /** What its execution is given: the state of the process, the input of the workflow, or what the target takes. */
   readonly context: Input
-  readonly execTime: Date | string
-  /** Whoever scheduled it, for the record. */
+  /** When it is to be executed. A time in the past is due at once. */
+  readonly startAt: Date | string
+  /** The workflow or process that scheduled it, for the record. */
   readonly initWorkflowId?: string
 }
 
@@ -30,7 +43,7 @@ export interface ScheduleOptions {
   readonly replace?: boolean
 }
 
-/** How many items are new, how many were there already, how many of those were replaced. */
+/** Of a list: how many items are new, how many were there already, how many of those were replaced. */
 export interface Scheduled {
   readonly created: number
   readonly existing: number
@@ -38,9 +51,21 @@ export interface Scheduled {
 }
 
 export interface Scheduling {
+  /**
+   * Schedules an item, or all or none of a list. A list returns counts, a single item its handle.
+   *
+   * @example
+   * const payment = await hf.schedule(Settlement, { key: 'PAY-1', context: { cents: 500 }, startAt: fourOClock })
+   * await payment.result({ timeout: '1h' })
+   */
+  schedule<Input, Result>(
+    definition: DispatchDefinition<Input, Result>,
+    item: ItemToSchedule<NoInfer<Input>>,
+    options?: ScheduleOptions,
+  ): Promise<ScheduledItem<Input, Result>>
   schedule<Input>(
     definition: DispatchDefinition<Input>,
-    items: ItemToSchedule<NoInfer<Input>> | readonly ItemToSchedule<NoInfer<Input>>[],
+    items: readonly ItemToSchedule<NoInfer<Input>>[],
     options?: ScheduleOptions,
   ): Promise<Scheduled>
   close(): Promise<void>
@@ -50,23 +75,23 @@ interface Parts {
   readonly codec: Codec
   readonly logger: Logger
   readonly metrics: Metrics
+  readonly items: ItemCalls
 }
 
 interface SealedItem extends Omit<ScheduleRequest, 'rows'> {
-  readonly itemId: string
+  readonly key: string
   readonly row: string
 }
 
 /** A statement of so many items keeps the database busy for a tenth of a second. */
 const CHUNK = 5_000
-const GIVE_UP_AFTER = 30_000
 const LATEST_YEAR = 9_999
 
-export function createScheduling(db: Database, { codec, logger, metrics }: Parts): Scheduling {
+export function createScheduling(db: Database, { codec, logger, metrics, items: calls }: Parts): Scheduling {
   const noted = new Map<string, Promise<void>>()
   const singles: Batcher<SealedItem, Met> = createBatcher<SealedItem, Met>({
     name: 'dispatch.schedule',
-    key: ({ type, itemId }) => `${type} ${itemId}`,
+    key: ({ type, key }) => `${type} ${key}`,
     flush: async (items) => (await flushSingles(db, items)).map((done) => ({ done })),
     giveUpAfter: GIVE_UP_AFTER,
     logger,
@@ -90,22 +115,21 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
     dispatch: DispatchDefinition<never>,
     sealed: readonly SealedItem[],
     transaction: Queryable | undefined,
-  ): Promise<readonly Met[] | 'unknown type'> {
+  ): Promise<readonly Accepted[] | 'unknown type'> {
     const [first] = sealed
     if (!first) return []
     if (sealed.length === 1 && transaction === undefined) {
       const met = await singles.write(first)
-      return met === 'unknown type' ? met : [refuseConflict(dispatch, first.itemId, met)]
+      return met === 'unknown type' ? met : [refuseConflict(dispatch, first.key, met)]
     }
     const all = async (executor: Executor) => {
-      const found: Met[] = []
-      for (let from = 0; from < sealed.length; from += CHUNK) {
-        const chunk = sealed.slice(from, from + CHUNK)
+      const found: Accepted[] = []
+      for (const chunk of chunksOf(sealed, CHUNK)) {
         const rows = chunk.map(({ row }) => row)
         const { others, unknown } = await scheduleItems(executor, { ...first, rows })
         if (unknown) return 'unknown type'
-        for (const [place, { itemId }] of chunk.entries()) {
-          found.push(refuseConflict(dispatch, itemId, others.get(place) ?? 'created'))
+        for (const [place, { key }] of chunk.entries()) {
+          found.push(refuseConflict(dispatch, key, others.get(place) ?? 'created'))
         }
       }
       return found
@@ -122,33 +146,46 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
     const sealed: SealedItem[] = []
     for (const [place, item] of items.entries()) {
       const where = items.length === 1 ? `schedule ${type}` : `schedule ${type}: items[${place}]`
-      const given = checkOptions(where, item, ['itemId', 'context', 'execTime', 'initWorkflowId'])
-      const itemId = textOption(where, 'itemId', given.itemId, { max: 200 })
+      const given = checkOptions(where, item, ['key', 'context', 'startAt', 'initWorkflowId'])
+      const key = checkItemKey(where, given.key)
       const init = textOption(where, 'initWorkflowId', given.initWorkflowId, { max: 512, default: undefined })
-      const row = await sealRow(definition, { itemId, init, given, where }, codec)
-      sealed.push({ type, version, replace, itemId, row })
+      const row = await sealRow(definition, { key, init, given, where }, codec)
+      sealed.push({ type, version, replace, key, row })
     }
     return sealed
   }
 
+  async function scheduleAll(
+    dispatch: DispatchDefinition<never>,
+    items: readonly ItemToSchedule<unknown>[],
+    options: ScheduleOptions,
+  ): Promise<readonly Accepted[]> {
+    const where = `schedule ${dispatch.itemType}`
+    const checked = checkOptions(where, options, ['transaction', 'replace'])
+    const replace = booleanOption(where, 'replace', checked.replace, { default: false })
+    const sealed = await sealAll(dispatch, items, replace)
+    await known(dispatch)
+    const found = await attempt(dispatch, sealed, options.transaction)
+    if (found !== 'unknown type') return found
+    // The database was restored to an earlier state under this program: it is told again what it was told before.
+    noted.delete(dispatch.itemType)
+    await known(dispatch)
+    const again = await attempt(dispatch, sealed, options.transaction)
+    if (again === 'unknown type') throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType: dispatch.itemType })
+    return again
+  }
+
   return {
-    async schedule(definition, given, options = {}) {
+    schedule: (async (
+      definition: DispatchDefinition<never>,
+      given: ItemToSchedule<unknown> | readonly ItemToSchedule<unknown>[],
+      options: ScheduleOptions = {},
+    ) => {
       const dispatch = checkDefinition(definition)
-      const where = `schedule ${dispatch.itemType}`
-      const checked = checkOptions(where, options, ['transaction', 'replace'])
-      const replace = booleanOption(where, 'replace', checked.replace, { default: false })
-      const items: readonly ItemToSchedule<unknown>[] = isList(given) ? given : [given]
-      const sealed = await sealAll(dispatch, items, replace)
-      await known(dispatch)
-      const found = await attempt(dispatch, sealed, options.transaction)
-      if (found !== 'unknown type') return countOf(found)
-      // The database was restored to an earlier state under this program: it is told again what it was told before.
-      noted.delete(dispatch.itemType)
-      await known(dispatch)
-      const again = await attempt(dispatch, sealed, options.transaction)
-      if (again === 'unknown type') throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType: dispatch.itemType })
-      return countOf(again)
-    },
+      if (isList(given)) return countOf(await scheduleAll(dispatch, given, options))
+      const [met = 'same'] = await scheduleAll(dispatch, [given], options)
+      return new ScheduledItem(calls, dispatch, given.key, met)
+    }) as Scheduling['schedule'],
     close: () => singles.close(GIVE_UP_AFTER),
   }
 }
@@ -156,25 +193,24 @@ export function createScheduling(db: Database, { codec, logger, metrics }: Parts
 async function sealRow(
   { target, contextSchema }: DispatchDefinition<never>,
   item: {
-    readonly itemId: string
+    readonly key: string
     readonly init: string | undefined
-    readonly given: { readonly context?: unknown; readonly execTime?: unknown }
+    readonly given: { readonly context?: unknown; readonly startAt?: unknown }
     readonly where: string
   },
   codec: Codec,
 ): Promise<string> {
-  const { itemId, init, given, where } = item
-  const execTime = dateOption(where, 'execTime', given.execTime)
-  const year = execTime.getUTCFullYear()
+  const { key, init, given, where } = item
+  const startAt = dateOption(where, 'startAt', given.startAt)
+  const year = startAt.getUTCFullYear()
   if (year < 1 || year > LATEST_YEAR) {
-    const problem = `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'execTime', problem })
+    throw invalidOption(where, 'startAt', `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`)
   }
   const parsed = await parseWith(contextSchema, given.context, where)
   const { json, notes } = codec.encode(parsed, { at: 'context' })
   const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed)) : {}
   const details = Object.keys(deadline).length === 0 ? null : deadline
-  return `[${JSON.stringify(itemId)},${execTime.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
+  return `[${JSON.stringify(key)},${startAt.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
 }
 
 /**
@@ -216,14 +252,14 @@ async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise
   return found
 }
 
-function countOf(found: readonly Met[]): Scheduled {
+function countOf(found: readonly Accepted[]): Scheduled {
   const count = (what: string) => found.filter((one) => one === what).length
   return { created: count('created'), existing: count('same') + count('replaced'), replaced: count('replaced') }
 }
 
-function refuseConflict({ itemType }: DispatchDefinition<never>, itemId: string, met: Met): Met {
+function refuseConflict({ itemType }: DispatchDefinition<never>, key: string, met: Met): Accepted {
   if (met === 'created' || met === 'same' || met === 'replaced') return met
-  throw new HoldfastError('HF_ITEM_CONFLICT', { itemType, itemId, problem: conflictOf(met) })
+  throw new HoldfastError('HF_ITEM_CONFLICT', { itemType, key, problem: conflictOf(met) })
 }
 
 function conflictOf(met: Met): string {
@@ -234,10 +270,5 @@ function conflictOf(met: Met): string {
 
 function checkDefinition(definition: unknown): DispatchDefinition<never> {
   if (isDispatch(definition)) return definition
-  const problem = 'must be made with defineDispatch'
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'dispatch', option: 'definition', problem })
-}
-
-function isList<Item>(items: Item | readonly Item[]): items is readonly Item[] {
-  return Array.isArray(items)
+  throw invalidOption('dispatch', 'definition', 'must be made with defineDispatch')
 }

@@ -20,10 +20,10 @@ const Settle = defineProcess('config', 'Settle', { state: z.object({}), execute:
 
 async function settlement(config: DispatchSettings = {}, items = 0) {
   const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config })
-  const due = Array.from({ length: items }, (_, n) => ({ itemId: `PAY-${n}`, context: {}, execTime: past }))
+  const due = Array.from({ length: items }, (_, n) => ({ key: `PAY-${n}`, context: {}, startAt: past }))
   await bus.hf.schedule(
     Settlement,
-    due.length > 0 ? due : [{ itemId: 'x', context: {}, execTime: new Date('2031-01-01T00:00:00Z') }],
+    due.length > 0 ? due : [{ key: 'x', context: {}, startAt: new Date('2031-01-01T00:00:00Z') }],
   )
   return Settlement
 }
@@ -49,7 +49,7 @@ test('D-02 a definition that is registered again does not undo what operators ha
   const Settlement = await settlement({ batchSize: 50 })
   await bus.hf.dispatch.configure(Settlement, { batchSize: 70 }, by)
   const other = await openTestBus({ connectionString: bus.connectionString })
-  await other.hf.schedule(Settlement, { itemId: 'y', context: {}, execTime: past })
+  await other.hf.schedule(Settlement, { key: 'y', context: {}, startAt: past })
   expect(await other.hf.dispatch.config(Settlement)).toMatchObject({ batchSize: 70 })
   await other.close()
 })

@@ -1,5 +1,5 @@
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, numberOption, textOption } from '../kernel/validation/options.js'
 
 /** The configuration of an item type (D-02), changed at run time and read by every cycle. */
@@ -89,11 +89,7 @@ function checkOne(where: string, name: keyof DispatchSettings, value: unknown): 
   if (duration) return durationOption(where, name, value, { min: duration.min, max: '1d' }) / duration.unit
   const number = numberOption(where, name, value, { min: -LARGEST, max: LARGEST })
   if (WHOLE.includes(name) && !Number.isInteger(number)) {
-    throw new HoldfastError('HF_INVALID_OPTION', {
-      where,
-      option: name,
-      problem: `must be a whole number, not ${number}`,
-    })
+    throw invalidOption(where, name, `must be a whole number, not ${number}`)
   }
   return number
 }
@@ -104,6 +100,5 @@ export function refusedSetting(where: string, error: unknown): unknown {
   const column = 'column' in error ? error.column : undefined
   const option = NAMES.find((name) => settingColumns[name] === column)
   if (option === undefined) return error
-  const problem = error.message.slice(settingColumns[option].length + 1)
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem }, { cause: error })
+  return invalidOption(where, option, error.message.slice(settingColumns[option].length + 1), { cause: error })
 }

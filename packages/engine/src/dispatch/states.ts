@@ -15,9 +15,9 @@
  *     DISPATCHED --> READY: failed technically, or not found any more
  *     CLAIMED --> DEAD_LETTER: failed too often
  *     DISPATCHED --> DEAD_LETTER: failed too often
- *     DEAD_LETTER --> READY: requeued by an operator
+ *     DEAD_LETTER --> READY: retried by an operator
  *     DEAD_LETTER --> COMPLETED: completed by an operator
- *     DEAD_LETTER --> FAILED: discarded by an operator
+ *     DEAD_LETTER --> FAILED: cancelled by an operator
  *     COMPLETED --> [*]
  *     FAILED --> [*]
  * ```

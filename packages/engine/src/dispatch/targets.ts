@@ -1,11 +1,11 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
 
 /** One item on its way to an engine elsewhere. */
 export interface ExecutionStart<Context = unknown> {
-  readonly itemId: string
+  readonly key: string
   /** The same for every try of the same execution: an engine that knows it already has started it already. */
   readonly executionId: string
   readonly context: Context
@@ -75,6 +75,9 @@ export function checkTarget(where: string, target: unknown): Target {
       return target as ExecutionTarget<never>
     }
   }
-  const problem = `must be processTarget(…) or workflowTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'target', problem })
+  throw invalidOption(
+    where,
+    'target',
+    `must be processTarget(…) or workflowTarget(…), or have \`name\`, \`start\` and \`describe\`; it is ${describe(target)}`,
+  )
 }

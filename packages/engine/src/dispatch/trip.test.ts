@@ -19,7 +19,7 @@ const by = { actor: 'ann', reason: 'ticket 7' }
 const name = numbered('trip')
 const past = new Date('2020-01-01T00:00:00Z')
 const items = (count: number, prefix = 'PAY') =>
-  Array.from({ length: count }, (_, n) => ({ itemId: `${prefix}-${n}`, context: { n }, execTime: past }))
+  Array.from({ length: count }, (_, n) => ({ key: `${prefix}-${n}`, context: { n }, startAt: past }))
 
 test('D-16 a window whose target refuses everything stops after so many in a row, says so, and waits for an operator', async () => {
   const asked: number[] = []

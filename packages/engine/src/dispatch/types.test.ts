@@ -3,12 +3,13 @@ import { expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from '../processes/index.js'
 import { type DispatchDefinition, defineDispatch } from './define.js'
+import type { Scheduled } from './schedule.js'
 import { processTarget } from './targets/process.js'
 import type { ExecutionTarget } from './targets.js'
 
 const Pay = defineProcess('types', 'Pay', {
   state: z.object({ cents: z.number(), note: z.string().default('') }),
-  execute: async () => undefined,
+  execute: async () => ({ reference: 'r' }),
 })
 const Own = defineDispatch('own', { target: processTarget(Pay) })
 const target: ExecutionTarget<{ cents: bigint }> = {
@@ -19,21 +20,46 @@ const target: ExecutionTarget<{ cents: bigint }> = {
 const Remote = defineDispatch('remote', { context: z.object({ cents: z.string().transform(BigInt) }), target })
 
 test('D-01 the context that schedulers give is what the process’s state takes', () => {
-  expectTypeOf(Own).toEqualTypeOf<DispatchDefinition<{ cents: number; note?: string | undefined }>>()
+  expectTypeOf(Own).toEqualTypeOf<
+    DispatchDefinition<{ cents: number; note?: string | undefined }, { reference: string }>
+  >()
 })
 
 test('D-05 a target elsewhere gets what the schema makes of it', () => {
-  expectTypeOf(Remote).toEqualTypeOf<DispatchDefinition<{ cents: string }>>()
+  expectTypeOf(Remote).toEqualTypeOf<DispatchDefinition<{ cents: string }, null>>()
 })
 
 test('D-01 another context does not compile', () => {
   const schedule = (hf: Holdfast) => {
-    const execTime = new Date(0)
+    const startAt = new Date(0)
     // @ts-expect-error cents are a number
-    void hf.schedule(Own, { itemId: 'x', context: { cents: '5' }, execTime })
+    void hf.schedule(Own, { key: 'x', context: { cents: '5' }, startAt })
     // @ts-expect-error the context is missing
-    void hf.schedule(Own, [{ itemId: 'x', execTime }])
-    void hf.schedule(Remote, [{ itemId: 'x', context: { cents: '5' }, execTime }])
+    void hf.schedule(Own, [{ key: 'x', startAt }])
+    void hf.schedule(Remote, [{ key: 'x', context: { cents: '5' }, startAt }])
   }
   expectTypeOf(schedule).toBeFunction()
+})
+
+test('U-02 U-09 a single item gives a handle whose result is that of the process, a list gives counts', () => {
+  const startAt = new Date(0)
+  const single = (hf: Holdfast) => hf.schedule(Own, { key: 'x', context: { cents: 5 }, startAt })
+  expectTypeOf<Awaited<ReturnType<typeof single>>['created']>().toEqualTypeOf<boolean>()
+  expectTypeOf<Awaited<ReturnType<Awaited<ReturnType<typeof single>>['result']>>>().toEqualTypeOf<{
+    reference: string
+  } | null>()
+  const list = (hf: Holdfast) => hf.schedule(Own, [{ key: 'x', context: { cents: 5 }, startAt }])
+  expectTypeOf<Awaited<ReturnType<typeof list>>>().toEqualTypeOf<Scheduled>()
+})
+
+test('U-04 U-09 a handle takes another context as its definition has it', () => {
+  const use = (hf: Holdfast) => {
+    const by = { actor: 'ann', reason: 'x' }
+    expectTypeOf(hf.item(Own, 'x').result).returns.resolves.toEqualTypeOf<{ reference: string } | null>()
+    expectTypeOf(hf.item('own', 'x').result).returns.resolves.toBeUnknown()
+    void hf.item(Own, 'x').reschedule(by, { context: { cents: 5 } })
+    // @ts-expect-error cents are a number
+    void hf.item(Own, 'x').reschedule(by, { context: { cents: '5' } })
+  }
+  expectTypeOf(use).toBeFunction()
 })

@@ -31,9 +31,9 @@ async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolea
     context: z.object({ cents: z.number() }),
     config: { ...quick, ...options.config },
   })
-  const until = (itemId: string, status: string) =>
-    waitFor(`${itemId} is ${status}`, async () => {
-      const item = await bus.hf.dispatch.items.get(Payout, itemId)
+  const until = (key: string, status: string) =>
+    waitFor(`${key} is ${status}`, async () => {
+      const item = await bus.hf.item(Payout, key).get()
       return item.status === status ? item : undefined
     })
   const work = async () => {
@@ -46,12 +46,12 @@ async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolea
 test('D-05 a batch of items becomes workflow instances in one statement; each gets its context, and ends its item', async () => {
   const paid: unknown[] = []
   const { name, Payout, until, work } = await payouts((input) => paid.push(input))
-  const items = Array.from({ length: 20 }, (_, n) => ({ itemId: `P-${n}`, context: { cents: n }, execTime: past }))
+  const items = Array.from({ length: 20 }, (_, n) => ({ key: `P-${n}`, context: { cents: n }, startAt: past }))
   await bus.hf.schedule(Payout, items)
   await runDispatchCycle(bus.db, Payout)
   expect(await bus.hf.workflows.list({ workflow: name, status: 'PENDING' })).toHaveLength(20)
   await work()
-  for (const { itemId } of items) await until(itemId, 'COMPLETED')
+  for (const { key } of items) await until(key, 'COMPLETED')
   // The condition is false of the first.
   expect(paid).toHaveLength(19)
   const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec:${name}:P-7:0` })
@@ -66,8 +66,8 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
   const undone = await payouts(refuse)
   const frozen = await payouts(refuse, { dlq: true })
   for (const { Payout } of [undone, frozen]) {
-    await bus.hf.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
-    await bus.hf.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
+    await bus.hf.schedule(Payout, { key: 'P-1', context: { cents: 1 }, startAt: past })
+    await bus.hf.schedule(Payout, { key: 'P-2', context: { cents: 1 }, startAt: past })
     await runDispatchCycle(bus.db, Payout)
   }
   const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}:P-2:0` })
@@ -80,7 +80,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     async () => (await bus.hf.workflows.list({ workflow: frozen.name, status: 'DLQ' })).length === 2,
   )
   const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec:${frozen.name}:P-1:0` })
-  expect(await bus.hf.dispatch.items.get(frozen.Payout, 'P-1')).toMatchObject({ status: 'DISPATCHED' })
+  expect(await bus.hf.item(frozen.Payout, 'P-1').get()).toMatchObject({ status: 'DISPATCHED' })
   await bus.hf.workflows.abort(stuck?.id ?? '', by)
   await frozen.until('P-1', 'FAILED')
 })
@@ -89,8 +89,8 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
   const paid: string[] = []
   const { name, Payout, until, work } = await payouts(() => paid.push('paid'), { config: { preStartBuffer: '60m' } })
   const [now] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
-  const execTime = new Date((now?.at.getTime() ?? 0) + 1_800_000)
-  const items = ['P-1', 'P-2', 'P-3'].map((itemId) => ({ itemId, context: { cents: 1 }, execTime }))
+  const startAt = new Date((now?.at.getTime() ?? 0) + 1_800_000)
+  const items = ['P-1', 'P-2', 'P-3'].map((key) => ({ key, context: { cents: 1 }, startAt }))
   await bus.hf.schedule(Payout, items)
   await runDispatchCycle(bus.db, Payout)
   await work()
@@ -99,7 +99,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
       `select due_at from holdfast.workflow_step join holdfast.workflow on id = workflow_id where number = -1 and workflow.name = $1`,
       [name],
     )
-  expect((await roots()).map(({ due_at }) => due_at)).toEqual([execTime, execTime, execTime])
+  expect((await roots()).map(({ due_at }) => due_at)).toEqual([startAt, startAt, startAt])
   await bus.hf.dispatch.pause(Payout, by)
   expect((await roots()).map(({ due_at }) => due_at)).toEqual([null, null, null])
   await bus.moveClock(1_900_000)
@@ -108,7 +108,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
   await bus.hf.workflows.startAndWait(other.Flow, { cents: 1 })
   expect(paid).toEqual([])
   await bus.hf.dispatch.resume(Payout, by)
-  for (const { itemId } of items) await until(itemId, 'COMPLETED')
+  for (const { key } of items) await until(key, 'COMPLETED')
   expect(paid).toHaveLength(3)
 })
 
@@ -116,7 +116,7 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
   const { name, Payout, until, work } = await payouts(() => 1)
   const Other = defineWorkflow(`${name}-other`, 2).step('a', `other ${name}`).build()
   bus.hf.workflows.handle(`other ${name}`, () => 'other')
-  await bus.hf.schedule(Payout, { itemId: 'P-1', context: { cents: 1 }, execTime: past })
+  await bus.hf.schedule(Payout, { key: 'P-1', context: { cents: 1 }, startAt: past })
   await expect(bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })
@@ -145,10 +145,10 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
 test('D-08 bad input: no workflow, a context that does not fit, a context that is gone', async () => {
   expect(() => workflowTarget({ name: 'x' } as never)).toThrow(/must be a built workflow/)
   const { Payout, name } = await payouts(() => 1, { config: { maxDispatchRetries: 1 } })
-  const wrong = { itemId: 'P-1', context: { cents: 'many' }, execTime: past }
+  const wrong = { key: 'P-1', context: { cents: 'many' }, startAt: past }
   await expect(bus.hf.schedule(Payout, wrong as never)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
-  await bus.hf.schedule(Payout, { itemId: 'P-2', context: { cents: 1 }, execTime: past })
+  await bus.hf.schedule(Payout, { key: 'P-2', context: { cents: 1 }, startAt: past })
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [name])
   await runDispatchCycle(bus.db, Payout)
-  expect(await bus.hf.dispatch.items.get(Payout, 'P-2')).toMatchObject({ status: 'DEAD_LETTER' })
+  expect(await bus.hf.item(Payout, 'P-2').get()).toMatchObject({ status: 'DEAD_LETTER' })
 })

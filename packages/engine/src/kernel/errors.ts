@@ -14,9 +14,6 @@ const entry = <Details extends object>(
   next: string,
 ): ErrorEntry<Details> => ({ status, message, next })
 
-/** The models, as one piece of their work is called. */
-const singular = { commands: 'command', processes: 'process', workflows: 'workflow', dispatch: 'item' } as const
-
 export const errorRegistry = {
   HF_INVALID_OPTION: entry<{ where: string; option: string; problem: string }>(
     400,
@@ -196,10 +193,10 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} exists in domain ${d.domain}`,
     "Nothing was sent. If the repetition is intended, send with `ifExists: 'ignore'`.",
   ),
-  HF_DUPLICATE_HANDLER: entry<{ domain: string; type: string }>(
+  HF_DUPLICATE_DEFINITION: entry<{ model: string; domain?: string; type: string }>(
     409,
-    (d) => `a handler for ${d.domain}/${d.type} is registered already`,
-    'Register each command once per process; run two versions side by side as two types.',
+    (d) => `${d.domain === undefined ? '' : `${d.domain}/`}${d.type} (${d.model}) is registered already`,
+    'Register each definition and each handler once per program. Two versions side by side are two types; a changed process raises its `version`.',
   ),
   HF_BATCH_CLOSED: entry<{ batchId: string; commandId: string }>(
     409,
@@ -215,11 +212,6 @@ export const errorRegistry = {
     404,
     (d) => `batch ${d.batchId} does not exist`,
     'Check the id of the batch.',
-  ),
-  HF_NOT_FOUND: entry<{ model: keyof typeof singular; domain: string; type: string; id: string }>(
-    404,
-    (d) => `${singular[d.model]} ${d.id} of ${d.domain}/${d.type} does not exist`,
-    'Check the id or key, and the definition that it is looked up by.',
   ),
   HF_UNKNOWN_COMMAND: entry<{ commandId: string; domain: string }>(
     404,
@@ -247,6 +239,24 @@ export const errorRegistry = {
     (d) => `${d.what} ${d.id} needs a person${d.step ? ` at ${d.step}` : ''}: ${d.code}: ${d.message}`,
     'It has not ended. Remove the cause, then retry, complete or cancel it; after OUTCOME_UNKNOWN find out whether the call was done, and say `done` or `notDone`. Its result can be awaited again.',
   ),
+  HF_NOT_FOUND: entry<{ model: string; domain: string; type: string; id: string }>(
+    404,
+    (d) => `there is no ${d.id} of ${d.domain}/${d.type} in ${d.model}`,
+    'Check the id or key, and the definition it is looked up by. Work that ended long ago may have been cleaned up.',
+  ),
+  HF_NOT_COMPLETED: entry<{
+    model: string
+    domain: string
+    type: string
+    id: string
+    status: string
+    code: string
+    message: string
+  }>(
+    409,
+    (d) => `${d.id} of ${d.domain}/${d.type} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
+    'There is no result. Its `history()` says what happened.',
+  ),
   HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
     409,
     (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
@@ -256,11 +266,6 @@ export const errorRegistry = {
     409,
     (d) => `process ${d.id} is a ${d.actual}, not a ${d.process}`,
     'Use the definition that the process was started with; nothing was written.',
-  ),
-  HF_DUPLICATE_PROCESS: entry<{ process: string }>(
-    409,
-    (d) => `a definition of ${d.process} is registered already`,
-    'Register each definition once; a changed one raises its `version`.',
   ),
   HF_DUPLICATE_KEY: entry<{ process: string; key: string }>(
     409,
@@ -418,30 +423,15 @@ export const errorRegistry = {
     (d) => `workflow instance ${d.id} ended ${d.status}: ${d.code}: ${d.message}`,
     'Look at its steps and events: `hf.workflows.steps(id)`, `hf.workflows.events(id)`.',
   ),
-  HF_DUPLICATE_STEP_HANDLER: entry<{ handler: string }>(
-    409,
-    (d) => `there is a handler \`${d.handler}\` already`,
-    'Register each handler of workflow steps once per program, or remove the other one first.',
-  ),
   HF_UNKNOWN_ITEM_TYPE: entry<{ itemType: string }>(
     404,
     (d) => `there is no item type \`${d.itemType}\``,
     'Correct the name. An item type is there once its definition was registered or something was scheduled with it.',
   ),
-  HF_UNKNOWN_ITEM: entry<{ itemType: string; itemId: string }>(
-    404,
-    (d) => `item ${d.itemId} of ${d.itemType} does not exist`,
-    'Check the id and the item type.',
-  ),
-  HF_ITEM_CONFLICT: entry<{ itemType: string; itemId: string; problem: string }>(
+  HF_ITEM_CONFLICT: entry<{ itemType: string; key: string; problem: string }>(
     409,
-    (d) => `item ${d.itemId} of ${d.itemType} ${d.problem}`,
-    'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or use hf.dispatch.items.',
-  ),
-  HF_DUPLICATE_DISPATCH: entry<{ itemType: string }>(
-    409,
-    (d) => `another definition of the item type \`${d.itemType}\` is registered already`,
-    'Register each item type once.',
+    (d) => `item ${d.key} of ${d.itemType} ${d.problem}`,
+    'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or call `hf.item(…).reschedule`.',
   ),
   HF_TARGET_TIMEOUT: entry<{ target: string; limit: string }>(
     504,

@@ -1,4 +1,4 @@
-import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, integerOption, numberOption, textOption } from '../kernel/validation/options.js'
 
 /** What a rate limit allows. */
@@ -35,12 +35,8 @@ export function checkLimit(where: string, options: unknown): CheckedLimit {
   const ticketsPerSecond = numberOption(where, 'ticketsPerSecond', given.ticketsPerSecond, range)
   const burst = integerOption(where, 'burst', given.burst, { min: 1, max: LARGEST_BURST, default: undefined })
   if (burst !== undefined && burst / ticketsPerSecond > LONGEST_FILL_SECONDS) {
-    throw invalid(where, 'burst', 'is so large that it takes more than 30 years to fill at this rate')
+    throw invalidOption(where, 'burst', 'is so large that it takes more than 30 years to fill at this rate')
   }
   const description = textOption(where, 'description', given.description, { max: 2_000, default: undefined })
   return { ticketsPerSecond, burst: burst ?? null, description: description ?? null }
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
 }

@@ -1,7 +1,9 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { type Duration, formatDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
 import { checkLimit, checkLimitKey, type RateLimitOptions } from './check-limit.js'
 import type { Limiter } from './limiter.js'
@@ -37,9 +39,6 @@ export interface RateLimits {
   /** Takes a slot if one is free now. */
   tryAcquire(key: string): Promise<boolean>
 }
-
-/** How long a caller waits for a database that does not answer. */
-export const GIVE_UP_AFTER = 30_000
 
 /**
  * What applications and operators do with rate limits.
@@ -92,5 +91,5 @@ export function createRateLimits(db: Database, limiter: Limiter): RateLimits & {
 
 function checkSignal(where: string, signal: unknown): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'signal', problem: 'must be an AbortSignal' })
+  throw invalidOption(where, 'signal', 'must be an AbortSignal')
 }

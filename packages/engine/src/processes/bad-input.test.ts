@@ -68,7 +68,7 @@ test('P-01 two definitions of one type are refused, one twice is not', () => {
   bus.hf.register(First)
   bus.hf.register(First)
   expect(() => bus.hf.register(defineProcess('bad-input-twice', 'Pay', options()))).toThrow(
-    code('HF_DUPLICATE_PROCESS'),
+    code('HF_DUPLICATE_DEFINITION'),
   )
   expect(() => bus.hf.register(JSON.parse('{"name": "Pay"}'))).toThrow(code('HF_INVALID_OPTION'))
 })

@@ -2,10 +2,12 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
@@ -50,7 +52,6 @@ export interface ProcessClient {
   close(): Promise<void>
 }
 
-const GIVE_UP_AFTER = 30_000
 const CHUNK = 1_000
 const DETAILS = ['id', 'key', 'startAt', 'deadline', 'attributes', 'batchId'] as const
 
@@ -107,8 +108,7 @@ export function createProcessClient(
       const process = definition as ProcessDefinition
       const given = checkOptions('startMany', options, ['transaction', 'batchId'])
       if (!Array.isArray(processes) || processes.length === 0) {
-        const problem = 'must hold at least one process'
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'processes', problem })
+        throw invalidOption('startMany', 'processes', 'must hold at least one process')
       }
       const sealed: SealedStart[] = []
       for (const [place, one] of processes.entries()) {
@@ -163,8 +163,7 @@ function refuseRepeated(sealed: readonly SealedStart[]): void {
     for (const name of key === undefined ? [id] : [id, key]) {
       if (!seen.has(name)) seen.add(name)
       else {
-        const problem = `names ${name} twice`
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'startMany', option: 'processes', problem })
+        throw invalidOption('startMany', 'processes', `names ${name} twice`)
       }
     }
   }

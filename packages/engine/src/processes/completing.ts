@@ -6,6 +6,7 @@ import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessDefinition } from './define.js'
 import { settled } from './execution/from-user-code.js'
 import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
@@ -91,8 +92,7 @@ function stateAfter(
 function checkOverrides(name: string, overrides: unknown): Readonly<Record<string, unknown>> | undefined {
   if (overrides === undefined) return undefined
   if (isRecord(overrides)) return overrides
-  const problem = `must be an object, not ${describe(overrides)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: `complete ${name}`, option: 'state', problem })
+  throw invalidOption(`complete ${name}`, 'state', `must be an object, not ${describe(overrides)}`)
 }
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>

@@ -1,10 +1,17 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
 import { describe, shown } from '../kernel/validation/describe.js'
-import { checkOptions, choiceOption, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
+import {
+  checkOptions,
+  choiceOption,
+  durationOption,
+  functionOption,
+  integerOption,
+  textOption,
+} from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import type { ProcessContext, ResponseSchemas } from './context.js'
 import type { DeadlineAction } from './states.js'
@@ -142,14 +149,9 @@ export function defineProcess<
   const given = checkOptions(where, options, KNOWN_OPTIONS)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)
-  const functionNamed = (name: (typeof KNOWN_OPTIONS)[number], required = false) => {
-    const value = given[name]
-    if (typeof value === 'function' || (value === undefined && !required)) return
-    throw invalid(where, name, `must be a function, not ${describe(value)}`)
-  }
-  functionNamed('execute', true)
+  functionOption(where, 'execute', given.execute)
   for (const name of ['classifyError', 'deadline', 'onCompleted', 'onFailed', 'onCancelled'] as const) {
-    functionNamed(name)
+    functionOption(where, name, given[name], { default: undefined })
   }
   // Inside, the engine passes to user code what user code itself made; the types above hold it together.
   const inner = options as unknown as ErasedOptions
@@ -189,14 +191,12 @@ function responsesOf(
 ): ReadonlyMap<string, ResponseDefinition> {
   const known = new Map<string, ResponseDefinition>()
   for (const [name, response] of Object.entries(responses)) {
-    if (name.startsWith('@')) throw invalid(where, 'responses', `has \`${name}\`: names that begin with @ are our own`)
+    if (name.startsWith('@'))
+      throw invalidOption(where, 'responses', `has \`${name}\`: names that begin with @ are our own`)
     checkName(where, 'responses', name)
     const at = `${where}: responses.${name}`
     const given = checkOptions(at, response, ['data', 'apply'])
-    if (given.apply !== undefined && typeof given.apply !== 'function') {
-      throw invalid(at, 'apply', `must be a function, not ${describe(given.apply)}`)
-    }
-    const apply = given.apply as ResponseDefinition['apply']
+    const apply = functionOption<ResponseDefinition['apply']>(at, 'apply', given.apply, { default: undefined })
     known.set(name, { data: checkSchema(at, 'data', given.data), apply })
   }
   return known
@@ -205,9 +205,5 @@ function responsesOf(
 export function checkPlainName(where: string, option: string, value: unknown): void {
   textOption(where, option, value, { max: 100 })
   if (typeof value === 'string' && nameShape.test(value)) return
-  throw invalid(where, option, `must be letters, digits, \`_\` and \`-\`, not ${describe(value)}`)
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+  throw invalidOption(where, option, `must be letters, digits, \`_\` and \`-\`, not ${describe(value)}`)
 }

@@ -9,7 +9,7 @@ import type { ProcessDefinition } from './define.js'
 import type { ExecutionParts, SlotGiver } from './execution/parts.js'
 import { createLiveExecutions, type LiveExecutions } from './live.js'
 import { type News, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
-import { createProcessRegistry, type ProcessRegistry } from './registry.js'
+import { createProcessRegistries, type ManagerRegistry, type ProcessRegistry } from './registry.js'
 import { createRemotes } from './remotes.js'
 import { reportWrites } from './report.js'
 import { createRespond, type Respond } from './respond.js'
@@ -19,6 +19,8 @@ import { createSettings, type SettingsCache } from './settings.js'
 export interface ProcessEngine {
   readonly codec: Codec
   readonly registry: ProcessRegistry
+  readonly managers: ManagerRegistry
+  register(definition: unknown): void
   readonly settings: SettingsCache
   readonly live: LiveExecutions
   readonly respond: Respond
@@ -47,6 +49,7 @@ export function createProcessEngine(
   db: Database,
   { codec, commands, outgoing, limiter, abortGraceMs, inquireForMs, logger, metrics, reports }: Options,
 ): ProcessEngine {
+  const registries = createProcessRegistries()
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
   const writes: Batcher<ProcessWrite, News | undefined> = createBatcher<ProcessWrite, News | undefined>({
@@ -60,12 +63,13 @@ export function createProcessEngine(
     logger,
     metrics,
   })
-  const registry = createProcessRegistry()
-  const respond = createRespond(db, { codec, registry, logger, metrics })
+  const respond = createRespond(db, { codec, registry: registries.processes, logger, metrics })
   const remotes = createRemotes(db, { commands, outgoing, codec })
   return {
     codec,
-    registry,
+    registry: registries.processes,
+    managers: registries.managers,
+    register: registries.add,
     settings,
     live,
     respond,

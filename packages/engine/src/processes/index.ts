@@ -28,7 +28,6 @@ export { type HistoryOptions, ProcessHandle, type StartedProcess } from './handl
 export { createStarterExecutions } from './immediate.js'
 export { createManagerClient, type ManagerClient, type ManagerStartOptions } from './managers/client.js'
 export { defineManager, isManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
-export { createManagerRegistry, type ManagerRegistry } from './managers/registry.js'
 export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'

@@ -7,7 +7,9 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
+import { chunksOf } from '../kernel/model/lists.js'
 import { type Reports, splitName } from '../kernel/reports/reports.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, type CompleteStepOptions, complete } from './completing.js'
@@ -154,8 +156,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const step = textOption(where, 'step', given.step, { max: 220, default: undefined })
     if (step === undefined) return ending(process, name, by, result, given.state)
     if (given.state !== undefined) {
-      const problem = 'is only for a process that ends, not for one of its steps'
-      throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'state', problem })
+      throw invalidOption(where, 'state', 'is only for a process that ends, not for one of its steps')
     }
     const done = { step, outcome: 'done' }
     if (result === undefined) return { ...inChunks('RESOLVE', name, by, { ...done, nothing: true }), step }
@@ -187,8 +188,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       name,
       async operate(references) {
         const answers = new Map<string, OperationAnswer>()
-        for (let from = 0; from < references.length; from += CHUNK) {
-          const chunk = references.slice(from, from + CHUNK)
+        for (const chunk of chunksOf(references, CHUNK)) {
           const done = await operatorCallForMany(db, `${operation.toLowerCase()} ${name}`, chunk, (tx, some) =>
             operateProcesses(tx, operation, name, some, actor, options),
           )
@@ -217,11 +217,10 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
 
   async function namedBy(where: string, name: string, which: WhichProcesses): Promise<readonly string[]> {
     if (which === 'all') return findTroubledIds(db, name, null)
-    if (isList(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
+    if (Array.isArray(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
     const { fingerprint } = checkOptions(where, which, ['fingerprint'])
     if (typeof fingerprint === 'string' && fingerprint !== '') return findTroubledIds(db, name, fingerprint)
-    const problem = "must be a list of ids and keys, { fingerprint } or 'all'"
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'which', problem })
+    throw invalidOption(where, 'which', "must be a list of ids and keys, { fingerprint } or 'all'")
   }
 
   return {
@@ -236,8 +235,6 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       many(await completing(process, by, result, options), which),
   }
 }
-
-const isList = (which: WhichProcesses): which is readonly string[] => Array.isArray(which)
 
 async function inParallel<Item, Answer>(
   items: readonly Item[],

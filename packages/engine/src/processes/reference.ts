@@ -3,11 +3,12 @@ import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import { splitName } from '../kernel/reports/reports.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
 import type { ProcessRegistry } from './registry.js'
 
-/** A kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+/** Which kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
 export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
   readonly domain: string
   readonly type: string
@@ -21,8 +22,7 @@ export function nameOf(where: string, process: ProcessOf<never>): string {
   for (const part of ['domain', 'type'] as const) {
     const value: unknown = process?.[part]
     if (typeof value === 'string' && value !== '') continue
-    const problem = `must be a definition or { domain, type }, not ${describe(process)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'process', problem })
+    throw invalidOption(where, 'process', `must be a definition or { domain, type }, not ${describe(process)}`)
   }
   return `${process.domain}/${process.type}`
 }
@@ -37,8 +37,11 @@ export function notFound(name: string, id: string): HoldfastError<'HF_NOT_FOUND'
 export function checkDefinition(where: string, definition: unknown): void {
   if (typeof definition === 'object' && definition !== null && 'name' in definition && 'stateSchema' in definition)
     return
-  const problem = `must be made with defineProcess or defineManager, not ${describe(definition)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'definition', problem })
+  throw invalidOption(
+    where,
+    'definition',
+    `must be made with defineProcess or defineManager, not ${describe(definition)}`,
+  )
 }
 
 /** The code of it, where it was given or is registered here. */

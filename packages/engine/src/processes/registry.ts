@@ -1,29 +1,51 @@
-import { HoldfastError } from '../kernel/errors.js'
+import { createRegistry, duplicate, type Registry } from '../kernel/model/registry.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessDefinition } from './define.js'
+import { isManager, type ManagerDefinition } from './managers/define.js'
+import { type Handlers, handlersOf } from './managers/handlers.js'
 
-/** The definitions of this program, by name (`payments/Payment`). */
-export interface ProcessRegistry {
-  add(definition: ProcessDefinition): void
-  find(name: string): ProcessDefinition | undefined
-  inDomain(domain: string): readonly ProcessDefinition[]
-  domains(): readonly string[]
+export type ProcessRegistry = Registry<ProcessDefinition>
+
+export interface RegisteredManager {
+  readonly definition: ManagerDefinition
+  readonly handlers: Handlers
 }
 
-export function createProcessRegistry(): ProcessRegistry {
-  const definitions = new Map<string, ProcessDefinition>()
+export type ManagerRegistry = Registry<RegisteredManager>
+
+/** The processes and managers of this program. They share their names: both are started and found by them. */
+export interface ProcessRegistries {
+  readonly processes: ProcessRegistry
+  readonly managers: ManagerRegistry
+  add(definition: unknown): void
+}
+
+export function createProcessRegistries(): ProcessRegistries {
+  const processes: ProcessRegistry = createRegistry('processes', { named: (definition) => definition, same: Object.is })
+  const managers: ManagerRegistry = createRegistry('processes', {
+    named: ({ definition }) => definition,
+    same: (known, added) => known.definition === added.definition,
+  })
   return {
+    processes,
+    managers,
     add(definition) {
-      if (typeof definition?.execute !== 'function') {
-        const problem = `must be made with defineProcess, not ${describe(definition)}`
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'register', option: 'definition', problem })
+      if (isManager(definition)) {
+        if (processes.find(definition.name)) throw duplicate('processes', definition)
+        return managers.add({ definition, handlers: handlersOf(definition) })
       }
-      const known = definitions.get(definition.name)
-      if (known && known !== definition) throw new HoldfastError('HF_DUPLICATE_PROCESS', { process: definition.name })
-      definitions.set(definition.name, definition)
+      if (!isProcess(definition)) {
+        throw invalidOption('register', 'definition', `must be made with defineProcess, not ${describe(definition)}`)
+      }
+      if (managers.find(definition.name)) throw duplicate('processes', definition)
+      processes.add(definition)
     },
-    find: (name) => definitions.get(name),
-    inDomain: (domain) => [...definitions.values()].filter((definition) => definition.domain === domain),
-    domains: () => [...new Set([...definitions.values()].map(({ domain }) => domain))],
   }
+}
+
+function isProcess(definition: unknown): definition is ProcessDefinition {
+  return (
+    typeof definition === 'object' && definition !== null && typeof Reflect.get(definition, 'execute') === 'function'
+  )
 }

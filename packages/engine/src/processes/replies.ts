@@ -6,7 +6,6 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { Reports } from '../kernel/reports/reports.js'
 import type { ProcessEngine } from './engine.js'
 import { createManagerDriver } from './managers/driver.js'
-import type { ManagerRegistry } from './managers/registry.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import type { ClaimedReply } from './queries/claim-replies.js'
 import { isFinal, toStoredReply } from './replies/message.js'
@@ -18,7 +17,6 @@ import { processSource } from './source.js'
 interface Parts {
   readonly db: Database
   readonly engine: ProcessEngine
-  readonly managers: ManagerRegistry
   readonly outgoing: Outgoing
   readonly logger: Logger
   readonly metrics: Metrics
@@ -33,7 +31,8 @@ const LEFT_FOR_OTHERS = 1_000
  * queue: then none of its processes can send a command.
  */
 export async function createReplyWork(domain: string, parts: Parts) {
-  const { db, engine, managers, outgoing, logger, metrics, reports } = parts
+  const { db, engine, outgoing, logger, metrics, reports } = parts
+  const { managers } = engine
   const queue = await queueFor(domain, parts)
   if (queue === undefined) return undefined
   const { codec } = engine
@@ -60,7 +59,7 @@ export async function createReplyWork(domain: string, parts: Parts) {
     source: replySource(db.reserved, { domain, queue, logger, metrics }),
     handOver,
     /** Step-based processes are due when an operator has acted, or they have waited long enough. */
-    due: processSource(db.reserved, () => managers.inDomain(domain)),
+    due: processSource(db.reserved, () => managers.inDomain(domain).map(({ definition }) => definition)),
     look: ({ id }: ClaimedProcess) => driver.look(id),
     async close(): Promise<void> {
       await recorder.close()
@@ -69,12 +68,12 @@ export async function createReplyWork(domain: string, parts: Parts) {
   }
 }
 
-async function queueFor(domain: string, { outgoing, managers, logger }: Parts): Promise<string | undefined> {
+async function queueFor(domain: string, { outgoing, engine, logger }: Parts): Promise<string | undefined> {
   try {
     return await outgoing.replyQueue(replyQueue(domain))
   } catch (error) {
     const unfit = error instanceof HoldfastError && error.code === 'HF_INVALID_QUEUE_NAME'
-    if (!unfit || managers.inDomain(domain).length > 0) throw error
+    if (!unfit || engine.managers.inDomain(domain).length > 0) throw error
     logger.debug({ err: error, domain }, 'processes of this domain cannot send commands')
     return undefined
   }

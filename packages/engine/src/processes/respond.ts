@@ -4,7 +4,7 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
-import { withDatabaseRetry } from '../kernel/database/retrying.js'
+import { GIVE_UP_AFTER, withDatabaseRetry } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId, newId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
@@ -51,7 +51,6 @@ export interface Respond {
 
 /** How long a process's row that another transaction holds is left alone. */
 const HELD_FOR = 10
-const GIVE_UP_AFTER = 30_000
 
 export function createRespond(
   db: Database,

@@ -1,10 +1,10 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import { unstorableIn } from '../kernel/codec/storable-text.js'
 import { type Duration, parseDuration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import { describe, shown } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { dateOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { ProcessDefinition } from './define.js'
@@ -78,7 +78,7 @@ export function checkAttributes(where: string, attributes: unknown): object | un
   if (attributes === undefined) return undefined
   const problem = flatProblem(attributes)
   if (problem === undefined && typeof attributes === 'object' && attributes !== null) return attributes
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'attributes', problem: problem ?? 'must be an object' })
+  throw invalidOption(where, 'attributes', problem ?? 'must be an object')
 }
 
 function flatProblem(attributes: unknown): string | undefined {

@@ -15,7 +15,6 @@ import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'
 import { handOver, inboxSource } from './inbox.js'
-import type { ManagerRegistry } from './managers/registry.js'
 import { noteDefinitions } from './queries/note-definitions.js'
 import { createReplyWork } from './replies.js'
 import { processSource } from './source.js'
@@ -30,7 +29,6 @@ interface WorkerSettings {
 interface Parts {
   readonly db: Database
   readonly engine: ProcessEngine
-  readonly managers: ManagerRegistry
   readonly outgoing: Outgoing
   readonly listener: Listener | undefined
   readonly gate: Gate
@@ -60,16 +58,17 @@ interface Pace {
 export async function createProcessWork(
   domain: string,
   settings: WorkerSettings,
-  { db, engine, managers, outgoing, listener, gate, logger, metrics, reports }: Parts,
+  { db, engine, outgoing, listener, gate, logger, metrics, reports }: Parts,
 ): Promise<ProcessWork> {
   const stop = new AbortController()
   // As many listen as steps wait for a slot.
   setMaxListeners(0, stop.signal)
   const definitions = () => engine.registry.inDomain(domain)
+  const managers = () => engine.managers.inDomain(domain).map(({ definition }) => definition)
   const paces = new Map<string, Pace>()
   const inboxTopics = createTopics(listener)
   const managerTopics = createTopics(listener)
-  const replies = await createReplyWork(domain, { db, engine, managers, outgoing, logger, metrics, reports })
+  const replies = await createReplyWork(domain, { db, engine, outgoing, logger, metrics, reports })
   let hasInbox = false
   let looksAfterManagers = false
 
@@ -95,8 +94,8 @@ export async function createProcessWork(
       paces.set(`${leaseMs} ${pollMs}`, pace)
       added.push(executionLoop(pace, pollMs))
     }
-    for (const { name } of managers.inDomain(domain)) managerTopics.add(`processes:${name}`)
-    if (replies && !looksAfterManagers && managers.inDomain(domain).length > 0) {
+    for (const { name } of managers()) managerTopics.add(`processes:${name}`)
+    if (replies && !looksAfterManagers && managers().length > 0) {
       looksAfterManagers = true
       added.push(loopOf(replies.due, { concurrency: 100, topics: managerTopics, run: replies.look }))
     }
@@ -186,7 +185,7 @@ export async function createProcessWork(
         leaseMs: leaseOf(name) ?? settings.leaseMs,
         limit: concurrency,
       }))
-      const managed = managers.inDomain(domain).map(({ name, version }) => ({
+      const managed = managers().map(({ name, version }) => ({
         type: name,
         version,
         leaseMs: settings.leaseMs,

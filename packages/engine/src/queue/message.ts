@@ -1,5 +1,5 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 
 /** A message as it is in its queue. `Message` is what JSON makes of it: a `Date` that was sent is an ISO text here. */
 export interface QueueMessage<Message = unknown> {
@@ -29,6 +29,5 @@ const LARGEST = 9_223_372_036_854_775_807n
 
 export function checkMessageId(where: string, value: unknown): string {
   if (typeof value === 'string' && /^\d{1,19}$/.test(value) && BigInt(value) <= LARGEST) return value
-  const problem = `must be the id of a message, such as '42', not ${describe(value)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'messageId', problem })
+  throw invalidOption(where, 'messageId', `must be the id of a message, such as '42', not ${describe(value)}`)
 }

@@ -1,6 +1,6 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { dateOption, durationOption } from '../kernel/validation/options.js'
 
 /** What is sent, unchecked: it comes from callers that may have no types. */
@@ -20,7 +20,7 @@ export function sendRequest(codec: Codec, message: unknown, { queue, delay, head
 export function sendBatchRequest(codec: Codec, messages: unknown, { queue, delay, headers }: Parcel): string {
   if (!Array.isArray(messages) || messages.length === 0) {
     const found = Array.isArray(messages) ? 'an empty one' : describe(messages)
-    throw invalid('sendBatch', 'messages', `must be an array of messages, not ${found}`)
+    throw invalidOption('sendBatch', 'messages', `must be an array of messages, not ${found}`)
   }
   const encoded = messages.map((message: unknown, index) => codec.encode(message, { at: `messages[${index}]` }).json)
   const parts = [...address('sendBatch', queue, delay), `"messages":[${encoded.join()}]`]
@@ -38,7 +38,7 @@ function address(where: string, queue: string, delay: unknown): string[] {
 function encodeAllHeaders(codec: Codec, headers: unknown, count: number): string[] {
   if (!Array.isArray(headers) || headers.length !== count) {
     const found = Array.isArray(headers) ? `of ${headers.length}` : describe(headers)
-    throw invalid('sendBatch', 'headers', `must be an array of ${count}, one entry per message, not ${found}`)
+    throw invalidOption('sendBatch', 'headers', `must be an array of ${count}, one entry per message, not ${found}`)
   }
   return headers.map((own: unknown, index) =>
     own === null ? 'null' : encodeHeaders('sendBatch', codec, own, `headers[${index}]`),
@@ -48,9 +48,5 @@ function encodeAllHeaders(codec: Codec, headers: unknown, count: number): string
 function encodeHeaders(where: string, codec: Codec, headers: unknown, at: string): string {
   const { json } = codec.encode(headers, { at })
   if (json.startsWith('{')) return json
-  throw invalid(where, at, `must be an object, not ${describe(headers)}`)
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+  throw invalidOption(where, at, `must be an object, not ${describe(headers)}`)
 }

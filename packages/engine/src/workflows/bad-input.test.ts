@@ -106,7 +106,7 @@ test('W-04 handlers that are none, have no name or are there already are refused
   const name = named()
   workflows.handle(name, () => 1)
   const refused = (code: string, act: () => unknown) => expect(act).toThrow(expect.objectContaining({ code }))
-  refused('HF_DUPLICATE_STEP_HANDLER', () => workflows.handle(name, () => 1))
+  refused('HF_DUPLICATE_DEFINITION', () => workflows.handle(name, () => 1))
   refused('HF_INVALID_OPTION', () => workflows.handle('', () => 1))
   // @ts-expect-error no function
   refused('HF_INVALID_OPTION', () => workflows.handle('x', 5))

@@ -1,6 +1,7 @@
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
@@ -10,6 +11,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, dateOption, durationOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
@@ -75,7 +77,6 @@ interface ClientParts {
   readonly missing: MissingWorkers
 }
 
-const GIVE_UP_AFTER = 30_000
 const OPTIONS = ['id', 'key', 'startAt'] as const
 
 export function createWorkflowClient(
@@ -134,8 +135,7 @@ export function createWorkflowClient(
     if (typeof workflow === 'object' && workflow !== null && Array.isArray(workflow.steps)) {
       return definitions.store(workflow)
     }
-    const problem = `must be a built workflow or the name of one, not ${describe(workflow)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'start', option: 'workflow', problem })
+    throw invalidOption('start', 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
   }
 
   async function result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {

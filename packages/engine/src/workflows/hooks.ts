@@ -3,6 +3,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
 import type { Happened } from './happenings.js'
 import type { InstanceEnd } from './states.js'
@@ -146,8 +147,11 @@ function check(hooks: WorkflowHooks): number {
     const value = given[name]
     const wanted = name === 'name' ? 'string' : 'function'
     if (value === undefined || typeof value === wanted) continue
-    const problem = `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.use', option: name, problem })
+    throw invalidOption(
+      'workflows.use',
+      name,
+      `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`,
+    )
   }
   return durationOption('workflows.use', 'timeout', given.timeout, { min: '1ms', max: '1d', default: '10s' })
 }

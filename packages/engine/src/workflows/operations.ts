@@ -6,6 +6,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import {
   checkOptions,
   choiceOption,
@@ -110,8 +111,11 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
     const given = checkOptions('workflows.requeue', options, ['input', 'answer'])
     const answer = given.answer === undefined ? undefined : readAnswer(given.answer)
     if (answer !== undefined && typeof answer === 'object' && 'input' in given) {
-      const problem = 'must be left out beside an answer that it was done: it is not called again'
-      throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'input', problem })
+      throw invalidOption(
+        'workflows.requeue',
+        'input',
+        'must be left out beside an answer that it was done: it is not called again',
+      )
     }
     return {
       ...('input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}),
@@ -124,8 +128,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
     if (typeof answer === 'object' && answer !== null && 'done' in answer) {
       return { done: codec.encode(answer.done ?? null, { at: 'answer.done' }) }
     }
-    const problem = `must be 'notDone' or { done: output }, not ${describe(answer)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'answer', problem })
+    throw invalidOption('workflows.requeue', 'answer', `must be 'notDone' or { done: output }, not ${describe(answer)}`)
   }
 
   /** In one transaction; one that is refused leaves the others alone. */
@@ -205,7 +208,7 @@ export function createWorkflowOperations(db: Database, { codec, happenings }: Wo
       const actor = checkBy('workflows.requeueMany', by)
       const problem = `must be a list of ids or { fingerprint }, not ${describe(which)}`
       if (typeof which !== 'object' || which === null || !(Array.isArray(which) || 'fingerprint' in which)) {
-        throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeueMany', option: 'which', problem })
+        throw invalidOption('workflows.requeueMany', 'which', problem)
       }
       const ids =
         'fingerprint' in which

@@ -93,8 +93,8 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   const ends = [ROOT, ...engine.handlers.names()].map((name) => listener.subscribe(`workflows:${name}`, wake))
   ends.push(
     listener.subscribe('workflows:abort', () => engine.aborts.look()),
-    engine.handlers.onAdded((name) => {
-      ends.push(listener.subscribe(`workflows:${name}`, wake))
+    engine.handlers.onAdded(({ type }) => {
+      ends.push(listener.subscribe(`workflows:${type}`, wake))
       wake()
     }),
   )

@@ -3,6 +3,7 @@ import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { describe } from '../kernel/validation/describe.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
 import type { WorkflowClient } from './client.js'
 import type { StepHandler, StepInquire } from './context.js'
@@ -29,6 +30,7 @@ import { findEvents, type WorkflowEventRecord } from './queries/find-events.js'
 import { findInstances, type InstanceFilter, type WorkflowRecord } from './queries/find-instances.js'
 import { findSteps, type WorkflowStepRecord } from './queries/find-steps.js'
 import { loadInstances } from './queries/load-instances.js'
+import { addStepHandler } from './registry.js'
 import { renderMermaid } from './render/mermaid.js'
 import { renderText } from './render/text.js'
 import { instanceStatuses } from './states.js'
@@ -100,15 +102,18 @@ export function createWorkflows(db: Database, engine: WorkflowEngine, client: Wo
   ): void {
     if (typeof what === 'string' && typeof handler === 'function') {
       checkOptions(`workflows.handle ${what}`, options, ['input', 'inquire'])
-      handlers.add(what, handler, options)
+      addStepHandler(handlers, what, handler, options)
       return
     }
     if (typeof what !== 'object' || what === null || typeof handler !== 'object' || handler === null) {
-      const problem = `must be a name and a function, or a workflow and an object of functions, not ${describe(what)} and ${describe(handler)}`
-      throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.handle', option: 'handler', problem })
+      throw invalidOption(
+        'workflows.handle',
+        'handler',
+        `must be a name and a function, or a workflow and an object of functions, not ${describe(what)} and ${describe(handler)}`,
+      )
     }
     checkOptions(`workflows.handle for ${what.name}`, handler, handlersOf(what))
-    for (const [name, one] of Object.entries(handler)) if (one !== undefined) handlers.add(name, one)
+    for (const [name, one] of Object.entries(handler)) if (one !== undefined) addStepHandler(handlers, name, one)
   }
 
   return {

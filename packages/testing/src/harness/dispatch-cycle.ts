@@ -17,7 +17,7 @@ import {
  * Runs one cycle of an item type now, whenever the next would be due: what a dispatcher does, without waiting for it.
  *
  * @example
- * await hf.schedule(Settlement, { itemId: 'PAY-1', context, execTime })
+ * await hf.schedule(Settlement, { key: 'PAY-1', context, startAt })
  * await runDispatchCycle(db, Settlement)
  */
 export async function runDispatchCycle<Input>(

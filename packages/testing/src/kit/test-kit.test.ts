@@ -228,9 +228,9 @@ test('X-01 a drain releases what dispatch has scheduled, and skips to its time w
   onTestFinished(() => kit.close())
   await kit.drain({ skipTime: true })
   const item = (payment: string, ahead: number) => ({
-    itemId: payment,
+    key: payment,
     context: { payment },
-    execTime: new Date(Date.now() + ahead),
+    startAt: new Date(Date.now() + ahead),
   })
   await kit.hf.schedule(Window, [item('PAY-1', 3_600_000), item('PAY-2', 0)])
   await kit.drain({ skipTime: '1m' })

@@ -36,10 +36,10 @@ export async function startRemotely(
   const { starts, failures } = await openContexts(parts, claimed.items, config)
   const outcomes = starts.length === 0 ? [] : await startAll(parts, cycle, target, starts)
   const started: string[] = []
-  for (const [place, { itemId }] of starts.entries()) {
+  for (const [place, { key }] of starts.entries()) {
     const failure = failureOf(target, outcomes[place])
-    if (failure) failures.push({ id: itemId, ...failure })
-    else started.push(itemId)
+    if (failure) failures.push({ id: key, ...failure })
+    else started.push(key)
   }
   const recorded = await recordStarts(db, { type: cycle.type, batch, started, failures, claimed: claimed.claimed })
   const failed = failures.length + claimed.missing
@@ -58,16 +58,16 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
   const starts: ExecutionStart<never>[] = []
   const failures: StartFailure[] = []
   for (const item of items) {
-    const { itemId, executionId, contextVersion, initWorkflowId, startAtMs, startDelayMs } = item
+    const { itemId: key, executionId, contextVersion, initWorkflowId, startAtMs, startDelayMs } = item
     try {
       // What came through SQL is plain.
       const decoded = item.checked ? codec.decode({ json: item.context, notes: item.notes }) : item.context
       const fits = item.checked && contextVersion === definition.contextVersion
-      const where = `dispatch ${definition.itemType}: ${itemId}`
+      const where = `dispatch ${definition.itemType}: ${key}`
       // The target's type says what the schema makes.
       const context = (fits ? decoded : await parseWith(definition.contextSchema, decoded, where)) as never
       starts.push({
-        itemId,
+        key,
         executionId,
         context,
         contextVersion,
@@ -79,7 +79,7 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
       })
     } catch (error) {
       const { message } = classifyFailure(error, { unknown: 'permanent' })
-      failures.push({ id: itemId, code: 'CONTEXT_BROKEN', message })
+      failures.push({ id: key, code: 'CONTEXT_BROKEN', message })
     }
   }
   return { starts, failures }

@@ -1,12 +1,11 @@
-import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 
 /** An item that failed too often. */
 export interface DeadLetter {
   readonly itemType: string
-  readonly itemId: string
+  readonly key: string
   readonly since: Date
-  readonly execTime: Date
+  readonly startAt: Date
   readonly retryCount: number
   readonly executionId: string | null
   readonly error: { readonly code: string; readonly message: string }
@@ -30,8 +29,6 @@ export interface DeadLetterFilter {
   readonly limit?: number | undefined
 }
 
-export type RequeueAnswer = { readonly itemId: string; readonly outcome: string }
-
 type Row = Omit<DeadLetter, 'error'> & { readonly code: string; readonly message: string }
 
 export async function listDeadLetters(executor: Executor, filter: DeadLetterFilter): Promise<DeadLetter[]> {
@@ -48,21 +45,6 @@ export async function groupDeadLetters(executor: Executor, filter: DeadLetterFil
   return executor.run<DeadLetterGroup>(groupStatement, [...conditions(filter), filter.limit ?? 100])
 }
 
-export async function requeueDeadLetters(
-  executor: Executor,
-  asked: {
-    readonly itemType: string
-    readonly ids: readonly string[] | null
-    readonly fingerprint: string | null
-    readonly most: number
-    readonly execTime: Date | null
-  },
-  { actor, reason }: By,
-): Promise<RequeueAnswer[]> {
-  const { itemType, ids, fingerprint, most, execTime } = asked
-  return executor.run<RequeueAnswer>(requeueStatement, [itemType, ids, fingerprint, most, execTime, actor, reason])
-}
-
 const conditions = ({ itemType, fingerprint }: DeadLetterFilter) => [itemType ?? null, fingerprint ?? null]
 
 const FITS = `
@@ -72,7 +54,7 @@ const FITS = `
 const listStatement = {
   name: 'dispatch.list-dead-letters',
   text: `
-    select letter.item_type as "itemType", letter.item_id as "itemId", letter.since, item.exec_time as "execTime",
+    select letter.item_type as "itemType", letter.item_id as key, letter.since, item.exec_time as "startAt",
       item.retry_count as "retryCount", item.execution_id as "executionId", letter.error_code as code,
       letter.error_message as message, letter.fingerprint
     from holdfast.dispatch_dead_letter as letter
@@ -97,11 +79,4 @@ const groupStatement = {
     group by item_type, fingerprint, error_code
     order by pg_catalog.count(*) desc, fingerprint
     limit $3`,
-}
-
-const requeueStatement = {
-  name: 'dispatch.requeue',
-  text: `
-    select item_id as "itemId", outcome
-    from holdfast.requeue_dead_letters($1, $2::text[], $3, $4, $5::timestamptz, $6, $7)`,
 }

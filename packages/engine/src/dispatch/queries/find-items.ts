@@ -7,9 +7,10 @@ import type { DispatchStatus } from '../states.js'
 /** An item as it stands. */
 export interface DispatchItem {
   readonly itemType: string
-  readonly itemId: string
+  readonly key: string
   readonly status: DispatchStatus
-  readonly execTime: Date
+  /** When it is to be executed. */
+  readonly startAt: Date
   /** When it may be claimed: its time, or that of its next try; null unless it is READY. */
   readonly dueAt: Date | null
   readonly retryCount: number
@@ -40,7 +41,7 @@ export interface ItemFilter {
 }
 
 const COLUMNS = `
-      item.item_type as "itemType", item.item_id as "itemId", item.status, item.exec_time as "execTime",
+      item.item_type as "itemType", item.item_id as key, item.status, item.exec_time as "startAt",
       item.due_at as "dueAt", item.retry_count as "retryCount", item.init_workflow_id as "initWorkflowId",
       item.batch_id as "batchId", item.execution_id as "executionId", item.claimed_at as "claimedAt",
       item.dispatched_at as "dispatchedAt", item.completed_at as "completedAt", item.last_error as "lastError",
@@ -50,10 +51,10 @@ export async function findItem(
   executor: Executor,
   codec: Codec,
   itemType: string,
-  itemId: string,
+  key: string,
 ): Promise<DispatchItemDetails | undefined> {
   type Row = DispatchItemDetails & { readonly notes: Notes | null }
-  const [row] = await executor.run<Row>(findStatement, [itemType, itemId])
+  const [row] = await executor.run<Row>(findStatement, [itemType, key])
   if (!row) return undefined
   const { notes, context, ...item } = row
   return { ...item, context: context === null ? undefined : decodeOrRaw(codec, context, notes) }

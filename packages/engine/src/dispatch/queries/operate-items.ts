@@ -2,16 +2,16 @@ import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchStatus } from '../states.js'
 
-export type ItemOperation = 'CANCEL' | 'RESCHEDULE' | 'EXPEDITE' | 'DISCARD' | 'COMPLETE'
+export type ItemOperation = 'CANCEL' | 'RESCHEDULE' | 'EXPEDITE' | 'RETRY' | 'DISCARD' | 'COMPLETE'
 
 /** `done`, `unknown`, or the status of an item that it cannot be done to, with its execution. */
 export interface OperatedItem {
-  readonly itemId: string
+  readonly key: string
   readonly outcome: 'done' | 'unknown' | DispatchStatus
   readonly executionId: string | null
 }
 
-/** What a reschedule changes, in the words of the table. */
+/** What a reschedule or a retry changes, in the words of the table. */
 export interface ItemChange {
   readonly execTime?: number
   readonly context?: unknown
@@ -63,19 +63,27 @@ export async function findItemIds(
   return rows.map(({ id }) => id)
 }
 
+export interface OwnExecution {
+  readonly model: 'processes' | 'workflows'
+  readonly id: string
+  readonly type: string
+}
+
 /** The execution of a dispatched item on our own engine. */
 export async function findExecution(
   executor: Executor,
   itemType: string,
   executionId: string,
-): Promise<{ readonly id: string; readonly type: string } | undefined> {
-  const [row] = await executor.run<{ id: string; type: string }>(executionStatement, [itemType, executionId])
+): Promise<OwnExecution | undefined> {
+  const [row] = await executor.run<OwnExecution & object>(executionStatement, [itemType, executionId])
   return row
 }
 
 const operateStatement = {
   name: 'dispatch.operate-items',
-  text: 'select * from holdfast.operate_dispatch_items($1, $2, $3::text[], $4::text::jsonb, $5, $6)',
+  text: `
+    select "itemId" as key, outcome, "executionId"
+    from holdfast.operate_dispatch_items($1, $2, $3::text[], $4::text::jsonb, $5, $6)`,
 }
 
 const findStatement = {
@@ -100,11 +108,11 @@ const findStatement = {
 const executionStatement = {
   name: 'dispatch.find-execution',
   text: `
-    select id, type
+    select 'processes' as model, id, type
     from holdfast.process_detail
     where key = $2 and type = any (select pg_catalog.unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
     union all
-    select id, name
+    select 'workflows', id, name
     from holdfast.workflow
     where key = $2 and name = any (select pg_catalog.unnest(exec_types) from holdfast.dispatch_cycle where item_type = $1)
     limit 1`,

@@ -5,7 +5,9 @@ import type { DispatchStatus } from '../states.js'
  * What became of an item: it is new, the same as before, replaced, or why it is refused. `unknown type`: nothing was
  * scheduled, since the type that the program made known is gone.
  */
-export type Met = 'unknown type' | 'created' | 'same' | 'replaced' | 'other time' | 'other context' | DispatchStatus
+export type Met = 'unknown type' | Accepted | 'other time' | 'other context' | DispatchStatus
+
+export type Accepted = 'created' | 'same' | 'replaced'
 
 export interface ScheduleAnswer {
   readonly created: number
@@ -20,7 +22,7 @@ export interface ScheduleRequest {
   readonly type: string
   readonly version: number
   readonly replace: boolean
-  /** Items as `[id, exec time, context, notes, init workflow, details]` in JSON. */
+  /** Items as `[key, start, context, notes, init workflow, details]` in JSON. */
   readonly rows: readonly string[]
 }
 

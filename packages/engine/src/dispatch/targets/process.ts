@@ -1,13 +1,14 @@
-import { HoldfastError } from '../../kernel/errors.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import type { ProcessDefinition, ResponseSchemas } from '../../processes/index.js'
 
 /** Our own processes as what executes items: the context is the process's state. */
-export interface ProcessTarget<Input = never> {
+export interface ProcessTarget<Input = never, Result = unknown> {
   readonly kind: 'PROCESS'
   readonly process: ProcessDefinition
-  /** Never there; carries the type of the context. */
+  /** Never there; these carry the types. */
   readonly accepts?: (input: Input) => void
+  readonly returns?: Result
 }
 
 /**
@@ -18,10 +19,9 @@ export interface ProcessTarget<Input = never> {
  */
 export function processTarget<Input, Responses extends ResponseSchemas, Result>(
   process: ProcessDefinition<Input, Responses, Result>,
-): ProcessTarget<Input> {
+): ProcessTarget<Input, Result> {
   if (typeof process?.execute !== 'function') {
-    const problem = `must be made with defineProcess, not ${describe(process)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'processTarget', option: 'process', problem })
+    throw invalidOption('processTarget', 'process', `must be made with defineProcess, not ${describe(process)}`)
   }
   return { kind: 'PROCESS', process: process as ProcessDefinition }
 }

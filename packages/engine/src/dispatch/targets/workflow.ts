@@ -1,5 +1,5 @@
-import { HoldfastError } from '../../kernel/errors.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { isWorkflow, type WorkflowDefinition } from '../../workflows/index.js'
 
 /** Our own workflows as what executes items: the context is the input of the instance. */
@@ -16,6 +16,5 @@ export interface WorkflowTarget {
  */
 export function workflowTarget(workflow: WorkflowDefinition): WorkflowTarget {
   if (isWorkflow(workflow)) return { kind: 'WORKFLOW', workflow }
-  const problem = `must be a built workflow, not ${describe(workflow)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflowTarget', option: 'workflow', problem })
+  throw invalidOption('workflowTarget', 'workflow', `must be a built workflow, not ${describe(workflow)}`)
 }

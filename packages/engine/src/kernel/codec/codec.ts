@@ -1,4 +1,5 @@
 import { HoldfastError } from '../errors.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import { checkOptions, integerOption } from '../validation/options.js'
 import { builtInTypes } from './built-in-types.js'
 import { EncodeWalk } from './encode-walk.js'
@@ -94,8 +95,11 @@ function byName(types: readonly CodecType[]): ReadonlyMap<string, CodecType> {
     const taken = named.has(type.name) || builtInTypes.has(type.name)
     if (type.name !== '' && !taken) named.set(type.name, type)
     else {
-      const problem = taken ? `has two types named '${type.name}'` : 'has a type without a name'
-      throw new HoldfastError('HF_INVALID_OPTION', { where: 'createCodec', option: 'types', problem })
+      throw invalidOption(
+        'createCodec',
+        'types',
+        taken ? `has two types named '${type.name}'` : 'has a type without a name',
+      )
     }
   }
   return named

@@ -3,7 +3,7 @@ import { builtInTypes } from './built-in-types.js'
 import { displayPath, fromPointer, type Keys } from './json-path.js'
 import type { CodecType } from './type.js'
 
-/** WhichProcesses parts are more than JSON: JSON pointer → name of the type. Stored beside the JSON, never inside it. */
+/** Which parts are more than JSON: JSON pointer → name of the type. Stored beside the JSON, never inside it. */
 export type Notes = Record<string, string>
 
 /** The notes as a tree in the shape of the value: what is inside comes back before what is around it. */

@@ -1,6 +1,4 @@
-import { HoldfastError } from '../errors.js'
-import { describe } from '../validation/describe.js'
-import { checkOptions, textOption } from '../validation/options.js'
+import { checkOptions, functionOption, textOption } from '../validation/options.js'
 
 /** What JSON can say. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
@@ -35,14 +33,7 @@ export function defineType<Value, Stored extends Json>(definition: {
   const where = 'defineType'
   const given = checkOptions(where, definition ?? null, ['name', 'is', 'encode', 'decode'])
   textOption(where, 'name', given.name)
-  for (const part of ['is', 'encode', 'decode'] as const) {
-    if (typeof given[part] === 'function') continue
-    throw new HoldfastError('HF_INVALID_OPTION', {
-      where,
-      option: part,
-      problem: `must be a function, not ${describe(given[part])}`,
-    })
-  }
+  for (const part of ['is', 'encode', 'decode'] as const) functionOption(where, part, given[part])
   const { name, is, encode, decode } = definition
   return {
     name,

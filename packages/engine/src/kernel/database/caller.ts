@@ -1,4 +1,5 @@
 import { HoldfastError } from '../errors.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import type { Executor, Queryable, Statement } from './executor.js'
 import type { Session } from './session.js'
 import { codeOf } from './transient.js'
@@ -48,7 +49,7 @@ const NO_ACTIVE_TRANSACTION = '25P01'
 
 function checkCaller(caller: Queryable): void {
   const problem = problemOf(caller)
-  if (problem) throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'transaction', problem })
+  if (problem) throw invalidOption('holdfast', 'transaction', problem)
 }
 
 function problemOf(caller: unknown): string | undefined {

@@ -1,6 +1,6 @@
 import type { Duration } from '../duration/duration.js'
-import { HoldfastError } from '../errors.js'
 import { type Logger, silentLogger } from '../logger.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import { choiceOption, durationOption, integerOption, textOption } from '../validation/options.js'
 import type { DriverPool } from './driver.js'
 import { checkSchemaName } from './schema-name.js'
@@ -77,5 +77,5 @@ function checkPool({ pool, connectionString }: DatabaseOptions): void {
       : connectionString === undefined
         ? undefined
         : 'cannot be given together with `connectionString`'
-  if (problem) throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'pool', problem })
+  if (problem) throw invalidOption('holdfast', 'pool', problem)
 }

@@ -3,6 +3,9 @@ import { formatDuration } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import { isTransient, outcomeUnknown } from './transient.js'
 
+/** How long a caller waits for a database that does not respond before its call rejects, in milliseconds. */
+export const GIVE_UP_AFTER = 30_000
+
 export interface DatabaseRetryOptions {
   /** What is tried, for the error: `send of BookRisk`. */
   readonly name: string

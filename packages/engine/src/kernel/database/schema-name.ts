@@ -1,5 +1,5 @@
 import { unstorableIn } from '../codec/storable-text.js'
-import { HoldfastError } from '../errors.js'
+import { invalidOption } from '../validation/invalid-option.js'
 
 /** PostgreSQL cuts longer names off without an error, and two installations would share one schema. */
 const MAX_BYTES = 63
@@ -10,7 +10,7 @@ export function quoteIdentifier(name: string): string {
 
 export function checkSchemaName(schema: string): string {
   const problem = problemOf(schema)
-  if (problem) throw new HoldfastError('HF_INVALID_OPTION', { where: 'holdfast', option: 'schema', problem })
+  if (problem) throw invalidOption('holdfast', 'schema', problem)
   return schema
 }
 

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { HoldfastError } from '../errors.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import type { DriverPool } from './driver.js'
 import { unreachable } from './unreachable.js'
 
@@ -17,11 +17,11 @@ const UNNAMED = 'the given connection string'
 /** From a connection string; without one from the environment variable DATABASE_URL. */
 export function targetOf(connectionString: string | undefined = process.env.DATABASE_URL): Target {
   if (connectionString === undefined || connectionString === '') {
-    throw new HoldfastError('HF_INVALID_OPTION', {
-      where: 'holdfast',
-      option: 'connectionString',
-      problem: 'is missing: give `connectionString` or `pool`, or set the environment variable DATABASE_URL',
-    })
+    throw invalidOption(
+      'holdfast',
+      'connectionString',
+      'is missing: give `connectionString` or `pool`, or set the environment variable DATABASE_URL',
+    )
   }
   // `pg` would take any text for the name of a database on a host called "base".
   if (!/^(postgres(ql)?:\/\/|socket:|\/)/.test(connectionString)) {

@@ -3,7 +3,7 @@ import { createBackoff } from '../retry/backoff.js'
 import type { Checkout, LentConnection } from './checkout.js'
 import type { DriverResult } from './driver.js'
 import type { Executor, Queryable, Statement } from './executor.js'
-import { withDatabaseRetry } from './retrying.js'
+import { GIVE_UP_AFTER, withDatabaseRetry } from './retrying.js'
 import type { Session } from './session.js'
 import { judgeResult, mayKeepSetting, refuseControl } from './transaction-control.js'
 import {
@@ -30,9 +30,6 @@ export interface TransactionOptions {
   /** A person waits for the answer (operator-call.ts). */
   readonly answer?: AnswerLimits
 }
-
-/** How long a transaction is tried again for before its error is passed on, in milliseconds. */
-const GIVE_UP_AFTER = 30_000
 
 export async function runTransaction<T>(
   checkout: Checkout,

@@ -12,6 +12,11 @@ const day = 24 * hour
 /** A hundred years. What is longer is a mistake in the unit, and would leave the range of a `Date` when added to one. */
 const longest = 36_500 * day
 
+/** The longest time that an option of ours lets a timer wait: timers of JavaScript fire at once beyond 2^31 milliseconds. */
+export const LONGEST_TIMER = '24d' satisfies Duration
+/** The same limit for code that computes how long to wait. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 const units = new Map([
   ['ms', 1],
   ['s', second],

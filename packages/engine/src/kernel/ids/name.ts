@@ -1,6 +1,6 @@
 import { unstorableIn } from '../codec/storable-text.js'
-import { HoldfastError } from '../errors.js'
 import { describe } from '../validation/describe.js'
+import { invalidOption } from '../validation/invalid-option.js'
 
 const LONGEST = 200
 
@@ -15,7 +15,7 @@ const LONGEST = 200
 export function checkName(where: string, option: string, value: unknown): string {
   const problem = problemInName(value)
   if (problem === undefined) return value as string
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+  throw invalidOption(where, option, problem)
 }
 
 /** Whether a value is such a name. */

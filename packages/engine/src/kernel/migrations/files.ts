@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { HoldfastError } from '../errors.js'
+import { malformed } from './malformed.js'
+import { pinPlanner } from './planner.js'
 
 /** `migrations/0007_name.sql`: applied once, in order of its number, never edited once landed. */
 export interface MigrationFile {
@@ -54,10 +55,13 @@ async function readFolder(folder: string): Promise<RawFile[]> {
     names.map(async (file) => {
       // A checkout on Windows has other line ends; the file is the same.
       const text = (await readFile(join(folder, file), 'utf8')).replaceAll('\r\n', '\n')
-      const checksum = createHash('sha256').update(text).digest('hex')
-      return { name: file.slice(0, -'.sql'.length), text, checksum, header: headerOf(text) }
+      return { name: file.slice(0, -'.sql'.length), text, checksum: checksumOf(text), header: headerOf(text) }
     }),
   )
+}
+
+function checksumOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }
 
 /** The comment lines on top: `-- release: 1`, `-- online`. */
@@ -80,9 +84,11 @@ function parseMigration(file: RawFile): MigrationFile {
 }
 
 function parseFunctions(file: RawFile): FunctionFile {
-  const { name, text, checksum, header } = file
+  const { name, header } = file
+  // The checksum is that of the text with its planner settings: a changed set raises the revisions of its files too.
+  const text = pinPlanner(name, file.text)
   const after = (header.get('after') ?? '').split(/[\s,]+/).filter((other) => other !== '')
-  return { name, text, checksum, after, revision: numberIn(file, 'revision') }
+  return { name, text, checksum: checksumOf(text), after, revision: numberIn(file, 'revision') }
 }
 
 function numberIn({ name, header }: RawFile, key: string): number {
@@ -122,8 +128,4 @@ function inOrder(files: readonly FunctionFile[]): FunctionFile[] {
 
   for (const file of files) visit(file, [])
   return [...ordered]
-}
-
-export function malformed(file: string, problem: string): HoldfastError<'HF_MIGRATION_FAILED'> {
-  return new HoldfastError('HF_MIGRATION_FAILED', { file: `${file}.sql`, problem })
 }

@@ -1,4 +1,4 @@
-import { HoldfastError } from '../errors.js'
+import { invalidOption } from '../validation/invalid-option.js'
 
 /** A part of a list, newest first. */
 export interface Page<Item> {
@@ -30,8 +30,7 @@ export function readCursor(where: string, cursor: unknown): Place | undefined {
   const [time, id] = parse(cursor)
   const createdAt = new Date(typeof time === 'number' ? time : Number.NaN)
   if (typeof id === 'string' && !Number.isNaN(createdAt.getTime())) return { createdAt, id }
-  const problem = 'must be the cursor of a page of the same list'
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'cursor', problem })
+  throw invalidOption(where, 'cursor', 'must be the cursor of a page of the same list')
 }
 
 function parse(cursor: unknown): readonly unknown[] {

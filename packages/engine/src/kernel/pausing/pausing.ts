@@ -2,6 +2,7 @@ import { appendAudit, type By, checkBy } from '../audit/audit.js'
 import type { Database } from '../database/database.js'
 import { operatorCall } from '../database/operator-call.js'
 import { HoldfastError } from '../errors.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import { textOption } from '../validation/options.js'
 
 /** What can be paused (K-18): all of a domain, one definition, or one handler. */
@@ -73,8 +74,7 @@ function partsOf(operation: string, subject: PauseSubject): { readonly kind: Pau
   const [[kind, name] = [], ...others] = entries
   const known = kind === 'domain' || kind === 'definition' || kind === 'handler'
   if (!known || others.length > 0 || typeof name !== 'string' || name.trim() === '') {
-    const problem = 'must be one of { domain }, { definition } or { handler }, with a name'
-    throw new HoldfastError('HF_INVALID_OPTION', { where: operation, option: 'subject', problem })
+    throw invalidOption(operation, 'subject', 'must be one of { domain }, { definition } or { handler }, with a name')
   }
   return { kind, name: textOption(operation, kind, name) }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Executor } from '../database/executor.js'
 import { isTransient } from '../database/transient.js'
-import { formatDuration } from '../duration/duration.js'
+import { formatDuration, LONGEST_TIMER_MS } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import type { Logger } from '../logger.js'
 import type { Listener } from '../notify/listener.js'
@@ -58,8 +58,6 @@ const LISTEN_AFTER = 500
 const SAY_SO_EVERY = 10_000
 /** How long the error of a wait that is over may take to find out why. */
 const LAST_LOOK = 2_000
-/** What setTimeout holds. */
-const LONGEST_TIMER = 2 ** 31 - 1
 /** Notifications of a busy installation come every few milliseconds, most of them about things that nobody here waits for. */
 const SHORTEST_AFTER_NOTIFICATION = 20
 
@@ -239,7 +237,7 @@ function createLoop(
             leave()
             void lastLook(key, limitMs).then((last) => ('error' in last ? reject(last.error) : resolve(last.value)))
           },
-          Math.min(limitMs, LONGEST_TIMER),
+          Math.min(limitMs, LONGEST_TIMER_MS),
         )
         const listens = setTimeout(subscribe, LISTEN_AFTER)
 

@@ -1,6 +1,6 @@
 import type { Duration } from '../duration/duration.js'
-import { HoldfastError } from '../errors.js'
 import { describe } from '../validation/describe.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import { checkOptions } from '../validation/options.js'
 import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicy } from './retry-policy.js'
 
@@ -52,8 +52,11 @@ export function retryOption(where: string, name: string, value: unknown): GivenR
   if (value === undefined) return { maxAttempts: undefined, policy: undefined }
   if (Array.isArray(value)) return { maxAttempts: undefined, policy: normalizeRetryPolicy(value, where) }
   if (typeof value !== 'object' || value === null) {
-    const problem = `must be a list of delays or an object with \`maxAttempts\` and \`delay\`, not ${describe(value)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: name, problem })
+    throw invalidOption(
+      where,
+      name,
+      `must be a list of delays or an object with \`maxAttempts\` and \`delay\`, not ${describe(value)}`,
+    )
   }
   const at = `${where}: ${name}`
   const { maxAttempts, ...delays } = checkOptions(at, value, NAMES)
@@ -111,5 +114,5 @@ function policyOf(
 function refuseBeside(where: string, name: string, others: Readonly<Record<string, unknown>>): void {
   const option = Object.keys(others).find((other) => others[other] !== undefined)
   if (option === undefined) return
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `has no meaning beside \`${name}\`` })
+  throw invalidOption(where, option, `has no meaning beside \`${name}\``)
 }

@@ -1,6 +1,6 @@
 import { type Duration, toMilliseconds } from '../duration/duration.js'
-import { HoldfastError } from '../errors.js'
 import { describe } from '../validation/describe.js'
+import { invalidOption } from '../validation/invalid-option.js'
 import { checkOptions, choiceOption, durationOption, integerOption } from '../validation/options.js'
 
 /** How much of a delay is left to chance: from 0 (none) to 1 (all of it), which `'full'` is another word for. */
@@ -61,7 +61,7 @@ const defaultCap = toMilliseconds('5m')
 export function normalizeRetryPolicy(input: unknown, where = 'retry'): RetryPolicy {
   if (Array.isArray(input)) return { kind: 'list', delays: delaysOf(where, input), jitter: 0 }
   if (typeof input !== 'object' || input === null || !('kind' in input)) {
-    throw invalid(where, 'retry', `must be a list of delays or an object with a \`kind\`, not ${describe(input)}`)
+    throw invalidOption(where, 'retry', `must be a list of delays or an object with a \`kind\`, not ${describe(input)}`)
   }
   const kind = choiceOption(where, 'kind', input.kind, kinds)
   switch (kind) {
@@ -137,7 +137,7 @@ function fullDelay(policy: RetryPolicy, retry: number): number {
 }
 
 function delaysOf(where: string, delays: unknown): readonly number[] {
-  if (!Array.isArray(delays)) throw invalid(where, 'delays', `must be a list of delays, not ${describe(delays)}`)
+  if (!Array.isArray(delays)) throw invalidOption(where, 'delays', `must be a list of delays, not ${describe(delays)}`)
   if (delays.length === 0) return [delayOfEmptyList]
   return Array.from(delays, (delay: unknown, index) => durationOption(where, `delays[${index}]`, delay))
 }
@@ -150,16 +150,12 @@ function capOf(where: string, cap: unknown, base: number): number {
 function factorOf(where: string, factor: unknown): number {
   if (factor === undefined) return 2
   if (typeof factor === 'number' && Number.isFinite(factor) && factor >= 1) return factor
-  throw invalid(where, 'factor', `must be a number of 1 or more, not ${describe(factor)}`)
+  throw invalidOption(where, 'factor', `must be a number of 1 or more, not ${describe(factor)}`)
 }
 
 function jitterOf(where: string, jitter: unknown): number {
   if (jitter === undefined) return 0
   if (jitter === 'full') return 1
   if (typeof jitter === 'number' && jitter >= 0 && jitter <= 1) return jitter
-  throw invalid(where, 'jitter', `must be 'full' or a number from 0 to 1, not ${describe(jitter)}`)
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+  throw invalidOption(where, 'jitter', `must be 'full' or a number from 0 to 1, not ${describe(jitter)}`)
 }

@@ -2,6 +2,7 @@ import { unstorableIn } from '../codec/storable-text.js'
 import { type Duration, formatDuration, parseDuration, toMilliseconds } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import { describe, shown } from './describe.js'
+import { invalidOption } from './invalid-option.js'
 import { nearestName } from './nearest.js'
 
 /** Without `default` the option is required; `default: undefined` makes it optional. */
@@ -29,10 +30,11 @@ export function checkOptions<Name extends string>(
 ): Partial<Record<Name, unknown>> {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalid(where, 'options', `must be an object, not ${describe(options)}`)
+    throw invalidOption(where, 'options', `must be an object, not ${describe(options)}`)
   }
   // Nothing would be found in it, and whatever was meant would be dropped.
-  if (holdsNoOptions(where, options)) throw invalid(where, 'options', `must be an object, not ${describe(options)}`)
+  if (holdsNoOptions(where, options))
+    throw invalidOption(where, 'options', `must be an object, not ${describe(options)}`)
   const names: readonly string[] = known
   for (const option of keysOf(where, options)) {
     if (!names.includes(option)) {
@@ -59,7 +61,7 @@ export function integerOption<Default extends number | undefined = number>(
 ): number | Default {
   if (value === undefined) return fallback(where, name, rules)
   if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
-    throw invalid(where, name, `must be a whole number, not ${describe(value)}`)
+    throw invalidOption(where, name, `must be a whole number, not ${describe(value)}`)
   }
   checkRange(where, name, value, rules, String)
   return value
@@ -79,7 +81,7 @@ export function numberOption<Default extends number | undefined = number>(
 ): number | Default {
   if (value === undefined) return fallback(where, name, rules)
   if (typeof value !== 'number' || !Number.isFinite(value)) {
-    throw invalid(where, name, `must be a number, not ${describe(value)}`)
+    throw invalidOption(where, name, `must be a number, not ${describe(value)}`)
   }
   checkRange(where, name, value, rules, String)
   return value
@@ -133,7 +135,7 @@ export function booleanOption<Default extends boolean | undefined = boolean>(
   rules: Rules<Default> = {},
 ): boolean | Default {
   if (value === undefined) return fallback(where, name, rules)
-  if (typeof value !== 'boolean') throw invalid(where, name, `must be true or false, not ${describe(value)}`)
+  if (typeof value !== 'boolean') throw invalidOption(where, name, `must be true or false, not ${describe(value)}`)
   return value
 }
 
@@ -150,14 +152,38 @@ export function textOption<Default extends string | undefined = string>(
   rules: Rules<Default> & { readonly max?: number } = {},
 ): string | Default {
   if (value === undefined) return fallback(where, name, rules)
-  if (typeof value !== 'string') throw invalid(where, name, `must be a text, not ${describe(value)}`)
-  if (value === '') throw invalid(where, name, 'must not be empty')
+  if (typeof value !== 'string') throw invalidOption(where, name, `must be a text, not ${describe(value)}`)
+  if (value === '') throw invalidOption(where, name, 'must not be empty')
   if (rules.max !== undefined && value.length > rules.max) {
-    throw invalid(where, name, `must have at most ${rules.max} characters, not ${value.length}`)
+    throw invalidOption(where, name, `must have at most ${rules.max} characters, not ${value.length}`)
   }
   const bad = unstorableIn(value)
-  if (bad !== undefined) throw invalid(where, name, `contains ${bad}, which PostgreSQL cannot hold`)
+  if (bad !== undefined) throw invalidOption(where, name, `contains ${bad}, which PostgreSQL cannot hold`)
   return value
+}
+
+/**
+ * A function of the caller. `default: undefined` makes it optional.
+ *
+ * @example
+ * const apply = functionOption<Apply>(where, 'apply', given.apply, { default: undefined })
+ */
+export function functionOption<Wanted>(where: string, name: string, value: unknown): Wanted
+export function functionOption<Wanted>(
+  where: string,
+  name: string,
+  value: unknown,
+  rules: { readonly default: undefined },
+): Wanted | undefined
+export function functionOption<Wanted>(
+  where: string,
+  name: string,
+  value: unknown,
+  rules?: { readonly default: undefined },
+): Wanted | undefined {
+  if (value === undefined && rules) return undefined
+  if (typeof value !== 'function') throw invalidOption(where, name, `must be a function, not ${describe(value)}`)
+  return value as Wanted
 }
 
 /**
@@ -177,7 +203,7 @@ export function choiceOption<const Choice extends string, Default extends Choice
   const choice = choices.find((candidate) => candidate === value)
   if (choice !== undefined) return choice
   const list = choices.map((candidate) => `'${candidate}'`).join(', ')
-  throw invalid(where, name, `must be one of ${list}, not ${describe(value)}`)
+  throw invalidOption(where, name, `must be one of ${list}, not ${describe(value)}`)
 }
 
 // Text without an offset means another moment on every machine, so it is not a date here.
@@ -199,7 +225,7 @@ export function dateOption<Default extends Date | undefined = Date>(
   const isText = typeof value === 'string' && isoMoment.test(value)
   const date = value instanceof Date || isText ? new Date(value) : undefined
   if (date === undefined || Number.isNaN(date.getTime())) {
-    throw invalid(
+    throw invalidOption(
       where,
       name,
       `must be a Date or a text such as '2030-01-31T12:00:00Z' (with Z or an offset), not ${describe(value)}`,
@@ -235,14 +261,15 @@ function readOnce(where: string, option: string, options: object): void {
 }
 
 function unreadable(where: string, option: string, cause: unknown): HoldfastError<'HF_INVALID_OPTION'> {
-  const problem = `cannot be read: ${cause instanceof Error ? cause.message : describe(cause)}`
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem }, { cause })
+  return invalidOption(where, option, `cannot be read: ${cause instanceof Error ? cause.message : describe(cause)}`, {
+    cause,
+  })
 }
 
 function fallback<Default>(where: string, name: string, rules: Rules<Default>): Default {
   // `in`, because `default: undefined` is how an option says that it may be left out.
   if ('default' in rules) return rules.default
-  throw invalid(where, name, 'is required')
+  throw invalidOption(where, name, 'is required')
 }
 
 function checkRange(
@@ -260,9 +287,5 @@ function checkRange(
       : min === Number.NEGATIVE_INFINITY
         ? `${show(max)} or less`
         : `from ${show(min)} to ${show(max)}`
-  throw invalid(where, name, `must be ${wanted}, not ${show(value)}`)
-}
-
-function invalid(where: string, option: string, problem: string): HoldfastError<'HF_INVALID_OPTION'> {
-  return new HoldfastError('HF_INVALID_OPTION', { where, option, problem })
+  throw invalidOption(where, name, `must be ${wanted}, not ${show(value)}`)
 }

@@ -2,6 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { displayPath } from '../codec/json-path.js'
 import { HoldfastError } from '../errors.js'
 import { describe } from './describe.js'
+import { invalidOption } from './invalid-option.js'
 
 /**
  * Parses a value with any Standard Schema (zod, valibot, arktype; K-13). The result is a promise only where the schema
@@ -39,11 +40,11 @@ export function parseWith(schema: StandardSchemaV1 | undefined, value: unknown, 
  */
 export function checkSchema(where: string, option: string, value: unknown): StandardSchemaV1 {
   if (isStandardSchema(value)) return value
-  throw new HoldfastError('HF_INVALID_OPTION', {
+  throw invalidOption(
     where,
     option,
-    problem: `must be a Standard Schema (made with zod 4, valibot 1, arktype 2 or the like), not ${describe(value)}`,
-  })
+    `must be a Standard Schema (made with zod 4, valibot 1, arktype 2 or the like), not ${describe(value)}`,
+  )
 }
 
 function isStandardSchema(value: unknown): value is StandardSchemaV1 {

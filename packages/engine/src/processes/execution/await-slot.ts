@@ -1,16 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isTransient } from '../../kernel/database/transient.js'
-import { formatDuration } from '../../kernel/duration/duration.js'
+import { formatDuration, LONGEST_TIMER_MS } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import { TransientError } from '../../kernel/failure/failure-errors.js'
 import type { Attempted } from './attempted.js'
 import type { StepSpec } from './call-spec.js'
 import type { Execution } from './execution.js'
 
 /** Before a limiter that could not answer is asked again. */
 const TROUBLE_DELAY = 1_000
-/** Timers hold no more than 2^31 milliseconds. */
-const LONGEST_TIMER = 2 ** 31 - 1
 
 /**
  * Waits for a slot of a rate limit. Undefined when it is there; otherwise the step has not begun, and no attempt is used up.
@@ -27,10 +24,9 @@ export async function awaitSlot(
       if (slot.waitMs > 0) await sleep(slot.waitMs, undefined, { signal: turn.signal })
       return undefined
     }
-    const error = new TransientError(`the rate limit ${key} has no slot within ${formatDuration(maxWaitMs)}`, {
-      code: 'RATE_LIMITED',
-    })
-    return { notBegun: execution.classify(error), retryAfterMs: slot.retryAfterMs }
+    const { retryAfterMs } = slot
+    const error = new HoldfastError('HF_RATE_LIMITED', { key, maxWait: formatDuration(maxWaitMs), retryAfterMs })
+    return { notBegun: execution.classify(error), retryAfterMs }
   } catch (error) {
     if (turn.signal.aborted) return { withdrawn: true }
     const failure = execution.classify(error)
@@ -48,7 +44,7 @@ function turnOf(execution: Execution): { readonly signal: AbortSignal; end(): vo
   const sources = [execution.cancelSignal, execution.callOffSignal, lease.signal, parts.stopSignal]
   const turn = () => controller.abort(new HoldfastError('HF_STOPPED', { what: 'the wait for a slot' }))
   const leftMs = item.deadline === null ? undefined : Math.max(0, item.deadline - execution.now())
-  const timer = leftMs === undefined || leftMs > LONGEST_TIMER ? undefined : setTimeout(turn, Math.ceil(leftMs))
+  const timer = leftMs === undefined || leftMs > LONGEST_TIMER_MS ? undefined : setTimeout(turn, Math.ceil(leftMs))
   for (const source of sources) {
     if (source?.aborted) turn()
     else source?.addEventListener('abort', turn)

@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
@@ -12,9 +13,6 @@ import type { Execution } from './execution.js'
 import { throwIfLost } from './lost.js'
 import { Mismatch } from './mismatch.js'
 import { lookAtWaits, recordRemotes, remoteId } from './waiting.js'
-
-/** Timers hold no more than 2^31 milliseconds. */
-const LONGEST_TIMER = 2 ** 31 - 1
 
 /** What the execution has come to when nothing of it runs any more. */
 export type Standstill =
@@ -83,7 +81,7 @@ function untilNext(execution: Execution): number | undefined {
   const times = due.flatMap(({ nextAt }) => nextAt ?? [])
   // A running call is never interrupted.
   if (item.deadline !== null && running === 0) times.push(item.deadline)
-  return times.length === 0 ? undefined : Math.min(Math.max(0, Math.min(...times) - execution.now()), LONGEST_TIMER)
+  return times.length === 0 ? undefined : Math.min(Math.max(0, Math.min(...times) - execution.now()), LONGEST_TIMER_MS)
 }
 
 function standstill(execution: Execution, stopping: boolean): Standstill {

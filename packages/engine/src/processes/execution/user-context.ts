@@ -1,17 +1,18 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import { createCodec } from '../../kernel/codec/codec.js'
-import { type Duration, parseDuration } from '../../kernel/duration/duration.js'
+import { type Duration, LONGEST_TIMER, parseDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { checkKey } from '../../kernel/ids/key.js'
 import { checkName } from '../../kernel/ids/name.js'
 import { retryCountOption, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
-import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import {
   booleanOption,
   checkOptions,
   choiceOption,
   durationOption,
+  functionOption,
   textOption,
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
@@ -21,8 +22,6 @@ import { createDeterminism } from './determinism.js'
 import type { Execution } from './execution.js'
 import { failWhoCalled } from './inside-call.js'
 
-/** Timers hold no more than 2^31 milliseconds. */
-const LONGEST_TIMER = '24d'
 const requests = createCodec()
 const NEVER = new Promise<never>(() => undefined)
 const CALLED_TOO_LATE =
@@ -67,7 +66,7 @@ export function contextFor(execution: Execution): ProcessContext {
     },
     transaction(name, work, options = {}) {
       const where = `transaction ${name}`
-      checkFunction(where, 'work', work)
+      functionOption(where, 'work', work)
       const { timeout } = checkOptions(where, options, ['retry', 'timeout', ...UNDOING_OPTIONS])
       return call(name, {
         kind: 'TRANSACTION',
@@ -77,7 +76,7 @@ export function contextFor(execution: Execution): ProcessContext {
       })
     },
     wait(name, condition, options = {}) {
-      checkFunction(`wait ${name}`, 'condition', condition)
+      functionOption(`wait ${name}`, 'condition', condition)
       return call(name, { kind: 'WAIT', condition, ...waiting(`wait ${name}`, options) })
     },
     event(name: string, response: string, options = {}) {
@@ -121,11 +120,10 @@ const UNDOING_OPTIONS = ['onFailure', 'compensate', 'compensateIf', 'compensateR
 const STEP_OPTIONS = ['retry', 'timeout', 'rateLimit', 'atMostOnce', 'inquire', 'request', ...UNDOING_OPTIONS] as const
 
 function stepSpec(where: string, work: unknown, options: unknown): StepSpec {
-  checkFunction(where, 'work', work)
+  functionOption(where, 'work', work)
   const given = checkOptions(where, options, STEP_OPTIONS)
   if (given.inquire !== undefined && given.atMostOnce !== true) {
-    const problem = 'is never asked: the step does not have `atMostOnce: true`'
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'inquire', problem })
+    throw invalidOption(where, 'inquire', 'is never asked: the step does not have `atMostOnce: true`')
   }
   return {
     kind: 'STEP',
@@ -133,7 +131,9 @@ function stepSpec(where: string, work: unknown, options: unknown): StepSpec {
     timeoutMs: timeLimit(where, given.timeout),
     rateLimit: rateLimitOption(where, given.rateLimit),
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
-    inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire),
+    inquire: functionOption<NonNullable<StepSpec['inquire']>>(where, 'inquire', given.inquire, {
+      default: undefined,
+    }),
     request: toRequest(where, given.request),
     ...attempting(where, given),
   }
@@ -171,7 +171,9 @@ function attempts(where: string, option: string, value: unknown, unlessGiven: nu
 function undoing(where: string, options: AttemptOptions): Undoing {
   const { onFailure, compensate, compensateIf } = options
   return {
-    compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate),
+    compensate: functionOption<NonNullable<Undoing['compensate']>>(where, 'compensate', compensate, {
+      default: undefined,
+    }),
     compensateIf: choiceOption(where, 'compensateIf', compensateIf, ['possible', 'completed', 'attempted'], {
       default: 'possible',
     }),
@@ -194,7 +196,7 @@ function waiting(where: string, options: unknown) {
 function sleeping(where: string, until: Duration | Date): { readonly forMs: number } | { readonly until: number } {
   if (!(until instanceof Date)) return { forMs: parseDuration(until, where) }
   if (!Number.isNaN(until.getTime())) return { until: until.getTime() }
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'until', problem: 'must be a valid date' })
+  throw invalidOption(where, 'until', 'must be a valid date')
 }
 
 const REMOTE_OPTIONS = ['timeout', 'onTimeout', ...UNDOING_OPTIONS] as const
@@ -233,8 +235,7 @@ function commandSpec(
 
 function definitionOf(name: string, process: object): ProcessDefinition {
   if ('execute' in process && 'stateSchema' in process) return process as ProcessDefinition
-  const problem = 'must be made with defineProcess'
-  throw new HoldfastError('HF_INVALID_OPTION', { where: `child ${name}`, option: 'process', problem })
+  throw invalidOption(`child ${name}`, 'process', 'must be made with defineProcess')
 }
 
 function childSpec(
@@ -276,23 +277,8 @@ function rateLimitOption(where: string, value: unknown): StepSpec['rateLimit'] {
   }
 }
 
-function functionOption<F>(where: string, option: string, value: unknown): F | undefined {
-  if (value === undefined) return undefined
-  checkFunction(where, option, value)
-  return value as F
-}
-
-function checkFunction(where: string, option: string, value: unknown): void {
-  if (typeof value === 'function') return
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
-}
-
 function checkCallName(name: unknown): string {
   const text = checkName('a call of ctx', 'name', name)
   if (!text.startsWith('@')) return text
-  throw new HoldfastError('HF_INVALID_OPTION', {
-    where: 'a call of ctx',
-    option: 'name',
-    problem: 'must not begin with @',
-  })
+  throw invalidOption('a call of ctx', 'name', 'must not begin with @')
 }

@@ -3,6 +3,7 @@ import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
 import type { Codec } from '../../kernel/codec/codec.js'
 import type { Database } from '../../kernel/database/database.js'
 import type { Queryable } from '../../kernel/database/executor.js'
+import { GIVE_UP_AFTER } from '../../kernel/database/retrying.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
 import { type Reports, splitName } from '../../kernel/reports/reports.js'
@@ -41,7 +42,6 @@ interface Parts {
   readonly calls: ProcessCalls
 }
 
-const GIVE_UP_AFTER = 30_000
 const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batchId', 'transaction'] as const
 
 export function createManagerClient(

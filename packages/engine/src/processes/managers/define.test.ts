@@ -75,9 +75,9 @@ test('M-01 two definitions of one name are refused, whatever they are', () => {
   bus.hf.register(Simple)
   bus.hf.register(Simple)
   const again = defineManager('defined', 'Simple', simple)
-  expect(() => bus.hf.register(again)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_PROCESS' }))
+  expect(() => bus.hf.register(again)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }))
   const process = defineProcess('defined', 'Simple', { state, execute: async () => undefined })
-  expect(() => bus.hf.register(process)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_PROCESS' }))
+  expect(() => bus.hf.register(process)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }))
   expect(() => bus.hf.register(undefined as never)).toThrow(expect.objectContaining({ code: 'HF_INVALID_OPTION' }))
 })
 

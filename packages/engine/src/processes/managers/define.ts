@@ -1,9 +1,9 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
-import { HoldfastError } from '../../kernel/errors.js'
 import { checkName } from '../../kernel/ids/name.js'
 import { describe, shown } from '../../kernel/validation/describe.js'
-import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
+import { checkOptions, choiceOption, functionOption, integerOption } from '../../kernel/validation/options.js'
 import { checkSchema } from '../../kernel/validation/schema.js'
 import { checkPlainName } from '../define.js'
 import type { DeadlineAction } from '../states.js'
@@ -120,10 +120,8 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
   const given = checkOptions(where, options, KNOWN_OPTIONS)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)
-  for (const name of ['firstStep', 'command', 'onReply', 'nextStep'] as const) checkFunction(where, name, given[name])
-  for (const name of OPTIONAL) {
-    if (given[name] !== undefined) checkFunction(where, name, given[name])
-  }
+  for (const name of ['firstStep', 'command', 'onReply', 'nextStep'] as const) functionOption(where, name, given[name])
+  for (const name of OPTIONAL) functionOption(where, name, given[name], { default: undefined })
   // Inside, the handlers get what they themselves made; the types above hold it together.
   const { firstStep, command, onReply, nextStep, compensation, waitOnly, timeout, deadline } =
     options as unknown as Handlers
@@ -156,11 +154,5 @@ export function isManager(definition: unknown): definition is ManagerDefinition 
 function stepsOption(where: string, steps: unknown): ReadonlySet<string> | undefined {
   if (steps === undefined) return undefined
   if (Array.isArray(steps) && steps.length > 0) return new Set(steps.map((step) => checkName(where, 'steps', step)))
-  const problem = `must be a list of names, not ${describe(steps)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'steps', problem })
-}
-
-function checkFunction(where: string, option: string, value: unknown): void {
-  if (typeof value === 'function') return
-  throw new HoldfastError('HF_INVALID_OPTION', { where, option, problem: `must be a function, not ${describe(value)}` })
+  throw invalidOption(where, 'steps', `must be a list of names, not ${describe(steps)}`)
 }

@@ -1,8 +1,8 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import type { Duration } from '../../kernel/duration/duration.js'
-import { HoldfastError } from '../../kernel/errors.js'
 import type { RetryCount } from '../../kernel/retry/retry-option.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 
 export interface StepCommandOptions {
@@ -38,8 +38,7 @@ export function stepCommand<Input, Data, Result>(
     // Who sends it asks for nothing but its schema; the types were checked above.
     return { command: command as CommandDefinition, data, options }
   }
-  const problem = `must be made with defineCommand, not ${describe(command)}`
-  throw new HoldfastError('HF_INVALID_OPTION', { where: 'stepCommand', option: 'command', problem })
+  throw invalidOption('stepCommand', 'command', `must be made with defineCommand, not ${describe(command)}`)
 }
 
 export function isStepCommand(value: unknown): value is StepCommand {

@@ -46,7 +46,7 @@ export function installQueue(db: Database, options: InstallOptions = {}): Promis
 }
 
 /**
- * WhichProcesses PGMQ this database has; an error says what is missing if it has none that we can use.
+ * Which PGMQ this database has; an error says what is missing if it has none that we can use.
  *
  * @example
  * const { source, version } = await queueInfo(db)   // { source: 'extension', version: '1.5.1' }

@@ -2,7 +2,7 @@ import { quoteIdentifier } from '../../kernel/database/schema-name.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { PgmqFacts, PgmqFunction } from './facts.js'
 
-/** WhichProcesses PGMQ a database has: the server's extension, or PGMQ's own SQL installed as plain SQL (Q-01). */
+/** Which PGMQ a database has: the server's extension, or PGMQ's own SQL installed as plain SQL (Q-01). */
 export interface QueueInfo {
   readonly source: 'extension' | 'sql'
   /** `unknown` where somebody else has installed the plain SQL and not said which. */

@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { instanceHasEnded } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'
 import type { Answer, By, HumanVerdict, Occurrence } from './occurrence.js'
@@ -65,8 +66,11 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
   if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
   const isStep = step.status === 'PAUSED'
   if (answer !== undefined && isStep && type !== 'task') {
-    const problem = `must be left out: step \`${name}\` is a ${type} and calls nothing`
-    throw new HoldfastError('HF_INVALID_OPTION', { where: 'workflows.requeue', option: 'answer', problem })
+    throw invalidOption(
+      'workflows.requeue',
+      'answer',
+      `must be left out: step \`${name}\` is a ${type} and calls nothing`,
+    )
   }
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }

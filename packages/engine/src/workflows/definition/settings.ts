@@ -1,10 +1,11 @@
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'
-import { HoldfastError } from '../../kernel/errors.js'
+import { LONGEST_TIMER } from '../../kernel/duration/duration.js'
 import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { describe } from '../../kernel/validation/describe.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import {
   booleanOption,
   checkOptions,
@@ -55,8 +56,6 @@ export interface WorkflowOptions {
 
 export const callOptionNames = ['retry', 'delay', 'timeout', 'priority', 'metadata', 'nonIdempotent'] as const
 
-/** Timers hold no more than 2^31 milliseconds, and fire at once beyond. */
-const LONGEST_TIMER = '24d'
 const defaultRetry: RetryPolicy = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
 const metadataCodec = createCodec({ maxBytes: 65_536 })
 
@@ -111,8 +110,7 @@ export function checkCall(where: string, handler: string, options: unknown, defa
 export function checkMetadata(where: string, value: unknown): { readonly metadata?: Metadata } {
   if (value === undefined) return {}
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const problem = `must be an object, not ${describe(value)}`
-    throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'metadata', problem })
+    throw invalidOption(where, 'metadata', `must be an object, not ${describe(value)}`)
   }
   // Through JSON once: it is part of the stored definition, so what is given to handlers is what can be stored.
   const metadata: Metadata = JSON.parse(metadataCodec.encode(value, { at: `${where}: metadata` }).json)

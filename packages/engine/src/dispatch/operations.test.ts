@@ -2,6 +2,7 @@ import { numbered, openTestBus, runDispatchCycle, type TestBus, waitFor } from '
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
+import type { BulkResult } from '../kernel/model/bulk.js'
 import { defineProcess } from '../processes/index.js'
 import { defineWorkflow } from '../workflows/index.js'
 import { defineDispatch } from './define.js'
@@ -35,18 +36,18 @@ function settlement(config: DispatchSettings = {}) {
   return { Settle, Settlement, domain }
 }
 
-const items = (count: number, execTime = four) =>
-  Array.from({ length: count }, (_, n) => ({ itemId: `PAY-${n}`, context: { n }, execTime }))
-const outcomes = (answers: readonly { itemId: string; outcome: string }[]) =>
-  Object.fromEntries(answers.map(({ itemId, outcome }) => [itemId, outcome]))
-const get = (Settlement: { itemType: string }, itemId: string) => bus.hf.dispatch.items.get(Settlement, itemId)
-const trail = async (Settlement: { itemType: string }, itemId: string) =>
-  (await bus.hf.auditTrail({ name: `${Settlement.itemType}/${itemId}` })).filter(({ actor }) => actor !== null)
+const items = (count: number, startAt = four) =>
+  Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt }))
+const outcomes = (results: readonly BulkResult[]) =>
+  Object.fromEntries(results.map(({ id, outcome, code }) => [id, code ?? outcome]))
+const get = (Settlement: { itemType: string }, key: string) => bus.hf.item(Settlement, key).get()
+const trail = async (Settlement: { itemType: string }, key: string) =>
+  (await bus.hf.auditTrail({ name: `${Settlement.itemType}/${key}` })).filter(({ actor }) => actor !== null)
 
 test('D-15 a READY item is cancelled for good, with who and why; a second time is refused', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(2))
-  expect(await bus.hf.dispatch.items.cancel(Settlement, 'PAY-0', by)).toEqual({ itemId: 'PAY-0', outcome: 'done' })
+  await bus.hf.item(Settlement, 'PAY-0').cancel(by)
   expect(await get(Settlement, 'PAY-0')).toMatchObject({
     status: 'FAILED',
     dueAt: null,
@@ -56,18 +57,16 @@ test('D-15 a READY item is cancelled for good, with who and why; a second time i
   expect(await trail(Settlement, 'PAY-0')).toMatchObject([
     { event: 'CANCELLED', actor: 'ann', reason: 'ticket 7', before: { status: 'READY' }, after: { status: 'FAILED' } },
   ])
-  await expect(bus.hf.dispatch.items.cancel(Settlement, 'PAY-0', by)).rejects.toMatchObject({
-    code: 'HF_ITEM_CONFLICT',
+  await expect(bus.hf.item(Settlement, 'PAY-0').cancel(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(bus.hf.item(Settlement, 'nobody').cancel(by)).rejects.toMatchObject({
+    code: 'HF_NOT_FOUND',
   })
-  await expect(bus.hf.dispatch.items.cancel(Settlement, 'nobody', by)).rejects.toMatchObject({
-    code: 'HF_UNKNOWN_ITEM',
-  })
-  await expect(bus.hf.dispatch.items.cancel(Settlement, 'PAY-1', { actor: 'ann', reason: '' })).rejects.toMatchObject({
+  await expect(bus.hf.item(Settlement, 'PAY-1').cancel({ actor: 'ann', reason: '' })).rejects.toMatchObject({
     code: 'HF_INVALID_ACTOR',
   })
   // Its id stays taken: scheduling it again does not bring it back.
   await expect(
-    bus.hf.schedule(Settlement, { itemId: 'PAY-0', context: { n: 9 }, execTime: four }, { replace: true }),
+    bus.hf.schedule(Settlement, { key: 'PAY-0', context: { n: 9 }, startAt: four }, { replace: true }),
   ).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
 })
 
@@ -80,13 +79,13 @@ test('D-15 a dispatched item is refused nothing but cancelled by its execution, 
     'both wait',
     async () => (await bus.hf.processes.list({ domain, status: 'WAITING_FOR_ASYNC' })).length === 2,
   )
-  expect(outcomes(await bus.hf.dispatch.items.cancelMany(Settlement, ['PAY-0', 'x'], by))).toEqual({
-    'PAY-0': 'execution cancelled',
-    x: 'unknown',
+  expect(outcomes(await bus.hf.dispatch.cancelMany(Settlement, ['PAY-0', 'x'], by))).toEqual({
+    'PAY-0': 'done',
+    x: 'HF_NOT_FOUND',
   })
   await waitFor('it has ended', async () => (await get(Settlement, 'PAY-0')).status === 'FAILED')
   expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'DISPATCHED' })
-  expect(await bus.hf.dispatch.items.cancelMany(Settlement, { status: 'DISPATCHED' }, by)).toHaveLength(1)
+  expect(await bus.hf.dispatch.cancelMany(Settlement, { status: 'DISPATCHED' }, by)).toHaveLength(1)
   await waitFor('the other one too', async () => (await get(Settlement, 'PAY-1')).status === 'FAILED')
   await worker.stop()
 
@@ -96,9 +95,7 @@ test('D-15 a dispatched item is refused nothing but cancelled by its execution, 
   })
   await bus.hf.schedule(Payout, items(1, past))
   await runDispatchCycle(bus.db, Payout)
-  expect(await bus.hf.dispatch.items.cancel(Payout.itemType, 'PAY-0', by)).toMatchObject({
-    outcome: 'execution cancelled',
-  })
+  await bus.hf.item(Payout.itemType, 'PAY-0').cancel(by)
   await waitFor('the workflow has ended', async () => (await get(Payout, 'PAY-0')).status === 'FAILED')
 })
 
@@ -113,7 +110,7 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
   const Plain = defineDispatch(name(), { context, target })
   await bus.hf.schedule(Plain, items(1, past))
   await runDispatchCycle(bus.db, Plain)
-  await expect(bus.hf.dispatch.items.cancel(Plain, 'PAY-0', by)).rejects.toThrow(
+  await expect(bus.hf.item(Plain, 'PAY-0').cancel(by)).rejects.toThrow(
     'is DISPATCHED and cannot be cancelled: the target elsewhere cannot cancel executions',
   )
   const Able = defineDispatch(name(), {
@@ -122,10 +119,10 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
   })
   await bus.hf.schedule(Able, items(1, past))
   await runDispatchCycle(bus.db, Able)
-  expect(await bus.hf.dispatch.items.cancel(Able, 'PAY-0', by)).toMatchObject({ outcome: 'execution cancelled' })
+  await bus.hf.item(Able, 'PAY-0').cancel(by)
   expect(cancelled).toEqual([`exec:${Able.itemType}:PAY-0:0`])
-  expect(outcomes(await bus.hf.dispatch.items.rescheduleMany(Able, ['PAY-0'], { execTime: four }, by))).toEqual({
-    'PAY-0': 'DISPATCHED',
+  expect(outcomes(await bus.hf.dispatch.rescheduleMany(Able, ['PAY-0'], by, { startAt: four }))).toEqual({
+    'PAY-0': 'HF_WRONG_STATUS',
   })
 })
 
@@ -133,41 +130,41 @@ test('D-15 a READY item gets another time or context, checked like the first; wh
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(3))
   const five = new Date(four.getTime() + 3_600_000)
-  await bus.hf.dispatch.items.reschedule(Settlement, 'PAY-0', { execTime: five }, by)
-  expect(await get(Settlement, 'PAY-0')).toMatchObject({ execTime: five, dueAt: five, context: { n: 0 } })
-  await bus.hf.dispatch.items.reschedule(Settlement, 'PAY-1', { context: { n: 77 } }, by)
-  expect(await get(Settlement, 'PAY-1')).toMatchObject({ execTime: four, context: { n: 77 } })
-  await expect(
-    bus.hf.dispatch.items.reschedule(Settlement, 'PAY-2', { context: { n: 'x' } }, by),
-  ).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
-  await expect(bus.hf.dispatch.items.reschedule(Settlement, 'PAY-2', {}, by)).rejects.toMatchObject({
+  await bus.hf.item(Settlement, 'PAY-0').reschedule(by, { startAt: five })
+  expect(await get(Settlement, 'PAY-0')).toMatchObject({ startAt: five, dueAt: five, context: { n: 0 } })
+  await bus.hf.item(Settlement, 'PAY-1').reschedule(by, { context: { n: 77 } })
+  expect(await get(Settlement, 'PAY-1')).toMatchObject({ startAt: four, context: { n: 77 } })
+  await expect(bus.hf.item(Settlement, 'PAY-2').reschedule(by, { context: { n: 'x' as never } })).rejects.toMatchObject(
+    { code: 'HF_INVALID_DATA' },
+  )
+  await expect(bus.hf.item(Settlement, 'PAY-2').reschedule(by, {})).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })
-  expect(await get(Settlement, 'PAY-2')).toMatchObject({ execTime: four, context: { n: 2 } })
+  expect(await get(Settlement, 'PAY-2')).toMatchObject({ startAt: four, context: { n: 2 } })
   expect(await trail(Settlement, 'PAY-0')).toMatchObject([{ event: 'RESCHEDULED', ...by }])
-  const moved = await bus.hf.dispatch.items.rescheduleMany(Settlement, { from: five }, { execTime: four }, by)
+  const moved = await bus.hf.dispatch.rescheduleMany(Settlement, { startAt: { from: five } }, by, { startAt: four })
   expect(outcomes(moved)).toEqual({ 'PAY-0': 'done' })
 })
 
 test('D-15 an expedited item is due now and goes before all others', async () => {
   const { Settlement } = settlement({ batchSize: 2 })
   await bus.hf.schedule(Settlement, items(5, past))
-  await bus.hf.schedule(Settlement, { itemId: 'urgent', context: { n: 9 }, execTime: four })
-  await bus.hf.dispatch.items.expedite(Settlement, 'urgent', by)
+  await bus.hf.schedule(Settlement, { key: 'urgent', context: { n: 9 }, startAt: four })
+  await bus.hf.item(Settlement, 'urgent').expedite(by)
   await runDispatchCycle(bus.db, Settlement)
   const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
-  expect(released.map(({ itemId }) => itemId).sort()).toEqual(['PAY-0', 'urgent'])
+  expect(released.map(({ key }) => key).sort()).toEqual(['PAY-0', 'urgent'])
   expect(await trail(Settlement, 'urgent')).toMatchObject([{ event: 'EXPEDITED', ...by }])
 })
 
 test('D-15 many by filter: each has its answer, and nothing is chosen by an empty filter', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(2_500))
-  await bus.hf.schedule(Settlement, { itemId: 'earlier', context: { n: 1 }, execTime: new Date('2030-01-01') })
+  await bus.hf.schedule(Settlement, { key: 'earlier', context: { n: 1 }, startAt: new Date('2030-01-01') })
   for (const which of [{}, 'everything', null, { form: four }]) {
-    await expect(bus.hf.dispatch.items.cancelMany(Settlement, which as never, by)).rejects.toThrow()
+    await expect(bus.hf.dispatch.cancelMany(Settlement, which as never, by)).rejects.toThrow()
   }
-  const answers = await bus.hf.dispatch.items.cancelMany(Settlement, { from: four }, by)
+  const answers = await bus.hf.dispatch.cancelMany(Settlement, { startAt: { from: four } }, by)
   expect(answers).toHaveLength(2_500)
   expect(new Set(answers.map(({ outcome }) => outcome))).toEqual(new Set(['done']))
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1, FAILED: 2_500 })
@@ -180,17 +177,17 @@ test('D-15 dead letters are discarded or completed by hand, by id, by what faile
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 4 })
   const letters = bus.hf.dispatch.deadLetters
-  expect(outcomes(await letters.discard(Settlement, ['PAY-0', 'nobody'], by))).toEqual({
+  expect(outcomes(await letters.cancelMany(Settlement, ['PAY-0', 'nobody'], by))).toEqual({
     'PAY-0': 'done',
-    nobody: 'unknown',
+    nobody: 'HF_NOT_FOUND',
   })
-  expect(outcomes(await letters.complete(Settlement, ['PAY-0', 'PAY-1'], by))).toEqual({
-    'PAY-0': 'FAILED',
+  expect(outcomes(await letters.completeMany(Settlement, ['PAY-0', 'PAY-1'], by))).toEqual({
+    'PAY-0': 'HF_WRONG_STATUS',
     'PAY-1': 'done',
   })
-  expect(await letters.discard(Settlement, { fingerprint: 'another' }, by)).toEqual([])
+  expect(await letters.cancelMany(Settlement, { fingerprint: 'another' }, by)).toEqual([])
   const [group] = await letters.groups({ itemType: Settlement.itemType })
-  expect(await letters.complete(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
+  expect(await letters.completeMany(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 0, FAILED: 1, COMPLETED: 3 })
   expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.itemType })).toBe(0)
   expect(await trail(Settlement, 'PAY-1')).toMatchObject([
@@ -211,15 +208,15 @@ test('K-23 a locked item is answered within five seconds and does not change lat
   await client.query('select from holdfast.dispatch_config where item_type = $1 for update', [Settlement.itemType])
   const began = performance.now()
   const [many, single, paused] = await Promise.allSettled([
-    bus.hf.dispatch.items.cancelMany(Settlement, ['PAY-0', 'PAY-1', 'PAY-2'], by),
-    bus.hf.dispatch.items.cancel(Settlement, 'PAY-1', by),
+    bus.hf.dispatch.cancelMany(Settlement, ['PAY-0', 'PAY-1', 'PAY-2'], by),
+    bus.hf.item(Settlement, 'PAY-1').cancel(by),
     bus.hf.dispatch.pause(Settlement, by),
   ])
   expect(performance.now() - began).toBeLessThan(5_500)
   expect(many).toMatchObject({ status: 'fulfilled' })
   expect(outcomes(many.status === 'fulfilled' ? many.value : [])).toEqual({
     'PAY-0': 'done',
-    'PAY-1': 'busy',
+    'PAY-1': 'HF_BUSY',
     'PAY-2': 'done',
   })
   expect(single).toMatchObject({ reason: { code: 'HF_BUSY' } })

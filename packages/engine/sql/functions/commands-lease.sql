@@ -1,0 +1,129 @@
+-- revision: 1
+-- after: kernel
+--
+-- Keeping received messages: heartbeat, giving back, ending a lease early, the lock for a handler's own transaction, and the
+-- age of the oldest message that is due. Workers call them for commands and for replies. A message is ours as long as its
+-- `read_ct` is the one that our claim set: every function compares it. What must not break: nothing here waits for a message
+-- that another transaction holds, except `hold_command`, which runs inside the handler's transaction.
+
+-- The heartbeat of running commands.
+-- planner: no jit
+create or replace function holdfast.extend_commands(p_queue text, ids bigint[], reads int[], lease_ms int)
+returns table (extended json, lost json)
+language plpgsql
+as $$
+declare
+  v_free bigint[];
+begin
+  execute format(
+    $query$
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = greatest(vt, $3)
+    where msg_id = any (array(select msg_id from free))
+    $query$, 'q_' || p_queue
+  ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
+  return query execute format(
+    $query$
+    select
+      coalesce(json_agg(asked.msg_id::text) filter (where q.vt >= $3), '[]'),
+      coalesce(json_agg(asked.msg_id::text) filter (where q.msg_id is null), '[]')
+    from unnest($1, $2) as asked (msg_id, read_ct)
+    left join pgmq.%I as q on q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+    $query$, 'q_' || p_queue
+  ) using ids, reads, holdfast.now() + lease_ms * interval '1 ms';
+end
+$$;
+
+-- Gives back what was received and never begun: visible at once, and its reading does not count. What somebody holds is
+-- left to the end of its lease: a worker that stops waits for nobody.
+create or replace function holdfast.release_commands(p_queue text, ids bigint[], reads int[])
+returns void
+language plpgsql
+as $$
+begin
+  execute format(
+    $query$
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = $3, read_ct = read_ct - 1
+    where msg_id = any (array(select msg_id from free))
+    $query$, 'q_' || p_queue
+  ) using ids, reads, holdfast.now();
+end
+$$;
+
+-- Ends leases now. The handlers have ended and left no record; a message that waits for its next attempt is left alone.
+create or replace function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads int[])
+returns void
+language plpgsql
+as $$
+begin
+  execute format(
+    $query$
+    with free as (
+      select q.msg_id
+      from unnest($1, $2) as asked (msg_id, read_ct),
+      lateral (
+        select msg_id from pgmq.%1$I as q
+        where q.msg_id = asked.msg_id
+          and q.read_ct = asked.read_ct
+          and not %2$sis_between_attempts($4, q.message ->> 'command_id', q.read_ct)
+        for update skip locked
+      ) q
+    )
+    update pgmq.%1$I set vt = $3
+    where msg_id = any (array(select msg_id from free))
+    $query$, 'q_' || p_queue, 'holdfast.'
+  ) using ids, reads, holdfast.now(), p_domain;
+  perform holdfast.wake('commands:' || p_domain);
+end
+$$;
+
+-- Locks one message for a handler's own transaction; false when the lease is lost (C-06).
+create or replace function holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct int)
+returns boolean
+language plpgsql
+as $$
+declare
+  v_held boolean;
+begin
+  execute format('select true from pgmq.%I where msg_id = $1 and read_ct = $2 for update', 'q_' || p_queue)
+  into v_held using p_msg_id, p_read_ct;
+  return coalesce(v_held, false);
+end
+$$;
+
+create or replace function holdfast.oldest_command_seconds(p_queue text, types text[])
+returns float8
+language plpgsql
+as $$
+declare
+  v_oldest timestamptz;
+begin
+  execute format(
+    $query$
+    select min(oldest.vt)
+    from unnest($1) as type,
+    lateral (
+      select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
+    ) oldest
+    $query$, 'q_' || p_queue
+  ) into v_oldest using types, holdfast.now();
+  return extract(epoch from holdfast.now() - v_oldest);
+end
+$$;

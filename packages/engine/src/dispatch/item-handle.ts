@@ -1,0 +1,95 @@
+import type { By, RecordedAuditEntry } from '../kernel/audit/audit.js'
+import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
+import type { Why } from '../kernel/model/why.js'
+import type { ItemCalls } from './items.js'
+import type { RescheduleOptions, RetryItemOptions } from './operations.js'
+import type { DispatchItemDetails } from './queries/find-items.js'
+import type { Accepted } from './queries/schedule-items.js'
+import type { DispatchOf } from './reference.js'
+
+/**
+ * One item of a dispatch. Making a handle costs no query; each call rejects with HF_NOT_FOUND where there is no such item. Every
+ * verb takes who acts and why, is audited in its transaction, and rejects with HF_WRONG_STATUS where it cannot be done any more.
+ *
+ * @example
+ * await hf.item(Settlement, 'PAY-1').reschedule({ actor: 'ann', reason: 'the customer called' }, { startAt: fiveOClock })
+ */
+export class ItemHandle<Input = unknown, Result = unknown>
+  implements Handle<Result | null, DispatchItemDetails, RecordedAuditEntry>
+{
+  /** Its key. */
+  readonly id: string
+  readonly #dispatch: DispatchOf
+  readonly #calls: ItemCalls
+
+  constructor(calls: ItemCalls, dispatch: DispatchOf, key: string) {
+    this.#calls = calls
+    this.#dispatch = dispatch
+    this.id = key
+  }
+
+  /** The item as it is now, with its context while it has not ended. */
+  get(): Promise<DispatchItemDetails> {
+    return this.#calls.get(this.#dispatch, this.id)
+  }
+
+  /**
+   * Waits until the item has been executed and returns what the process or workflow returned; null where the execution has no
+   * result: it ran on a target elsewhere, or a person completed the item.
+   */
+  result(options?: ResultOptions): Promise<Result | null> {
+    return this.#calls.result(this.#dispatch, this.id, options) as Promise<Result | null>
+  }
+
+  /** What happened to it and who did it, oldest first. What its execution did is in the history of that. */
+  history(): Promise<readonly RecordedAuditEntry[]> {
+    return this.#calls.history(this.#dispatch, this.id)
+  }
+
+  /** Why it has not been executed yet. */
+  why(): Promise<Why> {
+    return this.#calls.why(this.#dispatch, this.id)
+  }
+
+  /** Makes a dead letter READY again, with all its attempts. */
+  retry(by: By, options?: RetryItemOptions): Promise<void> {
+    return this.#calls.retry(this.#dispatch, this.id, by, options)
+  }
+
+  /**
+   * Stops it. A READY item is never executed; of a DISPATCHED one the execution is cancelled instead; a dead letter is given up.
+   * It ends FAILED.
+   */
+  cancel(by: By, options?: CancelOptions): Promise<void> {
+    return this.#calls.cancel(this.#dispatch, this.id, by, options)
+  }
+
+  /** Says that what a dead letter was for has been done by other means: it ends COMPLETED. */
+  complete(by: By): Promise<void> {
+    return this.#calls.complete(this.#dispatch, this.id, by)
+  }
+
+  /** Gives a READY item another time to start, another context, or both. */
+  reschedule(by: By, change: RescheduleOptions<Input>): Promise<void> {
+    return this.#calls.reschedule(this.#dispatch, this.id, by, change)
+  }
+
+  /** Makes a READY item due now, before all others; the rate holds for it too. */
+  expedite(by: By): Promise<void> {
+    return this.#calls.expedite(this.#dispatch, this.id, by)
+  }
+}
+
+/** An item that was scheduled by this call, or was scheduled already. */
+export class ScheduledItem<Input = unknown, Result = unknown> extends ItemHandle<Input, Result> implements Started {
+  /** Whether this call scheduled it. False: it was there already. */
+  readonly created: boolean
+  /** Whether this call replaced what was scheduled before. */
+  readonly replaced: boolean
+
+  constructor(calls: ItemCalls, dispatch: DispatchOf, key: string, met: Accepted) {
+    super(calls, dispatch, key)
+    this.created = met === 'created'
+    this.replaced = met === 'replaced'
+  }
+}

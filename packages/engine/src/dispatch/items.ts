@@ -1,0 +1,71 @@
+import { type By, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
+import type { Why } from '../kernel/model/why.js'
+import type { Results } from '../kernel/results/results.js'
+import { checkOptions, durationOption, textOption } from '../kernel/validation/options.js'
+import type { ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
+import { type DispatchItemDetails, findItem } from './queries/find-items.js'
+import { readStanding } from './queries/read-standing.js'
+import { type DispatchOf, itemTypeOf, notFound } from './reference.js'
+import { itemResults, resultKey } from './results.js'
+import { MOST_COUNTED, whyOf } from './why.js'
+
+/** What a handle can do, for all items of an installation. */
+export interface ItemCalls {
+  get(dispatch: DispatchOf, key: string): Promise<DispatchItemDetails>
+  result(dispatch: DispatchOf, key: string, options?: ResultOptions): Promise<unknown>
+  history(dispatch: DispatchOf, key: string): Promise<readonly RecordedAuditEntry[]>
+  why(dispatch: DispatchOf, key: string): Promise<Why>
+  retry(dispatch: DispatchOf, key: string, by: By, options?: RetryItemOptions): Promise<void>
+  cancel(dispatch: DispatchOf, key: string, by: By, options?: CancelOptions): Promise<void>
+  complete(dispatch: DispatchOf, key: string, by: By): Promise<void>
+  reschedule(dispatch: DispatchOf, key: string, by: By, change: RescheduleOptions): Promise<void>
+  expedite(dispatch: DispatchOf, key: string, by: By): Promise<void>
+}
+
+interface Parts {
+  readonly codec: Codec
+  readonly results: Results
+  readonly operations: ItemOperations
+}
+
+export function createItemCalls(db: Database, { codec, results, operations }: Parts): ItemCalls {
+  async function why(dispatch: DispatchOf, key: string): Promise<Why> {
+    const itemType = itemTypeOf('why', dispatch)
+    const standing = await readStanding(db, itemType, key, MOST_COUNTED)
+    if (!standing) throw notFound(itemType, key)
+    return whyOf(standing)
+  }
+  const source = itemResults(db, codec, why)
+  const { single } = operations
+
+  return {
+    async get(dispatch, key) {
+      const itemType = itemTypeOf('get', dispatch)
+      const item = await findItem(db, codec, itemType, key)
+      if (!item) throw notFound(itemType, key)
+      return item
+    },
+    async result(dispatch, key, options) {
+      const given = checkOptions('result', options, ['timeout'])
+      const limitMs = durationOption('result', 'timeout', given.timeout, { default: '30s' })
+      return results.wait(source, resultKey(itemTypeOf('result', dispatch), key), limitMs)
+    },
+    async history(dispatch, key) {
+      const itemType = itemTypeOf('history', dispatch)
+      const entries = await readAudit(db, { name: `${itemType}/${key}` })
+      if (entries.length === 0 && !(await findItem(db, codec, itemType, key))) throw notFound(itemType, key)
+      return entries
+    },
+    why,
+    retry: async (dispatch, key, by, options) => single(operations.retrying(dispatch, by, options), key),
+    cancel: async (dispatch, key, by, options) => single(operations.cancelling(dispatch, by, options), key),
+    complete: async (dispatch, key, by) => single(operations.completing(dispatch, by), key),
+    reschedule: async (dispatch, key, by, change) => single(await operations.rescheduling(dispatch, by, change), key),
+    expedite: async (dispatch, key, by) => single(operations.expediting(dispatch, by), key),
+  }
+}
+
+export const checkItemKey = (where: string, key: unknown): string => textOption(where, 'key', key, { max: 200 })

@@ -1,0 +1,258 @@
+import { type By, checkBy } from '../kernel/audit/audit.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
+import { lockedByOther, operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { parseId } from '../kernel/ids/id.js'
+import type { BulkResult } from '../kernel/model/bulk.js'
+import type { CancelOptions } from '../kernel/model/handle.js'
+import { chunksOf } from '../kernel/model/lists.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
+import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
+import { callTarget } from './cycle/call-target.js'
+import { type DispatchDefinition, isDispatch } from './define.js'
+import {
+  findExecution,
+  findItemIds,
+  type ItemChange,
+  type ItemOperation,
+  operateItems,
+} from './queries/operate-items.js'
+import { type DispatchOf, itemTypeOf, notFound } from './reference.js'
+import { sealContext } from './schedule.js'
+import type { DispatchStatus } from './states.js'
+import { isOwn } from './targets.js'
+
+/**
+ * What operators do with items, one or many: every verb is prepared once (arguments checked, context parsed) and then applied to
+ * lists of keys, one transaction each. `single` throws why an item was refused, `many` returns it for each.
+ */
+
+/** Which items: by their keys, those that fit, or all. Those that fit and all are READY ones, unless `status` says DISPATCHED. */
+export type WhichItems =
+  | readonly string[]
+  | {
+      readonly status?: 'READY' | 'DISPATCHED'
+      /** The batch in which they were released. */
+      readonly batch?: string
+      /** By the time at which they are to start: from this moment on, and before that one. */
+      readonly startAt?: { readonly from?: Date | string; readonly until?: Date | string }
+    }
+  | 'all'
+
+export interface RescheduleOptions<Input = unknown> {
+  readonly startAt?: Date | string
+  readonly context?: Input
+}
+
+export interface RetryItemOptions {
+  /** Another time to start. Default: the item's own, which has passed, so it is due at once. */
+  readonly startAt?: Date | string
+}
+
+/** Ends executions on our own engine, and finds the definitions of this program. */
+export interface Executions {
+  cancelProcess(type: string, id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
+  cancelWorkflow(id: string, by: By): Promise<void>
+  find(itemType: string): DispatchDefinition<never> | undefined
+}
+
+/** `unknown`: there is no such item. `locked`: by another transaction. A status: it cannot be done in this one. */
+interface Operated {
+  readonly key: string
+  readonly outcome: 'done' | 'unknown' | 'locked' | DispatchStatus
+  /** Why the execution could not be cancelled. */
+  readonly problem?: string
+}
+
+/** A verb that is ready to be applied. */
+export interface PreparedOperation {
+  readonly itemType: string
+  /** As it is said in errors: `cancelled`. */
+  readonly done: string
+  apply(keys: readonly string[]): Promise<readonly Operated[]>
+}
+
+export type ItemOperations = ReturnType<typeof createItemOperations>
+
+/** Each transaction takes so many at most. */
+const CHUNK = 1_000
+
+export function createItemOperations(db: Database, codec: Codec, executions: Executions) {
+  const definitionOf = (dispatch: DispatchOf, itemType: string) =>
+    isDispatch(dispatch) ? dispatch : executions.find(itemType)
+
+  function prepare(
+    verb: { readonly where: string; readonly operation: ItemOperation; readonly done: string },
+    dispatch: DispatchOf,
+    by: By,
+    change?: ItemChange,
+  ) {
+    const { where, operation, done } = verb
+    const itemType = itemTypeOf(where, dispatch)
+    const asked = { operation, itemType, ...(change ? { change } : {}) }
+    const actor = checkBy(where, by)
+    const operate = async (keys: readonly string[]) => {
+      const { answers, busy } = await operatorCallForMany(db, `${where} of ${itemType}`, keys, (tx, some) =>
+        operateItems(tx, { ...asked, ids: some }, actor),
+      )
+      return [...answers, ...busy.map((key) => ({ key, outcome: 'locked' as const, executionId: null }))]
+    }
+    return { itemType, done, actor, operate }
+  }
+
+  function plain(...asked: Parameters<typeof prepare>): PreparedOperation {
+    const { itemType, done, operate } = prepare(...asked)
+    return { itemType, done, apply: operate }
+  }
+
+  async function cancelExecution(
+    dispatch: DispatchOf,
+    itemType: string,
+    executionId: string,
+    by: By,
+    compensate: boolean,
+  ): Promise<Omit<Operated, 'key'>> {
+    try {
+      const own = await operatorCall(db, `cancel ${executionId}`, (tx) => findExecution(tx, itemType, executionId))
+      if (own?.model === 'processes') await executions.cancelProcess(own.type, own.id, by, { compensate })
+      else if (own) await executions.cancelWorkflow(own.id, by)
+      else await cancelElsewhere(definitionOf(dispatch, itemType), executionId)
+      return { outcome: 'done' }
+    } catch (error) {
+      return { outcome: 'DISPATCHED', problem: error instanceof Error ? error.message : String(error) }
+    }
+  }
+
+  return {
+    cancelling(dispatch: DispatchOf, by: By, options: CancelOptions = {}): PreparedOperation {
+      const where = 'cancel'
+      const given = checkOptions(where, options, ['compensate'])
+      const compensate = booleanOption(where, 'compensate', given.compensate, { default: true })
+      const verb = { where, operation: 'CANCEL', done: 'cancelled' } as const
+      const { itemType, done, actor, operate } = prepare(verb, dispatch, by)
+      return {
+        itemType,
+        done,
+        async apply(keys) {
+          const operated: Operated[] = []
+          for (const { key, outcome, executionId } of await operate(keys)) {
+            if (outcome !== 'DISPATCHED' || executionId === null) operated.push({ key, outcome })
+            else operated.push({ key, ...(await cancelExecution(dispatch, itemType, executionId, actor, compensate)) })
+          }
+          return operated
+        },
+      }
+    },
+
+    async rescheduling(dispatch: DispatchOf, by: By, change: RescheduleOptions): Promise<PreparedOperation> {
+      const where = 'reschedule'
+      const given = checkOptions(where, change, ['startAt', 'context'])
+      const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
+      if (startAt === undefined && given.context === undefined) {
+        throw invalidOption(where, 'change', 'must have another startAt, another context, or both')
+      }
+      const definition = definitionOf(dispatch, itemTypeOf(where, dispatch))
+      const context = given.context === undefined ? {} : await sealContext(definition, given.context, where, codec)
+      const sealed = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...context }
+      return plain({ where, operation: 'RESCHEDULE', done: 'rescheduled' }, dispatch, by, sealed)
+    },
+
+    expediting: (dispatch: DispatchOf, by: By): PreparedOperation =>
+      plain({ where: 'expedite', operation: 'EXPEDITE', done: 'expedited' }, dispatch, by),
+
+    retrying(dispatch: DispatchOf, by: By, options: RetryItemOptions = {}): PreparedOperation {
+      const where = 'retry'
+      const given = checkOptions(where, options, ['startAt'])
+      const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
+      const change = startAt ? { execTime: startAt.getTime() } : {}
+      return plain({ where, operation: 'RETRY', done: 'retried' }, dispatch, by, change)
+    },
+
+    completing: (dispatch: DispatchOf, by: By): PreparedOperation =>
+      plain({ where: 'complete', operation: 'COMPLETE', done: 'completed' }, dispatch, by),
+
+    /** Gives dead letters up, and nothing else: `cancelling` takes READY items too. */
+    discarding: (dispatch: DispatchOf, by: By): PreparedOperation =>
+      plain({ where: 'cancel', operation: 'DISCARD', done: 'cancelled' }, dispatch, by),
+
+    /** One item: throws why it was refused. */
+    async single(operation: PreparedOperation, key: string): Promise<void> {
+      const [operated] = await operation.apply([key])
+      const refused = operated ? refusalOf(operation, operated) : undefined
+      if (refused) throw refused
+    },
+
+    /** Those named, or those that fit, so many at a time; what a chunk has changed no longer fits. */
+    async many(
+      operation: PreparedOperation,
+      which: unknown,
+      fixed: { readonly status?: DispatchStatus; readonly fingerprint?: string | null } = {},
+    ): Promise<readonly BulkResult[]> {
+      const results: BulkResult[] = []
+      const apply = async (keys: readonly string[]) => {
+        for (const operated of await operation.apply(keys)) results.push(resultOf(operation, operated))
+      }
+      if (Array.isArray(which)) {
+        for (const keys of chunksOf(which.map(String), CHUNK)) await apply(keys)
+        return results
+      }
+      const { itemType } = operation
+      const fits = { itemType, ...checkSelection(which, fixed.status), fingerprint: fixed.fingerprint ?? null }
+      for (let after = ''; ; ) {
+        const keys = await findItemIds(db, fits, after, CHUNK)
+        if (keys.length > 0) await apply(keys)
+        if (keys.length < CHUNK) return results
+        after = keys.at(-1) ?? ''
+      }
+    },
+  }
+}
+
+function refusalOf({ itemType, done }: PreparedOperation, operated: Operated): HoldfastError | undefined {
+  const { key, outcome, problem } = operated
+  if (outcome === 'done') return undefined
+  if (outcome === 'unknown') return notFound(itemType, key)
+  if (outcome === 'locked') return lockedByOther(`item ${key} of ${itemType}`)
+  if (problem === undefined)
+    return new HoldfastError('HF_WRONG_STATUS', { what: 'item', id: key, status: outcome, operation: done })
+  const details = { itemType, key, problem: `is ${outcome} and cannot be ${done}: ${problem}` }
+  return new HoldfastError('HF_ITEM_CONFLICT', details)
+}
+
+function resultOf(operation: PreparedOperation, operated: Operated): BulkResult {
+  const refused = refusalOf(operation, operated)
+  const item = { model: 'dispatch', id: operated.key } as const
+  return refused
+    ? { ...item, outcome: 'refused', code: refused.code, message: refused.message }
+    : { ...item, outcome: 'done' }
+}
+
+/** A target elsewhere is asked to end the execution; its end is reported or noticed like any other. */
+async function cancelElsewhere(definition: DispatchDefinition<never> | undefined, executionId: string): Promise<void> {
+  const target = definition?.target
+  if (!target || isOwn(target)) throw new Error(`its execution ${executionId} was not found here`)
+  const cancel = target.cancel?.bind(target)
+  if (!cancel) throw new Error(`the target ${target.name} cannot cancel executions: it has no \`cancel\``)
+  await callTarget(target.name, definition.callTimeoutMs, new AbortController().signal, (signal) =>
+    cancel([executionId], { signal }),
+  )
+}
+
+function checkSelection(which: unknown, status: DispatchStatus | undefined) {
+  const where = 'which items'
+  const given = which === 'all' || status !== undefined ? {} : which
+  if (typeof given !== 'object' || given === null || (which !== 'all' && !status && Object.keys(given).length === 0)) {
+    const problem = "must be a list of keys, { status, batch, startAt } with at least one of them, or 'all'"
+    throw invalidOption(where, 'which', problem)
+  }
+  const known = checkOptions(where, given, ['status', 'batch', 'startAt'])
+  const span = checkOptions(`${where}: startAt`, known.startAt, ['from', 'until'])
+  return {
+    status:
+      status ?? choiceOption(where, 'status', known.status, ['READY', 'DISPATCHED'] as const, { default: 'READY' }),
+    batchId: known.batch === undefined ? null : parseId(`${where}: batch`, known.batch),
+    from: dateOption(where, 'startAt.from', span.from, { default: undefined }) ?? null,
+    until: dateOption(where, 'startAt.until', span.until, { default: undefined }) ?? null,
+  }
+}
