@@ -7,6 +7,7 @@ import {
   type CommandHandler,
   type CommandHandlerOptions,
   type Commands,
+  commandModel,
   createBatches,
   createCommandClient,
   createCommands,
@@ -26,6 +27,7 @@ import {
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
+  dispatchModel,
   ItemHandle,
   isDispatch,
   type Scheduling,
@@ -47,15 +49,9 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
+import type { Runtime } from './kernel/model/runtime.js'
 import { startListener } from './kernel/notify/listener.js'
-import {
-  type IsRegistered,
-  listPauses,
-  type Pause,
-  type PauseSubject,
-  pauseWork,
-  resumeWork,
-} from './kernel/pausing/pausing.js'
+import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
 import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
@@ -82,6 +78,7 @@ import {
   type Processes,
   ProcessHandle,
   type ProcessOf,
+  processModel,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
@@ -97,6 +94,7 @@ import {
   type WorkflowReference,
   type WorkflowStartOptions,
   type Workflows,
+  workflowModel,
 } from './workflows/index.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logger'> {
@@ -271,6 +269,20 @@ export function assemble(
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
+  const runtime: Runtime = {
+    db,
+    codec,
+    logger,
+    metrics,
+    reports,
+    limiter,
+    results,
+    missing,
+    gate,
+    name,
+    abortGraceMs,
+    inquireForMs,
+  }
   const outgoing = createOutgoing(db, queues, codec)
   const engine = createProcessEngine(db, {
     codec,
@@ -334,41 +346,16 @@ export function assemble(
     for (const tell of told) tell()
   }
   workflowEngine.handlers.onAdded(registered)
-  const isRegistered: IsRegistered = (kind, name) => {
-    switch (kind) {
-      case 'domain':
-        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
-      case 'definition':
-        return (
-          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
-          [...workflowEngine.registered].some((workflow) => workflow.name === name)
-        )
-      case 'handler':
-        return (
-          workflowEngine.handlers.find(name) !== undefined ||
-          registry.domains().some((one) => registry.types(one).includes(name))
-        )
-    }
-  }
+  const models = [
+    commandModel(runtime, { registry, queues }),
+    processModel(runtime, { engine, outgoing }),
+    workflowModel(runtime, workflowEngine),
+    dispatchModel(runtime, { registry: dispatches, workflows: workflowEngine }),
+  ]
   let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
-    const created = createWorker(db, workerOptions, {
-      registry,
-      queues,
-      engine,
-      workflows: workflowEngine,
-      dispatches,
-      limiter,
-      outgoing,
-      codec,
-      logger,
-      metrics,
-      reports,
-      abortGraceMs,
-      inquireForMs,
-      gate,
-    })
+    const created = createWorker(runtime, models, workerOptions)
     workers.add(created.worker)
     told.add(created.registered)
     return created.worker
@@ -434,7 +421,7 @@ export function assemble(
       }
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
+    pause: (subject, by) => pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name))),
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),

@@ -3,39 +3,9 @@ import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Limiter } from '../kernel/model/limiter.js'
 import { type Asker, type Dealt, flushGroups, type Group } from './groups.js'
 import { type Slots, waitOf } from './runs.js'
-
-/**
- * One slot: how long it is until it comes, counted from the answer, and when that is by the database's clock (milliseconds
- * since 1970); or from when on there may be one.
- */
-export type Reservation =
-  | { readonly granted: true; readonly waitMs: number; readonly atMs: number }
-  | { readonly granted: false; readonly retryAfterMs: number }
-
-/** Token buckets, exact across all workers; does not know what it limits. Waiting for a slot is up to who asks. */
-export interface Limiter {
-  /** Takes one slot if it lies within the wait. Whoever then does not use it has wasted it. */
-  reserve(key: string, maxWaitMs: number, signal?: AbortSignal): Promise<Reservation>
-  /**
-   * Takes as many of so many slots as lie within the wait, which is 0 unless given: those that are free now. Answers how
-   * long it is until each.
-   */
-  reserveMany(
-    key: string,
-    count: number,
-    maxWaitMs?: number,
-  ): Promise<{
-    readonly granted: number
-    readonly waitsMs: readonly number[]
-    /** The same as moments of the database's clock, in milliseconds since 1970. */
-    readonly atsMs: readonly number[]
-    readonly retryAfterMs: number
-  }>
-  /** Asks for nothing more; what was asked for is answered. */
-  close(timeout?: number): Promise<void>
-}
 
 interface LimiterOptions {
   /** Give a caller an error after so long without a database; without it, it waits for as long as it takes. */

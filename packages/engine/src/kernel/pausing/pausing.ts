@@ -60,7 +60,7 @@ export async function listPauses(db: Database): Promise<Pause[]> {
   return db.run<Pause>(listStatement)
 }
 
-type PauseKind = 'domain' | 'definition' | 'handler'
+export type PauseKind = 'domain' | 'definition' | 'handler'
 
 /** The name under which claims look a subject up. */
 export function subjectName(operation: string, subject: PauseSubject): string {
