@@ -1640,6 +1640,19 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.check_apart(p_function text, p_options jsonb, p_names text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if p_options ->> p_names[1] is not null and p_options ->> p_names[2] is not null then
+    perform holdfast.refuse_option(p_function, p_names[2], format('goes without `%s`: give one of them', p_names[1]));
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.check_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1700,6 +1713,27 @@ begin
     new.updated_at := holdfast.now();
   end if;
   return new;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.check_options(p_function text, p_options jsonb, p_known text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_unknown text;
+begin
+  if jsonb_typeof(p_options) is distinct from 'object' then
+    raise exception 'HF_INVALID_OPTION: %: the options must be a JSON object', p_function
+      using errcode = 'invalid_parameter_value', hint = format('Known options: %s.', array_to_string(p_known, ', '));
+  end if;
+  select name into v_unknown from jsonb_object_keys(p_options) as name where name <> all (p_known) limit 1;
+  if found then
+    raise exception 'HF_INVALID_OPTION: %: there is no option `%`', p_function, v_unknown
+      using errcode = 'invalid_parameter_value', hint = format('Known options: %s.', array_to_string(p_known, ', '));
+  end if;
 end
 $function$
 ;
@@ -3035,6 +3069,73 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.deadline_option(p_function text, p_options jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if p_options ->> 'deadline' ~ '^\d{4}-' then
+    return jsonb_build_object(
+      'deadline_ms', extract(epoch from holdfast.option_of(p_function, p_options, 'deadline', 'time')::timestamptz) * 1000
+    );
+  end if;
+  return jsonb_build_object('deadline_in_ms', holdfast.option_of(p_function, p_options, 'deadline', 'duration')::float8);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.decide(id uuid, step text, decision text, by jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
+  v_actor text := holdfast.option_of('decide', by, 'actor', 'name');
+  v_reason text := holdfast.option_of('decide', by, 'reason', 'text');
+  v_step holdfast.workflow_step;
+begin
+  perform holdfast.check_options('decide', by, array['actor', 'reason']);
+  if coalesce(trim(v_actor), '') = '' or coalesce(trim(v_reason), '') = '' then
+    raise exception 'HF_INVALID_OPTION: decide: `by` must say who decides and why'
+      using errcode = 'invalid_parameter_value', hint = 'Give {"actor": "ann", "reason": "checked the invoice"}.';
+  end if;
+  if decision is null or decision not in ('confirm', 'reject') then
+    raise exception 'HF_INVALID_OPTION: decide: `decision` must be confirm or reject, not %', coalesce(decision, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  select * into v_step
+  from holdfast.workflow_step as it
+  where it.workflow_id = decide.id and it.name = step and it.number >= 0;
+  if not found then
+    raise exception 'HF_NOT_FOUND: workflow % has no step %, or has not reached it', id, coalesce(step, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Check the id of the instance and the name of the step.';
+  end if;
+  if v_step.status <> 'WAITING_DECISION' then
+    raise exception 'HF_WRONG_STATUS: step % of workflow % is %, and waits for no decision', step, id, v_step.status
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at, input
+  )
+  values (
+    id, -2 - v_step.number, v_step.definition_id, '_root_', 'PENDING', '_root_', v_now, true, v_now, 50, v_aging,
+    holdfast.workflow_rank(v_now, 50, v_aging), v_now,
+    jsonb_build_object('step', step, 'decision', decision, 'actor', v_actor, 'reason', v_reason)
+  )
+  on conflict do nothing;
+  if not found then
+    raise exception 'HF_WRONG_STATUS: step % of workflow % has been decided a moment ago', step, id
+      using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.wake('workflows:_root_');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text)
  RETURNS text
  LANGUAGE sql
@@ -3095,6 +3196,30 @@ AS $function$
   where item_type = p_type and check_at <= holdfast.now()
   order by check_at
   limit (select 4 * max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.duration_option(p_function text, p_name text, p_value text, p_type text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_parts text[] := regexp_match(p_value, '^(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)$');
+  v_ms numeric;
+begin
+  if p_type = 'number' then
+    v_ms := p_value::numeric;
+  elsif v_parts is not null then
+    v_ms := v_parts[1]::numeric * case v_parts[2] when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 else 86400000 end;
+  elsif p_value ~ '^P(?=.)(\d{1,6}(\.\d+)?W)?(\d{1,6}(\.\d+)?D)?(T(?=.)(\d{1,8}(\.\d+)?H)?(\d{1,8}(\.\d+)?M)?(\d{1,9}(\.\d+)?S)?)?$' then
+    v_ms := extract(epoch from p_value::interval) * 1000;
+  end if;
+  if v_ms is null or v_ms < 0 or v_ms > 36500 * 86400000.0 then
+    perform holdfast.refuse_option(p_function, p_name, 'must be a duration such as "5s", "PT1H" or milliseconds, not ' || left(p_value, 100));
+  end if;
+  return round(v_ms);
+end
 $function$
 ;
 
@@ -4152,6 +4277,16 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.full_name(p_domain text, p_type text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case when p_domain is null then p_type else p_domain || '/' || p_type end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[])
  RETURNS TABLE(workflow_id uuid, number smallint, epoch integer, definition_id integer, compensates boolean, attempts integer)
  LANGUAGE plpgsql
@@ -4468,6 +4603,22 @@ begin
   insert into holdfast.batch_tally (batch_id, added)
   select batch_id, count(*) from unnest(batches) as member (batch_id) group by batch_id;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.keyed_id(p_model text, p_domain text, p_type text, p_key text)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select overlay(overlay(
+    left(encode(sha256(convert_to(
+      '[' || concat_ws(',', to_json(p_model), to_json(p_domain), to_json(p_type), to_json(p_key)) || ']', 'UTF8'
+    )), 'hex'), 32)
+    -- A UUID of version 8: made by a rule of our own.
+    placing '8' from 13) placing '8' from 17)::uuid
+  where p_key is not null
 $function$
 ;
 
@@ -4867,12 +5018,15 @@ declare
     'holdfast.', p_name, p_arguments, p_body
   );
 begin
-  -- The search path is fixed here, since no migration comes by (K-27).
-  execute v_definition;
-exception when invalid_function_definition then
-  -- One of another shape cannot be replaced.
-  execute format('drop function %s%I', 'holdfast.', p_name);
-  execute v_definition;
+  -- The search path is fixed and the function marked as internal here, since no migration comes by (K-27).
+  begin
+    execute v_definition;
+  exception when invalid_function_definition then
+    -- One of another shape cannot be replaced.
+    execute format('drop function %s%I', 'holdfast.', p_name);
+    execute v_definition;
+  end;
+  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
 end
 $function$
 ;
@@ -5906,6 +6060,64 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.option_of(p_function text, p_options jsonb, p_name text, p_kind text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_value text := p_options ->> p_name;
+  v_type text := jsonb_typeof(p_options -> p_name);
+  v_uuid constant text := '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+begin
+  if v_value is null then
+    return null;
+  end if;
+  case p_kind
+    when 'text' then
+      if v_type = 'string' then
+        return v_value;
+      end if;
+    when 'name' then
+      if v_type = 'string' and length(v_value) between 1 and 200 then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a text of 1 to 200 characters');
+    when 'key' then
+      if v_type = 'string' and length(v_value) between 1 and 512 and v_value !~* v_uuid then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a text of 1 to 512 characters that is not a UUID');
+    when 'id' then
+      if v_type = 'string' and v_value ~* v_uuid then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a UUID, not ' || left(v_value, 100));
+    when 'boolean' then
+      if v_type = 'boolean' then
+        return v_value;
+      end if;
+    when 'count' then
+      if v_type = 'number' and v_value ~ '^[1-9]\d{0,8}$' then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a whole number from 1 on, not ' || left(v_value, 100));
+    when 'retry' then
+      if v_type = 'object' then
+        perform holdfast.check_options(p_function || ': retry', p_options -> p_name, array['maxAttempts']);
+        return holdfast.option_of(p_function || ': retry', p_options -> p_name, 'maxAttempts', 'count');
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be an object such as {"maxAttempts": 5}');
+    when 'time' then
+      return holdfast.time_option(p_function, p_name, v_value, v_type);
+    when 'duration' then
+      return holdfast.duration_option(p_function, p_name, v_value, v_type);
+  end case;
+  perform holdfast.refuse_option(p_function, p_name, format('must be a %s, not %s', p_kind, v_type));
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.own_schema()
  RETURNS text
  LANGUAGE sql
@@ -6728,6 +6940,30 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.refuse_name(p_what text, p_domain text, p_type text, p_known_by text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  raise exception 'HF_NOT_FOUND: there is no % %', p_what, coalesce(holdfast.full_name(p_domain, p_type), 'null')
+    using errcode = 'invalid_parameter_value',
+      hint = format('Check domain and type: they are known once %s has started.', p_known_by);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.refuse_option(p_function text, p_name text, p_problem text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  raise exception 'HF_INVALID_OPTION: %: `%` %', p_function, p_name, p_problem using errcode = 'invalid_parameter_value';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -7200,25 +7436,21 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
+CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, name text, data jsonb, options jsonb DEFAULT '{}'::jsonb)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_type text := domain || '/' || type;
+  v_type text := holdfast.full_name(domain, type);
+  v_response_id text := coalesce(holdfast.option_of('respond', options, 'responseId', 'name'), gen_random_uuid()::text);
   v_id uuid;
   v_actual text;
 begin
-  if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
-    raise exception 'domain and type of the process must not be empty' using errcode = 'invalid_parameter_value';
-  end if;
-  if coalesce(process, '') = '' or coalesce(response, '') = '' or response like '@%' then
-    raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
+  perform holdfast.check_options('respond', options, array['responseId']);
+  if coalesce(process, '') = '' or coalesce(name, '') = '' or name like '@%' or length(name) > 200 then
+    raise exception 'process and name must be texts that are not empty; a name has at most 200 characters and does not begin with @'
       using errcode = 'invalid_parameter_value';
-  end if;
-  if length(response) > 200 or length(response_id) > 200 then
-    raise exception 'response and response_id have at most 200 characters' using errcode = 'invalid_parameter_value';
   end if;
   perform holdfast.check_payload('the data of the response', data);
   v_id := holdfast.process_id_of(v_type, process);
@@ -7229,14 +7461,12 @@ begin
   end if;
   -- The process may be started by a transaction that has not committed yet; its definition is known then.
   if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
-    raise exception 'there is no process definition %', v_type
-      using errcode = 'invalid_parameter_value',
-        hint = 'Check domain and type; definitions are known once a worker that has them has started.';
+    perform holdfast.refuse_name('process', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
     'inbox_id', gen_random_uuid(), 'type', v_type,
-    'process_ref', case when v_id is null or v_actual is null then process else v_id::text end, 'name', response,
-    'response_id', response_id, 'data', data, 'checked', false
+    'process_ref', case when v_id is null or v_actual is null then process else v_id::text end, 'name', name,
+    'response_id', v_response_id, 'data', data, 'checked', false
   )));
 end
 $function$
@@ -7684,33 +7914,38 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.schedule_item(item_type text, item_id text, exec_time timestamp with time zone, context jsonb, init_workflow_id text DEFAULT NULL::text, context_version integer DEFAULT 1, replace boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION holdfast.schedule(domain text, type text, key text, context jsonb, start_at timestamp with time zone, options jsonb DEFAULT '{}'::jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_answer json;
+  v_type text := holdfast.full_name(domain, type);
   v_outcome text;
 begin
-  if context is null or exec_time is null or not isfinite(exec_time) then
-    raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
+  perform holdfast.check_options('schedule', options, array['replace', 'contextVersion', 'initWorkflowId']);
+  if context is null or start_at is null or not isfinite(start_at) then
+    raise exception 'an item needs a context and a time to start at' using errcode = 'invalid_parameter_value';
   end if;
-  if coalesce(trim(item_id), '') = '' or length(item_id) > 200 then
-    raise exception 'item_id must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
+  if coalesce(trim(key), '') = '' or length(key) > 200 then
+    raise exception 'the key of an item must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
+  end if;
+  if not exists (select from holdfast.dispatch_config where item_type = v_type) then
+    perform holdfast.refuse_name('dispatch', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.check_payload('the context of the item', context);
-  v_answer := holdfast.schedule_items(jsonb_build_object(
-    'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
+  v_outcome := holdfast.schedule_items(jsonb_build_object(
+    'type', v_type, 'replace', holdfast.option_of('schedule', options, 'replace', 'boolean')::boolean,
+    'version', coalesce(holdfast.option_of('schedule', options, 'contextVersion', 'count')::int, 1), 'checked', false,
     'items', jsonb_build_array(jsonb_build_array(
-      item_id, extract(epoch from exec_time) * 1000, context, null, init_workflow_id, null
+      key, extract(epoch from start_at) * 1000, context, null,
+      holdfast.option_of('schedule', options, 'initWorkflowId', 'text'), null
     ))
-  ));
-  v_outcome := v_answer -> 'others' -> 0 ->> 1;
+  )) -> 'others' -> 0 ->> 1;
   if v_outcome is null or v_outcome in ('same', 'replaced') then
     return v_outcome is null;
   end if;
-  raise exception 'item % of % is there already: %', item_id, item_type, v_outcome using errcode = 'HF003';
+  raise exception 'item % of % is there already: %', key, v_type, v_outcome using errcode = 'HF003';
 end
 $function$
 ;
@@ -7782,53 +8017,59 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
+CREATE OR REPLACE FUNCTION holdfast.send(domain text, type text, data jsonb, options jsonb DEFAULT '{}'::jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_queue text;
+  v_key text := holdfast.option_of('send', options, 'key', 'key');
+  v_given uuid := holdfast.option_of('send', options, 'id', 'id');
+  v_reply_to text := holdfast.option_of('send', options, 'replyTo', 'text');
+  v_batch uuid := holdfast.option_of('send', options, 'batch', 'id');
+  v_exists text := coalesce(holdfast.option_of('send', options, 'ifExists', 'text'), 'refuse');
+  v_id uuid := coalesce(v_given, holdfast.keyed_id('command', domain, type, v_key), gen_random_uuid());
+  v_queue text := (select queue from holdfast.command_queue where command_queue.domain = send.domain);
   v_outcome text;
 begin
-  if coalesce(trim(type), '') = '' then
-    raise exception 'the type of the command must be a text that is not empty' using errcode = 'invalid_parameter_value';
+  perform holdfast.check_options('send', options, array[
+    'id', 'key', 'correlationId', 'replyTo', 'retry', 'delay', 'startAt', 'batch', 'ifExists'
+  ]);
+  perform holdfast.check_apart('send', options, array['id', 'key']);
+  perform holdfast.check_apart('send', options, array['delay', 'startAt']);
+  if v_exists not in ('refuse', 'ignore') then
+    perform holdfast.refuse_option('send', 'ifExists', 'must be refuse or ignore, not ' || v_exists);
   end if;
-  if if_exists is null or if_exists not in ('refuse', 'ignore') then
-    raise exception 'if_exists must be refuse or ignore, not %', coalesce(if_exists, 'null')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if length(type) > 200 then
-    raise exception 'the type of the command has % characters; the limit is 200', length(type)
-      using errcode = 'invalid_parameter_value';
+  if v_queue is null or not exists (
+    select from holdfast.command_handler as known where known.domain = send.domain and known.type = send.type
+  ) then
+    perform holdfast.refuse_name('command', domain, type, 'a worker that has a handler for it');
   end if;
   perform holdfast.check_payload('the data of the command', data);
-  select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
-  if v_queue is null then
-    raise exception 'unknown domain %: no service has defined a command of it yet', domain
-      using errcode = 'invalid_parameter_value';
-  end if;
   select refused.outcome into v_outcome
   from holdfast.send_commands(jsonb_build_array(jsonb_build_object('queue', v_queue, 'domain', domain, 'commands',
-    jsonb_build_array(jsonb_build_object(
-      'type', type, 'command_id', command_id, 'correlation_id', correlation_id, 'reply_to', reply_to,
-      'max_attempts', max_attempts, 'delay_ms', extract(epoch from delay) * 1000, 'batch_id', batch_id,
-      'token', gen_random_uuid(), 'data', data
-    ))
+    jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+      'type', type, 'command_id', v_id, 'correlation_id', holdfast.option_of('send', options, 'correlationId', 'id'),
+      'reply_to', v_reply_to, 'max_attempts', holdfast.option_of('send', options, 'retry', 'retry'),
+      'delay_ms', holdfast.option_of('send', options, 'delay', 'duration')::float8,
+      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid()
+    )) || jsonb_build_object('data', data))
   ))) as refused;
-  if v_outcome = 'queue gone' then
-    raise exception 'the queue % of domain % does not exist', v_queue, domain using errcode = 'undefined_table';
-  end if;
-  if v_outcome = 'reply queue gone' then
-    raise exception 'the reply queue % does not exist', reply_to using errcode = 'undefined_table';
-  end if;
-  if v_outcome = 'batch closed' then
-    raise exception 'the batch % does not exist or takes no more commands', batch_id using errcode = 'invalid_parameter_value';
-  end if;
-  if v_outcome = 'duplicate' and if_exists <> 'ignore' then
-    raise exception 'HF_DUPLICATE_COMMAND: % exists in domain %', command_id, domain using errcode = 'unique_violation';
-  end if;
-  return command_id;
+  case v_outcome
+    when 'queue gone' then
+      raise exception 'the queue % of domain % does not exist', v_queue, domain using errcode = 'undefined_table';
+    when 'reply queue gone' then
+      raise exception 'the reply queue % does not exist', v_reply_to using errcode = 'undefined_table';
+    when 'batch closed' then
+      raise exception 'the batch % does not exist or takes no more commands', v_batch using errcode = 'invalid_parameter_value';
+    when 'duplicate' then
+      if v_given is not null and v_exists = 'refuse' then
+        raise exception 'HF_DUPLICATE_COMMAND: % exists in domain %', v_id, domain
+          using errcode = 'unique_violation', hint = 'Give a `key`, or the option "ifExists": "ignore", to send it once.';
+      end if;
+    else
+  end case;
+  return v_id;
 end
 $function$
 ;
@@ -8154,6 +8395,30 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.start(domain text, type text, input jsonb, options jsonb DEFAULT '{}'::jsonb)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_name text := holdfast.full_name(domain, type);
+  v_version int := holdfast.newest_definition(v_name);
+begin
+  if input is null then
+    raise exception 'the input must be JSON, not null' using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.check_apart('start', options, array['delay', 'startAt']);
+  if v_version is not null then
+    return holdfast.start_process_from_sql(v_name, v_version, input, options);
+  end if;
+  if exists (select from holdfast.workflow_definition where name = v_name) then
+    return holdfast.start_workflow_from_sql(v_name, input, options);
+  end if;
+  perform holdfast.refuse_name('process or workflow', domain, type, 'a worker that has its definition');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
@@ -8376,44 +8641,56 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.start_process(domain text, type text, state jsonb, id uuid DEFAULT gen_random_uuid(), key text DEFAULT NULL::text, start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, attributes jsonb DEFAULT NULL::jsonb, batch_id uuid DEFAULT NULL::uuid)
+CREATE OR REPLACE FUNCTION holdfast.start_option(p_function text, p_options jsonb)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce(
+    holdfast.option_of(p_function, p_options, 'startAt', 'time')::timestamptz,
+    holdfast.now() + holdfast.option_of(p_function, p_options, 'delay', 'duration')::float8 * interval '1 ms'
+  )
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_process_from_sql(p_name text, p_version integer, p_input jsonb, options jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_name text := domain || '/' || type;
-  v_version int := holdfast.newest_definition(v_name);
-  v_answer json;
+  v_id uuid := coalesce(holdfast.option_of('start', options, 'id', 'id')::uuid, gen_random_uuid());
+  v_batch uuid := holdfast.option_of('start', options, 'batch', 'id');
+  v_attributes jsonb := nullif(options -> 'attributes', 'null');
+  v_outcome json;
 begin
-  if v_version is null then
-    raise exception 'unknown process %: no worker has registered it yet', coalesce(v_name, 'null')
-      using errcode = 'invalid_parameter_value';
+  perform holdfast.check_options('start', options, array[
+    'id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch'
+  ]);
+  perform holdfast.check_payload('the state of the process', p_input);
+  perform holdfast.check_payload('the attributes of the process', v_attributes);
+  -- A flat object only, as in the TypeScript API: nested values could not be shown or searched for.
+  if jsonb_typeof(v_attributes) <> 'object'
+    or v_attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")'
+  then
+    perform holdfast.refuse_option('start', 'attributes', 'must be an object of texts, numbers and booleans');
   end if;
-  if state is null then
-    raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
+  v_outcome := holdfast.start_processes(jsonb_build_array(
+    jsonb_build_object(
+      'id', v_id, 'type', p_name, 'model', 'PROCESS_STEP', 'version', p_version,
+      'key', holdfast.option_of('start', options, 'key', 'key'), 'token', gen_random_uuid(), 'batch_id', v_batch,
+      'attributes', v_attributes, 'state', p_input, 'unchecked', true,
+      'start_ms', extract(epoch from holdfast.start_option('start', options)) * 1000
+    ) || holdfast.deadline_option('start', options)
+  )) -> 0;
+  if v_outcome ->> 2 = 'batch closed' then
+    raise exception 'the batch % does not exist or takes no more processes', v_batch using errcode = 'invalid_parameter_value';
   end if;
-  perform holdfast.check_payload('the state of the process', state);
-  perform holdfast.check_payload('the attributes of the process', attributes);
-  if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
+  if v_outcome ->> 2 = 'other type' then
+    raise exception 'the process % is of another type than %', v_id, p_name using errcode = 'invalid_parameter_value';
   end if;
-  -- A flat object only, like ours: anything nested could not be shown or asked for.
-  if jsonb_typeof(attributes) <> 'object' or attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")' then
-    raise exception 'attributes must be an object of texts, numbers and booleans' using errcode = 'invalid_parameter_value';
-  end if;
-  v_answer := holdfast.start_processes(jsonb_build_array(jsonb_build_object(
-    'id', coalesce(id, gen_random_uuid()), 'type', v_name, 'model', 'PROCESS_STEP', 'version', v_version, 'key', key,
-    'token', gen_random_uuid(), 'batch_id', batch_id, 'attributes', attributes, 'state', state, 'unchecked', true,
-    'start_ms', extract(epoch from start_at) * 1000, 'deadline_ms', extract(epoch from deadline) * 1000
-  ))) -> 0;
-  if v_answer ->> 2 = 'batch closed' then
-    raise exception 'the batch % does not exist or takes no more processes', batch_id using errcode = 'invalid_parameter_value';
-  end if;
-  if v_answer ->> 2 = 'other type' then
-    raise exception 'the process % is of another type than %', id, v_name using errcode = 'invalid_parameter_value';
-  end if;
-  return (v_answer ->> 0)::uuid;
+  return (v_outcome ->> 0)::uuid;
 end
 $function$
 ;
@@ -8539,6 +8816,41 @@ begin
     left join holdfast.process_detail as existing
       on process.id is null and existing.type = asked.type and existing.key = asked.key
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_workflow_from_sql(p_name text, p_input jsonb, options jsonb)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_id uuid := coalesce(holdfast.option_of('start', options, 'id', 'id')::uuid, gen_random_uuid());
+  v_key text := holdfast.option_of('start', options, 'key', 'key');
+  v_definition holdfast.workflow_definition;
+  v_there holdfast.workflow;
+begin
+  perform holdfast.check_options('start', options, array['id', 'key', 'startAt', 'delay']);
+  perform holdfast.check_payload('the input of the workflow', p_input);
+  select * into v_definition from holdfast.workflow_definition where name = p_name order by version desc limit 1;
+  insert into holdfast.workflow (id, definition_id, name, version, key, status, created_at, updated_at, input)
+  values (v_id, v_definition.id, p_name, v_definition.version, v_key, 'PENDING', v_now, v_now, p_input)
+  on conflict do nothing;
+  if found then
+    perform holdfast.queue_workflow_starts(
+      array[v_id], array[v_definition.id], array[coalesce(holdfast.start_option('start', options), v_now)]
+    );
+    return v_id;
+  end if;
+  select * into v_there from holdfast.workflow where id = v_id;
+  if not found then
+    select * into v_there from holdfast.workflow where name = p_name and key = v_key;
+  elsif v_there.name <> p_name then
+    raise exception 'the workflow % is of another type than %', v_id, p_name using errcode = 'invalid_parameter_value';
+  end if;
+  return v_there.id;
 end
 $function$
 ;
@@ -8832,6 +9144,22 @@ begin
     having sum(difference) <> 0;
   end if;
   return null;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.time_option(p_function text, p_name text, p_value text, p_type text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if p_type = 'string' and p_value ~ '^\d{4}-\d\d-\d\d' then
+    return p_value::timestamptz;
+  end if;
+  raise invalid_datetime_format;
+exception when invalid_datetime_format or datetime_field_overflow or invalid_time_zone_displacement_value or invalid_parameter_value then
+  perform holdfast.refuse_option(p_function, p_name, 'must be a moment such as "2031-01-31T16:00:00Z", not ' || left(p_value, 100));
 end
 $function$
 ;
@@ -9471,3 +9799,451 @@ CREATE TRIGGER dispatch_item_is_counted_out AFTER DELETE ON holdfast.dispatch_it
 CREATE TRIGGER dispatch_item_is_counted_over AFTER UPDATE ON holdfast.dispatch_item REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();
 
 CREATE CONSTRAINT TRIGGER process_inbox_in_order AFTER INSERT ON holdfast.process_inbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.name !~~ '@%'::text)) EXECUTE FUNCTION holdfast.place_response();
+
+comment on function holdfast.absence_counts() is 'internal: may change with every release';
+
+comment on function holdfast.add_workflow_rows(docs jsonb, v_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.admit_dispatched(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.admit_dispatched_roots(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[]) is 'internal: may change with every release';
+
+comment on function holdfast.apply_dispatch_checks(p_type text, findings jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.apply_late_response(p_id uuid, p_after integer, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb, p_projection_notes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.apply_managed(p_queue text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.await_results(p_model text) is 'internal: may change with every release';
+
+comment on function holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate double precision, burst integer, at timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.call_id(p_name text, p_occurrence integer) is 'internal: may change with every release';
+
+comment on function holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.call_off_managed(p_id uuid, p_generation integer, p_actor text) is 'internal: may change with every release';
+
+comment on function holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.carry_out_dispatch_config() is 'internal: may change with every release';
+
+comment on function holdfast.check_apart(p_function text, p_options jsonb, p_names text[]) is 'internal: may change with every release';
+
+comment on function holdfast.check_dispatch_config() is 'internal: may change with every release';
+
+comment on function holdfast.check_options(p_function text, p_options jsonb, p_known text[]) is 'internal: may change with every release';
+
+comment on function holdfast.check_payload(p_what text, p_value jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
+
+comment on function holdfast.claim_inbox_groups(lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_limited_processes(p_type text, p_version integer, p_limit integer, p_most integer, spare_leased boolean) is 'internal: may change with every release';
+
+comment on function holdfast.claim_processes(lane_types text[], lane_versions integer[], lane_limits integer[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_replies(p_queue text, p_domain text, p_from double precision, p_most integer, p_lease_ms integer, p_spare_leased boolean, p_ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_workflow_steps(handlers text[], worker text, most integer, p_lease_ms integer, p_beat_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.clean_up_lost_claims(p_age interval, most integer) is 'internal: may change with every release';
+
+comment on function holdfast.clean_up_workflows(statuses text[], before timestamp with time zone, most integer) is 'internal: may change with every release';
+
+comment on function holdfast.clear_junk(p_queue text, p_domain text, types text[], p_now timestamp with time zone, p_window integer) is 'internal: may change with every release';
+
+comment on function holdfast.clear_typeless(p_queue text, p_now timestamp with time zone, p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.close_batches(most integer) is 'internal: may change with every release';
+
+comment on function holdfast.command_ids_in(p_domain text, messages jsonb[]) is 'internal: may change with every release';
+
+comment on function holdfast.compact_dispatch_tallies() is 'internal: may change with every release';
+
+comment on function holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.completed_commands(p_id uuid, p_generation integer, p_before integer) is 'internal: may change with every release';
+
+comment on function holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.context_hash(context jsonb, notes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.count_dispatched_ahead(p_type text, p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.count_dispatched_beginning(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.count_due_this_minute(p_type text, p_count bigint) is 'internal: may change with every release';
+
+comment on function holdfast.count_releasable_items(p_type text, p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.count_slots(p_type text, p_limit integer) is 'internal: may change with every release';
+
+comment on function holdfast.deadline_option(p_function text, p_options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.decide(id uuid, step text, decision text, by jsonb) is 'Confirms or rejects a human step of a workflow.';
+
+comment on function holdfast.dispatch_fingerprint(code text, message text) is 'internal: may change with every release';
+
+comment on function holdfast.dispatch_gate(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.dispatch_tolerance(config holdfast.dispatch_config) is 'internal: may change with every release';
+
+comment on function holdfast.dispatched_starts(p_type text, names text[]) is 'internal: may change with every release';
+
+comment on function holdfast.due_dispatch_checks(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.duration_option(p_function text, p_name text, p_value text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.effective_burst(tickets_per_second double precision, burst integer) is 'internal: may change with every release';
+
+comment on function holdfast.end_dispatched(item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[]) is 'internal: may change with every release';
+
+comment on function holdfast.end_dispatched_processes(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.end_dispatched_workflows(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.ensure_audit_partitions(weeks_ahead integer) is 'internal: may change with every release';
+
+comment on function holdfast.execution_id(item_type text, item_id text, failed_executions integer) is 'internal: may change with every release';
+
+comment on function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.expire_processes(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, p_lease_ms integer, p_beat_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.fail_dispatch_items(failures jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.fail_first_due(p_type text, p_epoch integer, from_due timestamp with time zone, from_seq bigint, p_code text, p_message text) is 'internal: may change with every release';
+
+comment on function holdfast.find_commands(filter jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.find_processes(filter jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.finish_commands(p_queue text, p_domain text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.finish_dispatch_cycle(p_type text, p_epoch integer, p_interval_ms double precision, p_rest_ms double precision, p_error text) is 'internal: may change with every release';
+
+comment on function holdfast.finish_inbox_group(p_head uuid, p_epoch integer, p_handed uuid[], p_refused jsonb, p_again_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.flush_managed_starts(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.flush_schedule(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.flush_sends(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.flush_starts(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.fold_batch_tallies(p_batches uuid[], p_taken bigint[], p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.fold_idle_batches() is 'internal: may change with every release';
+
+comment on function holdfast.forget_lost_claim(p_source text, p_id text, p_epoch integer) is 'internal: may change with every release';
+
+comment on function holdfast.free_queued_processes(p_type text, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.full_name(p_domain text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[]) is 'internal: may change with every release';
+
+comment on function holdfast.grant_runtime(role_name text) is 'Gives a role the rights that senders and workers need.';
+
+comment on function holdfast.has_dispatch_worker(p_engine text, p_exec_type text) is 'internal: may change with every release';
+
+comment on function holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer) is 'internal: may change with every release';
+
+comment on function holdfast.hold_dispatch_cycle(p_type text, p_epoch integer) is 'internal: may change with every release';
+
+comment on function holdfast.hold_dispatched(p_type text, p_engine text) is 'internal: may change with every release';
+
+comment on function holdfast.hold_process(p_id uuid, p_epoch integer) is 'internal: may change with every release';
+
+comment on function holdfast.inbox_names(p_type text, p_ref text) is 'internal: may change with every release';
+
+comment on function holdfast.is_absent(seen_at timestamp with time zone, age interval) is 'internal: may change with every release';
+
+comment on function holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct integer) is 'internal: may change with every release';
+
+comment on function holdfast.is_known_subject(p_kind text, p_name text) is 'internal: may change with every release';
+
+comment on function holdfast.is_paused(subjects text[]) is 'internal: may change with every release';
+
+comment on function holdfast.item_of_execution(p_type text, p_execution text) is 'internal: may change with every release';
+
+comment on function holdfast.join_batches(p_domain text, members uuid[], batches uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.keyed_id(p_model text, p_domain text, p_type text, p_key text) is 'internal: may change with every release';
+
+comment on function holdfast.known_replies(asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.lease_processes(ids uuid[], worker text, lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.leased_processes(types text[]) is 'internal: may change with every release';
+
+comment on function holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.load_workflows(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean) is 'internal: may change with every release';
+
+comment on function holdfast.make_bucket(key text) is 'internal: may change with every release';
+
+comment on function holdfast.make_functions_of_new_queue() is 'internal: may change with every release';
+
+comment on function holdfast.make_queue_function(p_name text, p_arguments text, p_body text) is 'internal: may change with every release';
+
+comment on function holdfast.make_queue_functions(p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.managed_processes(asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.may_reply(p_domain text, p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.meet_scheduled(p_type text, it jsonb, p_version integer, p_checked boolean, p_replace boolean, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.most_bytes(p_value jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer) is 'internal: may change with every release';
+
+comment on function holdfast.newest_definition(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.note_beat() is 'internal: may change with every release';
+
+comment on function holdfast.note_begun_claim(p_source text, p_id text, p_epoch integer, p_state text) is 'internal: may change with every release';
+
+comment on function holdfast.note_definitions(definitions jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_dispatch_failures(config holdfast.dispatch_config, p_failed integer, p_began integer, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.note_exec_type(p_type text, p_exec_type text) is 'internal: may change with every release';
+
+comment on function holdfast.note_interrupted_claims(p_source text, ids text[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.note_missing_handlers() is 'internal: may change with every release';
+
+comment on function holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.now() is 'The clock of the installation.';
+
+comment on function holdfast.oldest_command_seconds(p_queue text, types text[]) is 'internal: may change with every release';
+
+comment on function holdfast.oldest_reply_seconds(p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.open_messages(p_domain text, p_worker text, p_now timestamp with time zone, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT strays bigint[], OUT malformed bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.open_replies(p_domain text, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT asked jsonb, OUT unknown json, OUT strays bigint[], OUT malformed bigint[], OUT paused bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.operate_commands(p_action text, p_domain text, ids uuid[], p_actor text, p_reason text, p_data jsonb, p_notes jsonb, p_version integer) is 'internal: may change with every release';
+
+comment on function holdfast.operate_dispatch_items(p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.operate_processes(p_action text, p_type text, refs text[], p_actor text, p_reason text, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.option_of(p_function text, p_options jsonb, p_name text, p_kind text) is 'internal: may change with every release';
+
+comment on function holdfast.own_schema() is 'internal: may change with every release';
+
+comment on function holdfast.patch_ended(writes jsonb, v_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.payload_bytes() is 'internal: may change with every release';
+
+comment on function holdfast.place_response() is 'internal: may change with every release';
+
+comment on function holdfast.post_responses(responses jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.problem_of_message(message jsonb, header jsonb, p_limit integer) is 'internal: may change with every release';
+
+comment on function holdfast.process_before(p_id uuid) is 'internal: may change with every release';
+
+comment on function holdfast.process_candidates(filter jsonb, types text[], since timestamp with time zone, until timestamp with time zone, most integer) is 'internal: may change with every release';
+
+comment on function holdfast.process_fits(filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.process_goes_on(p_id uuid, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.process_id_of(p_type text, p_ref text) is 'internal: may change with every release';
+
+comment on function holdfast.process_is_unwinding(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
+comment on function holdfast.process_news(ids uuid[], heard integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.process_types(p_domain text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.process_write_answers(writes jsonb, mine uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.processes_ended(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.protect_audit_partition(partition regclass) is 'internal: may change with every release';
+
+comment on function holdfast.queue_exists(p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.queue_workflow_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[]) is 'internal: may change with every release';
+
+comment on function holdfast.read_managed(p_queue text, asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.read_process_history(p_id uuid, p_generation integer, p_after integer, p_bytes integer) is 'internal: may change with every release';
+
+comment on function holdfast.read_process_responses(p_id uuid, p_after integer, p_bytes integer) is 'internal: may change with every release';
+
+comment on function holdfast.receive_commands(queue text, domain text, lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed integer) is 'internal: may change with every release';
+
+comment on function holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.record_replies(p_queue text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.refuse_audit_change() is 'internal: may change with every release';
+
+comment on function holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.refuse_name(p_what text, p_domain text, p_type text, p_known_by text) is 'internal: may change with every release';
+
+comment on function holdfast.refuse_option(p_function text, p_name text, p_problem text) is 'internal: may change with every release';
+
+comment on function holdfast.release_commands(p_queue text, ids bigint[], reads integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.release_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
+
+comment on function holdfast.release_processes(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.remove_idle_buckets() is 'internal: may change with every release';
+
+comment on function holdfast.remove_replies(p_queue text, ids bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.replies_are_lost(p_queue text, p_messages jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.report_dispatch_ends(p_type text, ends jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.report_end(item_type text, execution_id text, status text, error_code text, error_message text) is 'Reports the end of an execution that dispatch began elsewhere.';
+
+comment on function holdfast.reserve_slots(keys text[], counts integer[], max_waits_ms double precision[], patient boolean) is 'internal: may change with every release';
+
+comment on function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.respond(domain text, type text, process text, name text, data jsonb, options jsonb) is 'Tells a process something that it may wait for.';
+
+comment on function holdfast.respond_processes(responses jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.rest_processes(writes jsonb, v_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.resume_dispatch(p_type text, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.resume_process(p_id uuid, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision) is 'internal: may change with every release';
+
+comment on function holdfast.schedule(domain text, type text, key text, context jsonb, start_at timestamp with time zone, options jsonb) is 'Schedules an item of dispatch.';
+
+comment on function holdfast.schedule_items(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.send(domain text, type text, data jsonb, options jsonb) is 'Sends a command.';
+
+comment on function holdfast.send_commands(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.send_for_processes(writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.send_replies(replies jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.set_aside_workflow_steps(handlers text[], paused integer[], p_window integer) is 'internal: may change with every release';
+
+comment on function holdfast.set_dispatch_config(p_type text, changes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.set_workflow_aging(p_aging real, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.shown_priority(priority integer, aging real, scheduled timestamp with time zone, at timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.slots_lock(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.start(domain text, type text, input jsonb, options jsonb) is 'Starts a process, or an instance of a workflow.';
+
+comment on function holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_managed(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_option(p_function text, p_options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_process_from_sql(p_name text, p_version integer, p_input jsonb, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_processes(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_workflow_from_sql(p_name text, p_input jsonb, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_workflows(docs jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision) is 'internal: may change with every release';
+
+comment on function holdfast.sweep_unhandled(p_domain text, p_age interval) is 'internal: may change with every release';
+
+comment on function holdfast.take_back_workflow_steps(paused integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text) is 'internal: may change with every release';
+
+comment on function holdfast.tally_dispatch_items() is 'internal: may change with every release';
+
+comment on function holdfast.time_option(p_function text, p_name text, p_value text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.unhold_dispatched(p_type text, p_engine text) is 'internal: may change with every release';
+
+comment on function holdfast.unresolved_calls(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
+comment on function holdfast.uuid_or_null(p_text text) is 'internal: may change with every release';
+
+comment on function holdfast.wake(topic text) is 'internal: may change with every release';
+
+comment on function holdfast.wake_bucket_of(topic text) is 'internal: may change with every release';
+
+comment on function holdfast.wake_channel() is 'internal: may change with every release';
+
+comment on function holdfast.wake_results(p_model text) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_claims(p_source text, ids text[], epochs integer[], progresses text[]) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_commands(p_queue text, p_domain text, items json) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_processes(items json, lost uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[]) is 'internal: may change with every release';
+
+comment on function holdfast.workflow_aging() is 'internal: may change with every release';
+
+comment on function holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real) is 'internal: may change with every release';
+
+comment on function holdfast.workflow_write_answers(docs jsonb, mine uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.write_processes(writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.write_workflows(docs jsonb) is 'internal: may change with every release';

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
 -- Starting processes.
@@ -130,59 +130,6 @@ language sql
 set lock_timeout = '100ms'
 as $$
   select holdfast.start_processes(starts)
-$$;
-
--- Starts one process from any language, in the caller's transaction; answers its id, which is that of the process that
--- has this id or key already. A worker runs it after the commit: the state is checked then, by the schema of its
--- definition, and one that does not fit goes to troubleshooting.
-create or replace function holdfast.start_process(
-  domain text,
-  type text,
-  state jsonb,
-  id uuid default gen_random_uuid(),
-  key text default null,
-  start_at timestamptz default null,
-  deadline timestamptz default null,
-  attributes jsonb default null,
-  batch_id uuid default null
-)
-returns uuid
-language plpgsql
-as $$
-declare
-  v_name text := domain || '/' || type;
-  v_version int := holdfast.newest_definition(v_name);
-  v_answer json;
-begin
-  if v_version is null then
-    raise exception 'unknown process %: no worker has registered it yet', coalesce(v_name, 'null')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if state is null then
-    raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
-  end if;
-  perform holdfast.check_payload('the state of the process', state);
-  perform holdfast.check_payload('the attributes of the process', attributes);
-  if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
-  end if;
-  -- A flat object only, like ours: anything nested could not be shown or asked for.
-  if jsonb_typeof(attributes) <> 'object' or attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")' then
-    raise exception 'attributes must be an object of texts, numbers and booleans' using errcode = 'invalid_parameter_value';
-  end if;
-  v_answer := holdfast.start_processes(jsonb_build_array(jsonb_build_object(
-    'id', coalesce(id, gen_random_uuid()), 'type', v_name, 'model', 'PROCESS_STEP', 'version', v_version, 'key', key,
-    'token', gen_random_uuid(), 'batch_id', batch_id, 'attributes', attributes, 'state', state, 'unchecked', true,
-    'start_ms', extract(epoch from start_at) * 1000, 'deadline_ms', extract(epoch from deadline) * 1000
-  ))) -> 0;
-  if v_answer ->> 2 = 'batch closed' then
-    raise exception 'the batch % does not exist or takes no more processes', batch_id using errcode = 'invalid_parameter_value';
-  end if;
-  if v_answer ->> 2 = 'other type' then
-    raise exception 'the process % is of another type than %', id, v_name using errcode = 'invalid_parameter_value';
-  end if;
-  return (v_answer ->> 0)::uuid;
-end
 $$;
 
 -- The version that starts through SQL take: the newest of those that workers have lately had. Not the newest ever: a

@@ -149,7 +149,7 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   await bus.runProcesses(Settle)
   const past = '2020-01-01T00:00:00Z'
   const schedule = (id: string, context: object) =>
-    bus.sql<{ is_new: boolean }>('select holdfast.schedule_item($1, $2, $3, $4) as is_new', [
+    bus.sql<{ is_new: boolean }>('select holdfast.schedule(null, $1, $2, $4, $3) as is_new', [
       Settlement.itemType,
       id,
       past,
@@ -165,12 +165,12 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.itemType}:bad:0` })
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
   expect(await bus.hf.item(Settlement, 'bad').get()).toMatchObject({ status: 'DISPATCHED' })
-  await expect(bus.sql(`select holdfast.schedule_item('nobody', 'x', now(), '{}')`)).rejects.toThrow(
-    'unknown item type nobody',
+  await expect(bus.sql(`select holdfast.schedule(null, 'nobody', 'x', '{}', now())`)).rejects.toThrow(
+    'HF_NOT_FOUND: there is no dispatch nobody',
   )
   await expect(
-    bus.sql(`select holdfast.schedule_item($1, 'x', 'infinity', '{}')`, [Settlement.itemType]),
-  ).rejects.toThrow('an item needs a context and an execution time')
+    bus.sql(`select holdfast.schedule(null, $1, 'x', '{}', 'infinity')`, [Settlement.itemType]),
+  ).rejects.toThrow('an item needs a context and a time to start at')
 })
 
 test('D-01 what the codec keeps beside the JSON comes back at the execution, also under another version', async () => {
@@ -215,7 +215,7 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
   const past = new Date('2020-01-01T00:00:00Z')
   await secret.hf.schedule(First, { key: 'old', context: { note: 'old' }, startAt: past })
   await secret.hf.schedule(Second, { key: 'new', context: { note: 'new' }, startAt: past })
-  await bus.sql(`select holdfast.schedule_item($1, 'sql', $2, '{"note": "sql"}')`, [name, past])
+  await bus.sql(`select holdfast.schedule(null, $1, 'sql', '{"note": "sql"}', $2)`, [name, past])
   const stored = await bus.sql(
     `select context from holdfast.dispatch_context where item_type = $1 and item_id = 'new'`,
     [name],

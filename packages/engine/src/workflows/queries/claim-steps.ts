@@ -24,6 +24,8 @@ export interface ClaimedStep extends Claimed {
 
 /** The lane of instances that begin later: whoever runs workflows takes their start, which needs no handler. */
 export const ROOT = '_root_'
+/** The number of a start in that lane. Numbers below it are decisions of people that came through SQL. */
+export const START = -1
 
 type Row = [
   workflowId: string,
