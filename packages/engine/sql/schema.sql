@@ -387,7 +387,8 @@ create table holdfast.process_trouble (
   error_message text not null,
   fingerprint text not null,
   batch_id uuid,
-  error_stack text
+  error_stack text,
+  step text
 );
 
 create table holdfast.rate_limit (
@@ -418,6 +419,14 @@ create table holdfast.result_wait (
 create table holdfast.setting (
   name text not null,
   value jsonb not null
+);
+
+create table holdfast.trouble_assignment (
+  model text not null,
+  place text collate "C" not null,
+  since timestamp with time zone not null,
+  assigned_to text not null,
+  assigned_at timestamp with time zone not null
 );
 
 create table holdfast.wake_bucket (
@@ -740,6 +749,10 @@ alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (mo
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
+alter table holdfast.trouble_assignment add constraint trouble_assignment_model_check CHECK ((model = ANY (ARRAY['commands'::text, 'processes'::text, 'workflows'::text, 'dispatch'::text])));
+
+alter table holdfast.trouble_assignment add constraint trouble_assignment_pkey PRIMARY KEY (model, place);
+
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
 alter table holdfast.workflow add constraint workflow_end_has_a_time CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text])) = (ended_at IS NOT NULL)));
@@ -806,15 +819,33 @@ CREATE INDEX command_by_time ON holdfast.command USING btree (created_at, domain
 
 CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
-CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since);
+CREATE INDEX command_trouble_newest ON holdfast.command_trouble USING btree (since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
+CREATE INDEX command_trouble_newest_by_code ON holdfast.command_trouble USING btree (error_code, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX dispatch_dead_letter_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since);
+CREATE INDEX command_trouble_newest_by_domain ON holdfast.command_trouble USING btree (domain, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX dispatch_dead_letter_by_time ON holdfast.dispatch_dead_letter USING btree (item_type, since);
+CREATE INDEX command_trouble_newest_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
+
+CREATE INDEX command_trouble_newest_by_type ON holdfast.command_trouble USING btree (type, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
+
+CREATE INDEX dispatch_dead_letter_by_item ON holdfast.dispatch_dead_letter USING btree (item_id COLLATE "default");
 
 CREATE INDEX dispatch_dead_letter_new ON holdfast.dispatch_dead_letter USING btree (item_type) WHERE (NOT counted);
+
+CREATE INDEX dispatch_dead_letter_newest ON holdfast.dispatch_dead_letter USING btree (since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_code ON holdfast.dispatch_dead_letter USING btree (error_code, since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_domain ON holdfast.dispatch_dead_letter USING btree ((
+CASE
+    WHEN (strpos(item_type, '/'::text) = 0) THEN 'default'::text
+    ELSE split_part(item_type, '/'::text, 1)
+END) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
@@ -850,9 +881,19 @@ CREATE INDEX process_slot_by_type ON holdfast.process_slot USING btree (type);
 
 CREATE INDEX process_trouble_by_batch ON holdfast.process_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
-CREATE INDEX process_trouble_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since);
+CREATE INDEX process_trouble_newest ON holdfast.process_trouble USING btree (since, ((id)::text) COLLATE "C");
 
-CREATE INDEX process_trouble_by_type ON holdfast.process_trouble USING btree (type, since);
+CREATE INDEX process_trouble_newest_by_code ON holdfast.process_trouble USING btree (error_code, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_domain ON holdfast.process_trouble USING btree (split_part(type, '/'::text, 1), since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_step ON holdfast.process_trouble USING btree (step, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_type ON holdfast.process_trouble USING btree (substr(type, (strpos(type, '/'::text) + 1)), since, ((id)::text) COLLATE "C");
+
+CREATE INDEX trouble_assignment_by_person ON holdfast.trouble_assignment USING btree (assigned_to);
 
 CREATE INDEX workflow_by_end ON holdfast.workflow USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -862,9 +903,21 @@ CREATE INDEX workflow_by_status ON holdfast.workflow USING btree (status, name, 
 
 CREATE INDEX workflow_by_time ON holdfast.workflow USING btree (name, created_at);
 
-CREATE INDEX workflow_dead_letter_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at);
+CREATE INDEX workflow_dead_letter_newest ON holdfast.workflow_dead_letter USING btree (created_at, ((id)::text) COLLATE "C");
 
-CREATE INDEX workflow_dead_letter_by_time ON holdfast.workflow_dead_letter USING btree (created_at);
+CREATE INDEX workflow_dead_letter_newest_by_code ON holdfast.workflow_dead_letter USING btree (((failure ->> 'code'::text)), created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_domain ON holdfast.workflow_dead_letter USING btree ((
+CASE
+    WHEN (strpos(workflow_name, '/'::text) = 0) THEN 'default'::text
+    ELSE split_part(workflow_name, '/'::text, 1)
+END), created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_step ON holdfast.workflow_dead_letter USING btree (step, created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_type ON holdfast.workflow_dead_letter USING btree (substr(workflow_name, (strpos(workflow_name, '/'::text) + 1)), created_at, ((id)::text) COLLATE "C");
 
 CREATE INDEX workflow_decision_by_workflow ON holdfast.workflow_decision USING btree (workflow_id, at);
 
@@ -877,6 +930,152 @@ CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler,
 CREATE INDEX workflow_step_set_aside ON holdfast.workflow_step USING btree (definition_id, rank, scheduled_at) WHERE (due_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX workflow_step_waiting ON holdfast.workflow_step USING btree (reached_at) WHERE (status = 'WAITING_DECISION'::text);
+
+create view holdfast.trouble as
+ SELECT 'commands'::text AS model,
+    trouble.domain,
+    trouble.type,
+    (trouble.command_id)::text AS id,
+    NULL::text AS key,
+    NULL::text AS step,
+    trouble.error_code AS code,
+    trouble.error_kind AS kind,
+    trouble.error_message AS message,
+    trouble.fingerprint,
+    trouble.since,
+    ( SELECT command.attempts
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain))) AS attempts,
+    trouble.error_stack AS stack,
+    ARRAY['retry'::text, 'complete'::text, 'cancel'::text] AS can,
+    (EXISTS ( SELECT
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain) AND (command.effect = 'unknown'::text)))) AS outcome_unknown,
+    false AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'commands'::text) AND (assignment.place = ((((trouble.command_id)::text || '/'::text) || trouble.domain) COLLATE "C")) AND (assignment.since = trouble.since))) AS assigned_to,
+    trouble.command_id AS work_id,
+    ((((trouble.command_id)::text || '/'::text) || trouble.domain) COLLATE "C") AS place
+   FROM holdfast.command_trouble trouble
+UNION ALL
+ SELECT 'processes'::text AS model,
+    split_part(trouble.type, '/'::text, 1) AS domain,
+    substr(trouble.type, (strpos(trouble.type, '/'::text) + 1)) AS type,
+    (trouble.id)::text AS id,
+    ( SELECT detail.key
+           FROM holdfast.process_detail detail
+          WHERE (detail.id = trouble.id)) AS key,
+    trouble.step,
+    trouble.error_code AS code,
+    trouble.error_kind AS kind,
+    trouble.error_message AS message,
+    trouble.fingerprint,
+    trouble.since,
+    COALESCE(( SELECT history.attempt
+           FROM holdfast.process_history history
+          WHERE ((history.process_id = trouble.id) AND (history.generation = ( SELECT process.generation
+                   FROM holdfast.process
+                  WHERE (process.id = trouble.id))) AND (history.status = 'FAILED'::text))
+          ORDER BY history.seq DESC
+         LIMIT 1), 0) AS attempts,
+    trouble.error_stack AS stack,
+        CASE
+            WHEN (EXISTS ( SELECT
+               FROM (holdfast.process
+                 CROSS JOIN LATERAL holdfast.failed_step(process.id, process.generation) failed_step(name, occurrence))
+              WHERE (process.id = trouble.id))) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text]
+        END AS can,
+    (EXISTS ( SELECT
+           FROM (holdfast.process
+             CROSS JOIN LATERAL holdfast.unresolved_calls(process.id, process.generation) unresolved_calls(name, occurrence, no_inquire))
+          WHERE (process.id = trouble.id))) AS outcome_unknown,
+    ( SELECT holdfast.process_is_unwinding(process.id, process.generation) AS process_is_unwinding
+           FROM holdfast.process
+          WHERE (process.id = trouble.id)) AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'processes'::text) AND (assignment.place = ((trouble.id)::text COLLATE "C")) AND (assignment.since = trouble.since))) AS assigned_to,
+    trouble.id AS work_id,
+    ((trouble.id)::text COLLATE "C") AS place
+   FROM holdfast.process_trouble trouble
+UNION ALL
+ SELECT 'workflows'::text AS model,
+        CASE
+            WHEN (strpos(letter.workflow_name, '/'::text) = 0) THEN 'default'::text
+            ELSE split_part(letter.workflow_name, '/'::text, 1)
+        END AS domain,
+    substr(letter.workflow_name, (strpos(letter.workflow_name, '/'::text) + 1)) AS type,
+    (letter.workflow_id)::text AS id,
+    ( SELECT workflow.key
+           FROM holdfast.workflow
+          WHERE (workflow.id = letter.workflow_id)) AS key,
+    letter.step,
+    (letter.failure ->> 'code'::text) AS code,
+    (letter.failure ->> 'kind'::text) AS kind,
+    (letter.failure ->> 'message'::text) AS message,
+    letter.fingerprint,
+    letter.created_at AS since,
+    ( SELECT
+                CASE letter.kind
+                    WHEN 'step'::text THEN step.attempts
+                    ELSE step.compensation_attempts
+                END AS compensation_attempts
+           FROM holdfast.workflow_step step
+          WHERE ((step.workflow_id = letter.workflow_id) AND (step.number = letter.number))) AS attempts,
+    (letter.failure ->> 'stack'::text) AS stack,
+        CASE
+            WHEN ((letter.kind = 'step'::text) AND (letter.step_type <> 'task'::text)) THEN ARRAY['retry'::text, 'cancel'::text]
+            WHEN (letter.kind = 'step'::text) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+            WHEN (EXISTS ( SELECT
+               FROM holdfast.workflow
+              WHERE ((workflow.id = letter.workflow_id) AND (workflow.status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text]))))) THEN ARRAY['retry'::text, 'complete'::text, 'skip'::text]
+            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+        END AS can,
+    (EXISTS ( SELECT
+           FROM holdfast.workflow_step step
+          WHERE ((step.workflow_id = letter.workflow_id) AND (step.number = letter.number) AND (
+                CASE letter.kind
+                    WHEN 'step'::text THEN step.outcome
+                    ELSE step.compensation_outcome
+                END = 'unknown'::text)))) AS outcome_unknown,
+    (letter.kind = 'compensation'::text) AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'workflows'::text) AND (assignment.place = ((letter.id)::text COLLATE "C")) AND (assignment.since = letter.created_at))) AS assigned_to,
+    letter.workflow_id AS work_id,
+    ((letter.id)::text COLLATE "C") AS place
+   FROM holdfast.workflow_dead_letter letter
+UNION ALL
+ SELECT 'dispatch'::text AS model,
+    (
+        CASE
+            WHEN (strpos(letter.item_type, '/'::text) = 0) THEN 'default'::text
+            ELSE split_part(letter.item_type, '/'::text, 1)
+        END COLLATE "default") AS domain,
+    (substr(letter.item_type, (strpos(letter.item_type, '/'::text) + 1)) COLLATE "default") AS type,
+    (letter.item_id COLLATE "default") AS id,
+    (letter.item_id COLLATE "default") AS key,
+    NULL::text AS step,
+    letter.error_code AS code,
+    'TRANSIENT'::text AS kind,
+    letter.error_message AS message,
+    letter.fingerprint,
+    letter.since,
+    ( SELECT item.retry_count
+           FROM holdfast.dispatch_item item
+          WHERE ((item.item_type = letter.item_type) AND (item.item_id = letter.item_id))) AS attempts,
+    NULL::text AS stack,
+    ARRAY['retry'::text, 'complete'::text, 'cancel'::text] AS can,
+    false AS outcome_unknown,
+    false AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'dispatch'::text) AND (assignment.place = (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C")) AND (assignment.since = letter.since))) AS assigned_to,
+    NULL::uuid AS work_id,
+    (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C") AS place
+   FROM holdfast.dispatch_dead_letter letter;
 
 CREATE OR REPLACE FUNCTION holdfast.absence_counts()
  RETURNS boolean
@@ -3735,6 +3934,35 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.failed_step(p_id uuid, p_generation integer)
+ RETURNS TABLE(name text, occurrence integer)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.name, last.occurrence
+  from (
+    select history.seq, history.kind, history.name, history.occurrence
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and status = 'FAILED'
+      and not coalesce((detail ->> 'thrown')::boolean, false)
+      and not coalesce((detail ->> 'afterEnd')::boolean, false)
+    order by seq desc
+    limit 1
+  ) as last
+  where last.kind in ('STEP', 'SIDE_EFFECT', 'TRANSACTION')
+    and not exists (
+      select from holdfast.process_history as later
+      where later.process_id = p_id
+        and later.generation = p_generation
+        and later.seq > last.seq
+        and (later.kind in ('UNWIND', 'RETRY') or later.name = last.name and later.occurrence = last.occurrence)
+    )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  RETURNS SETOF jsonb
  LANGUAGE plpgsql
@@ -4363,10 +4591,10 @@ begin
   -- The wake-ups' sequences are set, not only read.
   execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
   for v_table in
-    select relname, oid::regclass as name
+    select relname, relkind, oid::regclass as name
     from pg_class
     where relnamespace = v_schema::regnamespace
-      and relkind in ('r', 'p')
+      and relkind in ('r', 'p', 'v')
       -- Audit rows are written and read through the parent.
       and not relispartition
   loop
@@ -4374,7 +4602,7 @@ begin
     execute format(
       'grant %s on table %s to %I',
       case
-        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname in ('clock', 'migration', 'function_file') or v_table.relkind = 'v' then 'select'
         when v_table.relname = 'audit' then 'select, insert'
         else 'select, insert, update, delete'
       end,
@@ -4966,6 +5194,15 @@ begin
   from unnest(ids) as asked (id)
   join holdfast.workflow on workflow.id = asked.id;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.lock_troubled_process(p_id uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select status = 'WAITING_FOR_TSQ' from holdfast.process where id = p_id for no key update
 $function$
 ;
 
@@ -6049,6 +6286,7 @@ begin
     outcome := case
       when process_id is null then 'unknown'
       when actual <> p_type then 'other type'
+      when (options -> 'in_trouble')::boolean and not holdfast.lock_troubled_process(process_id) then 'not in trouble'
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
@@ -6863,6 +7101,23 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.record_resolved(p_id uuid, p_generation integer, p_epoch integer, p_name text, p_occurrence integer, options jsonb, p_now timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, p_generation, max(seq) + 1, p_epoch, date_trunc('milliseconds', p_now), 'RESOLVE', p_name, p_occurrence,
+    'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation
+  returning seq
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -7398,24 +7653,23 @@ begin
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
-  select name, occurrence into v_name, v_occurrence
-  from holdfast.unresolved_calls(p_id, v_row.generation)
-  where holdfast.call_id(name, occurrence) = options ->> 'step';
-  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
-    return 'nothing';
+  if options ->> 'outcome' = 'skipped' then
+    select name, occurrence into v_name, v_occurrence from holdfast.failed_step(p_id, v_row.generation);
+    if v_name is null then
+      return 'not skippable';
+    end if;
+  else
+    select name, occurrence into v_name, v_occurrence
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where holdfast.call_id(name, occurrence) = options ->> 'step';
+    if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+      return 'nothing';
+    end if;
   end if;
   if v_row.deadline_at <= v_now then
     return 'deadline';
   end if;
-  insert into holdfast.process_history (
-    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
-  )
-  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
-    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
-    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
-  from holdfast.process_history
-  where process_id = p_id and generation = v_row.generation
-  returning seq into v_seq;
+  v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
   update holdfast.process
   set status = 'PENDING',
       due_at = v_now,
@@ -7678,15 +7932,25 @@ begin
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
     insert into holdfast.process_trouble (
-      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+      id, type, since, step, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
     )
-    select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
+    select asked.id, detail.type, v_now,
+      -- What it waits for, or what failed last.
+      coalesce(asked.waiting_for, (
+        select history.name || case when history.occurrence > 1 then '#' || history.occurrence else '' end
+        from holdfast.process_history as history
+        where history.process_id = asked.id and history.generation = process.generation and history.status = 'FAILED'
+        order by history.seq desc
+        limit 1
+      )),
+      asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
       asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
-    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, waiting_for text, error jsonb)
+    join holdfast.process on process.id = asked.id
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
-    set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
+    set since = excluded.since, step = excluded.step, error_kind = excluded.error_kind, error_code = excluded.error_code,
         error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
@@ -7820,7 +8084,7 @@ begin
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
-  if not v_unwinding then
+  if not v_unwinding and not coalesce((options -> 'not_done')::boolean, false) then
     select holdfast.call_id(name, occurrence) into v_unresolved
     from holdfast.unresolved_calls(p_id, v_row.generation)
     where no_inquire
@@ -7845,6 +8109,10 @@ begin
     values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
       nullif(v_response -> 'notes', 'null'));
   end if;
+  if not v_unwinding and (options -> 'not_done')::boolean then
+    perform holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, name, occurrence, '{"outcome": "notDone"}', v_now)
+    from (select name, occurrence from holdfast.unresolved_calls(p_id, v_row.generation) order by name, occurrence) as unresolved;
+  end if;
   v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RETRY', v_number, v_now);
   update holdfast.process
   set status = v_status,
@@ -7859,7 +8127,7 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
   values (v_now, 'processes', 'TSQ_RETRY', p_id, p_actor, p_reason, v_before,
     jsonb_strip_nulls(jsonb_build_object(
-      'status', v_status, 'response', v_response ->> 'name',
+      'status', v_status, 'response', v_response ->> 'name', 'notDone', options -> 'not_done',
       'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
     )),
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
@@ -9934,6 +10202,8 @@ comment on function holdfast.fail_dispatch_items(failures jsonb) is 'internal: m
 
 comment on function holdfast.fail_first_due(p_type text, p_epoch integer, from_due timestamp with time zone, from_seq bigint, p_code text, p_message text) is 'internal: may change with every release';
 
+comment on function holdfast.failed_step(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
 comment on function holdfast.find_commands(filter jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.find_processes(filter jsonb) is 'internal: may change with every release';
@@ -10007,6 +10277,8 @@ comment on function holdfast.leave_batches(p_domain text, ids uuid[], p_now time
 comment on function holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.load_workflows(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.lock_troubled_process(p_id uuid) is 'internal: may change with every release';
 
 comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean) is 'internal: may change with every release';
 
@@ -10117,6 +10389,8 @@ comment on function holdfast.record_dispatch_starts(p_type text, p_batch uuid, s
 comment on function holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone) is 'internal: may change with every release';
 
 comment on function holdfast.record_replies(p_queue text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.record_resolved(p_id uuid, p_generation integer, p_epoch integer, p_name text, p_occurrence integer, options jsonb, p_now timestamp with time zone) is 'internal: may change with every release';
 
 comment on function holdfast.refuse_audit_change() is 'internal: may change with every release';
 

@@ -9,6 +9,7 @@ import {
   type Commands,
   commandModel,
   createBatches,
+  createCommandBulk,
   createCommandClient,
   createCommands,
   createDomains,
@@ -20,6 +21,7 @@ import {
 import {
   checkItemKey,
   createDispatch,
+  createDispatchBulk,
   createDispatchRegistry,
   createItemCalls,
   createItemOperations,
@@ -63,6 +65,7 @@ import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
+  createProcessBulk,
   createProcessCalls,
   createProcessClient,
   createProcessEngine,
@@ -83,8 +86,10 @@ import {
   type StartOptions,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
+import { createTroubles, type Troubles } from './trouble/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 import {
+  createWorkflowBulk,
   createWorkflowClient,
   createWorkflowEngine,
   createWorkflows,
@@ -165,6 +170,8 @@ export interface Holdfast
   readonly workflows: Workflows
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** Work that needs a person, of all models. */
+  readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
   readonly dispatch: Dispatch
   /** How often something may be done, across all workers and machines. */
@@ -400,6 +407,12 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    trouble: createTroubles(db, {
+      commands: createCommandBulk(db, { codec, registry, reports }),
+      processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),
+      workflows: createWorkflowBulk(db, workflowEngine),
+      dispatch: createDispatchBulk(db),
+    }),
     dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),

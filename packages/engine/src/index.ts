@@ -21,7 +21,6 @@ export {
   type SendManyOptions,
   type SendOptions,
   type TroubledCommand,
-  type TroubleFilter,
   type Troubleshooting,
 } from './commands/index.js'
 export {
@@ -80,7 +79,9 @@ export { type ErrorCode, type ErrorDetails, HoldfastError } from './kernel/error
 export { BusinessError, PermanentError, TransientError } from './kernel/failure/failure-errors.js'
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
+export type { BulkResult, TroubleVerb } from './kernel/model/bulk.js'
 export type { CancelOptions, Handle, Model, ResultOptions, Started } from './kernel/model/handle.js'
+export type { Page } from './kernel/model/page.js'
 export type { Why } from './kernel/model/why.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
@@ -109,8 +110,8 @@ export {
   type ProcessContext,
   type ProcessDefinition,
   type ProcessEnd,
-  type ProcessHandle,
   type Processes,
+  type ProcessHandle,
   type ProcessListFilter,
   type ProcessOf,
   type ProcessOptions,
@@ -154,6 +155,18 @@ export type {
   SendBatchOptions as QueueSendBatchOptions,
   SendOptions as QueueSendOptions,
 } from './queue/index.js'
+export type {
+  Trouble,
+  TroubleAssignOptions,
+  TroubleCompleteOptions,
+  TroubleFilter,
+  TroubleGroup,
+  TroubleListFilter,
+  TroubleReference,
+  TroubleRetryOptions,
+  Troubles,
+  WhichTroubles,
+} from './trouble/index.js'
 export type { DomainWorker, Worker, WorkerOptions } from './worker.js'
 export {
   type CallSettings,

@@ -16,7 +16,7 @@ import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
 import type { WorkLoop } from './kernel/work/loop.js'
 import { limiterChores } from './limiter/index.js'
-import { measureNeedingPerson } from './needing-person.js'
+import { measureNeedingPerson } from './trouble/index.js'
 
 export interface WorkerOptions {
   /** The domains whose commands and processes it runs; all that are registered here, now or later, unless given. */

@@ -1,5 +1,6 @@
 export type { Batch, BatchStatus } from './batch.js'
 export { type Batches, type BatchSummary, type CreateBatchOptions, createBatches } from './batches.js'
+export { createCommandBulk } from './bulk.js'
 export { type CommandClient, type CommandToSend, createCommandClient, type SendManyOptions } from './client.js'
 export { type Commands, createCommands } from './commands.js'
 export type { CommandContext } from './context.js'

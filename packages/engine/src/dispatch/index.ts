@@ -1,3 +1,4 @@
+export { createDispatchBulk } from './bulk.js'
 export { checksOf, runChecks } from './cycle/checks.js'
 export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'

@@ -229,6 +229,26 @@ export const errorRegistry = {
     (d) => `${d.what} ${d.id} cannot be ${d.operation}: it is ${d.status}`,
     'Look at it again: somebody else may have acted on it, or it went on by itself. Nothing was changed.',
   ),
+  HF_NOT_IN_TROUBLE: entry<{ model: string; domain: string; type: string; id: string }>(
+    409,
+    (d) => `${d.id} of ${d.model} ${d.domain}/${d.type} does not need a person`,
+    'Nothing was changed. Another operator has acted on it, it went on by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.',
+  ),
+  HF_UNKNOWN_TROUBLE: entry<{ id: string }>(
+    404,
+    (d) => `nothing with the id ${d.id} needs a person`,
+    'Nothing was changed. Another operator has acted on it, it went on by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.',
+  ),
+  HF_AMBIGUOUS_TROUBLE: entry<{ id: string; found: string }>(
+    409,
+    (d) => `the id ${d.id} is that of several pieces of work that need a person: ${d.found}`,
+    'Nothing was changed. Pass records of `hf.trouble.list`, or a filter that has only one of them.',
+  ),
+  HF_CANNOT_SKIP: entry<{ what: string; id: string; problem: string }>(
+    409,
+    (d) => `${d.what} ${d.id} has no failed step that can be skipped: ${d.problem}`,
+    'Nothing was changed. Complete it with its result, or cancel it.',
+  ),
   HF_RESULT_TIMEOUT: entry<{ what: string; id: string; waited: string; status: string; why: string }>(
     504,
     (d) => `${d.what} ${d.id} did not end within ${d.waited}: it is ${d.status}, ${d.why}`,

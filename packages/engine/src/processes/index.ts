@@ -1,3 +1,4 @@
+export { createProcessBulk } from './bulk.js'
 export { createProcessCalls } from './calls.js'
 export {
   createProcessClient,

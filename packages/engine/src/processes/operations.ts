@@ -35,9 +35,9 @@ export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchema
   readonly response?: Correction<Responses>
   /** A process whose deadline has passed is retried only with a new one: a moment, or a time from now. */
   readonly deadline?: Date | Duration
-  /** A person found out that the step of unknown outcome was not done: it is called again. Default: false. */
+  /** A person found out that what is of unknown outcome was not done: it is called again. Default: false. */
   readonly notDone?: boolean
-  /** The step that was not done: `pay`, or `pay#2` where the name is used again. Needed if more than one is of unknown outcome. */
+  /** With `notDone`: only this step was not done: `pay`, or `pay#2` where the name is used again. Default: every step of unknown outcome. */
   readonly step?: string
 }
 
@@ -112,14 +112,14 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const given = checkOptions(where, options, ['response', 'deadline', 'notDone', 'step'])
     const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
     const step = textOption(where, 'step', given.step, { max: 220, default: undefined })
-    if (step !== undefined && !notDone) {
-      const problem = 'is only for `notDone: true`: otherwise everything that failed is tried again'
-      throw new HoldfastError('HF_INVALID_OPTION', { where, option: 'step', problem })
-    }
+    if (step !== undefined && !notDone)
+      throw invalidOption(where, 'step', 'is only for `notDone: true`: otherwise everything that failed is tried again')
+    if (step !== undefined && options.response !== undefined)
+      throw invalidOption(where, 'response', 'is for a retry of everything that failed, not of one step')
     const response = options.response && (await sealCorrection(where, codeOf(process, registry), options.response))
-    const changes = { response, ...deadlineOf(where, options.deadline) }
-    if (!notDone) return inChunks('RETRY', name, by, changes)
-    return { ...inChunks('RESOLVE', name, by, { ...changes, step, outcome: 'notDone' }), step }
+    const deadline = deadlineOf(where, options.deadline)
+    if (step !== undefined) return { ...inChunks('RESOLVE', name, by, { ...deadline, step, outcome: 'notDone' }), step }
+    return inChunks('RETRY', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
   }
 
   async function sealCorrection(

@@ -1,3 +1,4 @@
+export { createWorkflowBulk } from './bulk.js'
 export {
   createWorkflowClient,
   type StartedWorkflow,

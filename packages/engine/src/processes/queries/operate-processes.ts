@@ -2,6 +2,7 @@ import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import { notInTrouble } from '../../kernel/model/bulk.js'
 import { notFound } from '../reference.js'
 import type { ProcessStatus } from '../states.js'
 
@@ -19,8 +20,9 @@ export interface OperationAnswer {
     | 'changed'
     | 'busy'
     | 'nothing'
+    | 'not skippable'
+    | 'not in trouble'
     | `unresolved ${string}`
-    | `which ${string}`
     | ProcessStatus
   readonly actual: string | null
 }
@@ -55,10 +57,6 @@ export function refusalOf(
   if (isUnresolved(outcome)) {
     return new HoldfastError('HF_OUTCOME_UNRESOLVED', { id, step: outcome.slice('unresolved '.length) })
   }
-  if (isAmbiguous(outcome)) {
-    const problem = `is needed: the outcome of ${outcome.slice('which '.length)} is unknown`
-    return new HoldfastError('HF_INVALID_OPTION', { where: `retry ${name} ${id}`, option: 'step', problem })
-  }
   switch (outcome) {
     case 'done':
       return undefined
@@ -70,6 +68,16 @@ export function refusalOf(
       return lockedByOther(`${operation.toLowerCase()} ${name} ${id}`)
     case 'deadline':
       return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
+    case 'not skippable':
+      return new HoldfastError('HF_CANNOT_SKIP', {
+        what: 'process',
+        id,
+        problem: 'it waits for something else than a step',
+      })
+    case 'not in trouble': {
+      const slash = name.indexOf('/')
+      return notInTrouble('processes', { domain: name.slice(0, slash), type: name.slice(slash + 1) }, id)
+    }
     case 'nothing':
       return new HoldfastError('HF_NOTHING_TO_RESOLVE', { id, step })
     default:
@@ -84,8 +92,6 @@ export function refusalOf(
 
 const isUnresolved = (outcome: OperationAnswer['outcome']): outcome is `unresolved ${string}` =>
   outcome.startsWith('unresolved ')
-
-const isAmbiguous = (outcome: OperationAnswer['outcome']): outcome is `which ${string}` => outcome.startsWith('which ')
 
 const statement = {
   name: 'processes.operate',
