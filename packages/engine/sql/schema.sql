@@ -101,12 +101,6 @@ create table holdfast.command (
   effect text
 ) with (fillfactor=50);
 
-create table holdfast.command_handler (
-  domain text not null,
-  type text not null,
-  seen_at timestamp with time zone not null
-);
-
 create table holdfast.command_queue (
   domain text not null,
   queue text not null
@@ -242,6 +236,11 @@ create table holdfast.migration (
   applied_at timestamp with time zone default clock_timestamp() not null
 );
 
+create table holdfast.missed_handler (
+  handler text not null,
+  missed_at timestamp with time zone not null
+);
+
 create table holdfast.pause (
   subject text not null,
   paused_at timestamp with time zone not null,
@@ -276,13 +275,6 @@ create table holdfast.process (
   dispatch_type text collate "C",
   unbegun_epoch integer
 ) with (fillfactor=50);
-
-create table holdfast.process_definition (
-  type text not null,
-  version integer not null,
-  lease_ms integer not null,
-  seen_at timestamp with time zone not null
-);
 
 create table holdfast.process_detail (
   id uuid not null,
@@ -434,6 +426,15 @@ create table holdfast.wake_bucket (
   last_wake regclass not null
 );
 
+create table holdfast.worker_definition (
+  model text not null,
+  name text not null,
+  version integer not null,
+  worker text not null,
+  lease_ms integer,
+  seen_at timestamp with time zone not null
+);
+
 create table holdfast.workflow (
   id uuid not null,
   definition_id integer not null,
@@ -490,12 +491,6 @@ create table holdfast.workflow_definition (
   body jsonb not null,
   lease_ms integer,
   created_at timestamp with time zone not null
-);
-
-create table holdfast.workflow_handler (
-  handler text not null,
-  seen_at timestamp with time zone,
-  missed_at timestamp with time zone
 );
 
 create table holdfast.workflow_set_aside (
@@ -611,8 +606,6 @@ alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id
 
 alter table holdfast.command add constraint command_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'IN_TROUBLESHOOTING_QUEUE'::text])));
 
-alter table holdfast.command_handler add constraint command_handler_pkey PRIMARY KEY (domain, type);
-
 alter table holdfast.command_queue add constraint command_queue_pkey PRIMARY KEY (domain);
 
 alter table holdfast.command_queue add constraint command_queue_queue_key UNIQUE (queue);
@@ -677,6 +670,8 @@ alter table holdfast.lost_claim add constraint lost_claim_state_check CHECK ((st
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
 
+alter table holdfast.missed_handler add constraint missed_handler_pkey PRIMARY KEY (handler);
+
 alter table holdfast.pause add constraint pause_pkey PRIMARY KEY (subject);
 
 alter table holdfast.pause add constraint pause_subject_check CHECK ((subject ~ '^(domain|definition|handler):.'::text));
@@ -694,8 +689,6 @@ alter table holdfast.process add constraint process_lease_is_whole CHECK ((((lea
 alter table holdfast.process add constraint process_pkey PRIMARY KEY (id);
 
 alter table holdfast.process add constraint process_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'WAITING_FOR_ASYNC'::text, 'WAITING_FOR_RETRY'::text, 'WAITING_FOR_REPLY'::text, 'WAITING_FOR_TSQ'::text, 'COMPENSATING'::text, 'COMPENSATED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'FAILED'::text])));
-
-alter table holdfast.process_definition add constraint process_definition_pkey PRIMARY KEY (type, version);
 
 alter table holdfast.process_detail add constraint process_detail_model_check CHECK ((model = ANY (ARRAY['PROCESS_STEP'::text, 'STEP_BASED'::text])));
 
@@ -755,6 +748,10 @@ alter table holdfast.trouble_assignment add constraint trouble_assignment_pkey P
 
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
 
+alter table holdfast.worker_definition add constraint worker_definition_model_check CHECK ((model = ANY (ARRAY['commands'::text, 'processes'::text, 'workflows'::text, 'dispatch'::text])));
+
+alter table holdfast.worker_definition add constraint worker_definition_pkey PRIMARY KEY (model, name, version, worker);
+
 alter table holdfast.workflow add constraint workflow_end_has_a_time CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text])) = (ended_at IS NOT NULL)));
 
 alter table holdfast.workflow add constraint workflow_pkey PRIMARY KEY (id);
@@ -774,8 +771,6 @@ alter table holdfast.workflow_definition add constraint workflow_definition_name
 alter table holdfast.workflow_definition add constraint workflow_definition_pkey PRIMARY KEY (id);
 
 alter table holdfast.workflow_definition add constraint workflow_definition_version_check CHECK ((version >= 1));
-
-alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
 alter table holdfast.workflow_set_aside add constraint workflow_set_aside_pkey PRIMARY KEY (definition_id);
 
@@ -1888,7 +1883,7 @@ begin
     end if;
   end loop;
   if new.engine = 'PROCESS' and new.exec_workflow_type is not null
-    and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
+    and not exists (select from holdfast.worker_definition where model = 'processes' and name = new.exec_workflow_type)
   then
     raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
       using errcode = 'check_violation', column = 'exec_workflow_type';
@@ -4486,6 +4481,21 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.forget_workers()
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  delete from holdfast.worker_definition as gone
+  where gone.seen_at < holdfast.now() - interval '2 days'
+    and exists (
+      select from holdfast.worker_definition as other
+      where other.model = gone.model and other.name = gone.name and other.version = gone.version
+        and (other.seen_at, other.worker) > (gone.seen_at, gone.worker)
+    )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
@@ -4501,6 +4511,28 @@ begin
     for no key update skip locked
   ));
   perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.free_unlimited_processes(types text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+begin
+  for v_type in
+    select noted.type
+    from unnest(types) as noted (type)
+    left join holdfast.process_setting as setting on setting.type = noted.type
+    where setting.concurrency is null
+      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
+    order by noted.type
+  loop
+    perform holdfast.free_queued_processes(v_type, holdfast.now());
+  end loop;
 end
 $function$
 ;
@@ -4624,12 +4656,12 @@ CREATE OR REPLACE FUNCTION holdfast.has_dispatch_worker(p_engine text, p_exec_ty
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select case p_engine
-    when 'PROCESS' then exists (
-      select from holdfast.process_definition where type = p_exec_type and seen_at > holdfast.now() - interval '150 seconds'
-    )
-    else exists (select from holdfast.workflow_handler where seen_at > holdfast.now() - interval '150 seconds')
-  end
+  select exists (
+    select from holdfast.worker_definition
+    where model = case p_engine when 'PROCESS' then 'processes' else 'workflows' end
+      and (p_engine <> 'PROCESS' or name = p_exec_type)
+      and seen_at > holdfast.now() - interval '150 seconds'
+  )
 $function$
 ;
 
@@ -4760,21 +4792,20 @@ declare
 begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
-      or exists (select from holdfast.process_definition where split_part(type, '/', 1) = p_name)
+      or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
       or cardinality(holdfast.process_types(p_name, null)) > 0;
   end if;
   if p_kind = 'definition' then
-    if exists (select from holdfast.process_definition where type = p_name)
+    if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
-      or exists (select from holdfast.command_handler where domain || '/' || type = p_name)
     then
       return true;
     end if;
-  elsif exists (select from holdfast.workflow_handler where handler = p_name)
+  elsif exists (select from holdfast.worker_definition where model = 'workflows' and name = p_name)
     or exists (select from holdfast.workflow_step where handler = p_name and ready)
     or exists (select from holdfast.workflow_step where handler = p_name and not ready and due_at is not null)
-    or exists (select from holdfast.command_handler where type = p_name)
+    or exists (select from holdfast.worker_definition where model = 'commands' and split_part(name, '/', 2) = p_name)
   then
     return true;
   end if;
@@ -4888,6 +4919,17 @@ begin
   );
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.last_seen(p_model text, p_name text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT max(worker_definition.seen_at) AS max
+    FROM holdfast.worker_definition
+   WHERE ((worker_definition.model = last_seen.p_model) AND (worker_definition.name = last_seen.p_name));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer)
@@ -5082,8 +5124,8 @@ begin
       ) as newest,
       -- Starters lease for 30 s.
       greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
-    from holdfast.process_definition as definition
-    where definition.type = known.type
+    from holdfast.worker_definition as definition
+    where definition.model = 'processes' and definition.name = known.type
   ) as bounds
   cross join lateral generate_series(1, bounds.newest) as version
   join holdfast.process on process.type = known.type
@@ -5584,11 +5626,9 @@ CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select max(version)
-  from holdfast.process_definition
-  where type = p_type
-    and seen_at > (
-      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
-    ) - interval '1 hour'
+  from holdfast.worker_definition
+  where model = 'processes' and name = p_type
+    and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $function$
 ;
 
@@ -5614,36 +5654,6 @@ AS $function$
   update holdfast.lost_claim
   set state = p_state, at = holdfast.now()
   where source = p_source and id = p_id and epoch = p_epoch
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_type text;
-begin
-  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
-  select noted.type, noted.version, noted.lease_ms, v_now
-  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
-  order by noted.type
-  on conflict (type, version) do update
-  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
-  for v_type in
-    select noted.type
-    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
-    left join holdfast.process_setting as setting on setting.type = noted.type
-    where noted.limit is null
-      and setting.concurrency is null
-      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
-    order by noted.type
-  loop
-    perform holdfast.free_queued_processes(v_type, v_now);
-  end loop;
-end
 $function$
 ;
 
@@ -5786,8 +5796,7 @@ begin
   missing as (
     select queued.name
     from (select name from ready union select name from delayed) as queued
-    left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null and holdfast.is_absent(known.seen_at, interval '2 minutes')
+    where queued.name is not null and holdfast.is_absent(holdfast.last_seen('workflows', queued.name), interval '2 minutes')
   ),
   longest as (
     select missing.name as wanted, step.*
@@ -5813,10 +5822,10 @@ begin
     ) as step
   ),
   told as (
-    insert into holdfast.workflow_handler as known (handler, missed_at)
+    insert into holdfast.missed_handler as known (handler, missed_at)
     select wanted, v_now from longest order by wanted
-    on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
-    where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
+    on conflict on constraint missed_handler_pkey do update set missed_at = v_now
+    where known.missed_at <= v_now - interval '1 minute'
     returning known.handler
   ),
   noted as (
@@ -5861,6 +5870,23 @@ begin
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_worker(p_worker text, p_has jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into holdfast.worker_definition as known (model, name, version, worker, lease_ms, seen_at)
+  select has.model, has.name, has.version, p_worker, has.lease_ms, holdfast.now()
+  from jsonb_to_recordset(p_has) as has (model text, name text, version int, lease_ms int)
+  order by has.model, has.name, has.version
+  on conflict (model, name, version, worker) do update
+  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
+  perform holdfast.note_beat();
 end
 $function$
 ;
@@ -7714,7 +7740,9 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
   -- The process may be started by a transaction that has not committed yet; its definition is known then.
-  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
+  if v_actual is null and not exists (
+    select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type
+  ) then
     perform holdfast.refuse_name('process', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
@@ -8309,7 +8337,8 @@ begin
     perform holdfast.refuse_option('send', 'ifExists', 'must be refuse or ignore, not ' || v_exists);
   end if;
   if v_queue is null or not exists (
-    select from holdfast.command_handler as known where known.domain = send.domain and known.type = send.type
+    select from holdfast.worker_definition as known
+    where known.model = 'commands' and known.name = send.domain || '/' || send.type
   ) then
     perform holdfast.refuse_name('command', domain, type, 'a worker that has a handler for it');
   end if;
@@ -9260,8 +9289,8 @@ begin
       for update skip locked
     ) as stale
     where not exists (
-      select from %2$s.command_handler as seen
-      where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
+      select from %2$s.worker_definition as seen
+      where seen.model = 'commands' and seen.name = $1 || '/' || types.type and seen.seen_at > $2 - $3
     )
     $query$, 'q_' || v_queue, holdfast.own_schema()
   ) into v_ids, v_reads, v_messages, v_headers using p_domain, v_now, p_age;
@@ -10230,7 +10259,11 @@ comment on function holdfast.fold_idle_batches() is 'internal: may change with e
 
 comment on function holdfast.forget_lost_claim(p_source text, p_id text, p_epoch integer) is 'internal: may change with every release';
 
+comment on function holdfast.forget_workers() is 'internal: may change with every release';
+
 comment on function holdfast.free_queued_processes(p_type text, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.free_unlimited_processes(types text[]) is 'internal: may change with every release';
 
 comment on function holdfast.full_name(p_domain text, p_type text) is 'internal: may change with every release';
 
@@ -10265,6 +10298,8 @@ comment on function holdfast.join_batches(p_domain text, members uuid[], batches
 comment on function holdfast.keyed_id(p_model text, p_domain text, p_type text, p_key text) is 'internal: may change with every release';
 
 comment on function holdfast.known_replies(asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.last_seen(p_model text, p_name text) is 'internal: may change with every release';
 
 comment on function holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer) is 'internal: may change with every release';
 
@@ -10306,8 +10341,6 @@ comment on function holdfast.note_beat() is 'internal: may change with every rel
 
 comment on function holdfast.note_begun_claim(p_source text, p_id text, p_epoch integer, p_state text) is 'internal: may change with every release';
 
-comment on function holdfast.note_definitions(definitions jsonb) is 'internal: may change with every release';
-
 comment on function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.note_dispatch_failures(config holdfast.dispatch_config, p_failed integer, p_began integer, p_reason text) is 'internal: may change with every release';
@@ -10319,6 +10352,8 @@ comment on function holdfast.note_interrupted_claims(p_source text, ids text[], 
 comment on function holdfast.note_missing_handlers() is 'internal: may change with every release';
 
 comment on function holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_worker(p_worker text, p_has jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.now() is 'The clock of the installation.';
 

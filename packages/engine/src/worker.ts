@@ -82,7 +82,14 @@ export function createWorker(
   let unstarted: WorkLoop[] = []
   /** Those that run handlers and processes, for `inFlightCount`. */
   const running: WorkLoop[] = []
-  const presence = createPresence(db, { note, logger })
+  const presence = createPresence(db, {
+    worker: settings.name,
+    has: () => works.flatMap((work) => work.has?.() ?? []),
+    beaten: async () => {
+      for (const work of works) await work.beaten?.()
+    },
+    logger,
+  })
   let works: readonly ModelWork[] = []
   let listener: Listener | undefined
   let needing: { stop(): void } | undefined
@@ -124,11 +131,6 @@ export function createWorker(
       loop.start()
     }
     unstarted = []
-  }
-
-  /** Says what this worker has, before it claims any of it and every minute (O-11). */
-  async function note(): Promise<void> {
-    for (const work of works) await work.note?.()
   }
 
   function registered(): void {

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: entry-options, commands-send, processes-start, processes-inbox, workflows-start, dispatch-schedule
 --
 -- What programs in other languages call, in transactions of their own: docs/reference/sql.md. Each function takes domain and
@@ -32,7 +32,8 @@ begin
     perform holdfast.refuse_option('send', 'ifExists', 'must be refuse or ignore, not ' || v_exists);
   end if;
   if v_queue is null or not exists (
-    select from holdfast.command_handler as known where known.domain = send.domain and known.type = send.type
+    select from holdfast.worker_definition as known
+    where known.model = 'commands' and known.name = send.domain || '/' || send.type
   ) then
     perform holdfast.refuse_name('command', domain, type, 'a worker that has a handler for it');
   end if;
@@ -188,7 +189,9 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
   -- The process may be started by a transaction that has not committed yet; its definition is known then.
-  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
+  if v_actual is null and not exists (
+    select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type
+  ) then
     perform holdfast.refuse_name('process', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(

@@ -140,39 +140,29 @@ language sql
 stable
 as $$
   select max(version)
-  from holdfast.process_definition
-  where type = p_type
-    and seen_at > (
-      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
-    ) - interval '1 hour'
+  from holdfast.worker_definition
+  where model = 'processes' and name = p_type
+    and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $$;
 
--- Workers say, when they start and every minute, which definitions they have: their version, the lease they are claimed
--- with, and whether they have a limit. What queues for a limit that is no more becomes due.
-create or replace function holdfast.note_definitions(definitions jsonb)
+-- Workers say, when they start and every minute, which definitions they have without a limit of their own. What queues for a
+-- limit that is no more becomes due.
+create or replace function holdfast.free_unlimited_processes(types text[])
 returns void
 language plpgsql
 as $$
 declare
-  v_now timestamptz := holdfast.now();
   v_type text;
 begin
-  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
-  select noted.type, noted.version, noted.lease_ms, v_now
-  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
-  order by noted.type
-  on conflict (type, version) do update
-  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
   for v_type in
     select noted.type
-    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
+    from unnest(types) as noted (type)
     left join holdfast.process_setting as setting on setting.type = noted.type
-    where noted.limit is null
-      and setting.concurrency is null
+    where setting.concurrency is null
       and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
     order by noted.type
   loop
-    perform holdfast.free_queued_processes(v_type, v_now);
+    perform holdfast.free_queued_processes(v_type, holdfast.now());
   end loop;
 end
 $$;

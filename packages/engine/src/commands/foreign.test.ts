@@ -25,7 +25,11 @@ afterAll(() => bus.close())
 
 /** SQL refuses types that no worker has ever had. */
 const hadHandler = ({ sql }: TestBus, domain: string) =>
-  sql(`insert into holdfast.command_handler (domain, type, seen_at) values ($1, 'Do', holdfast.now())`, [domain])
+  sql(
+    `insert into holdfast.worker_definition (model, name, version, worker, seen_at)
+     values ('commands', $1 || '/Do', 0, 'w', holdfast.now())`,
+    [domain],
+  )
 
 const by = { actor: 'ann', reason: 'test' }
 const pgmqSend = (domain: string, message: object, headers: object | null = null) =>

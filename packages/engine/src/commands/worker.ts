@@ -1,5 +1,4 @@
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
@@ -37,9 +36,10 @@ export function commandWork(runtime: Runtime, parts: CommandParts, worker: Worke
         add(domainLoop(runtime, { domain, queue, registry, finishes }, worker))
       }
     },
-    async note() {
-      for (const domain of domains.keys()) await noteHandlers(db, domain, registry.types(domain))
-    },
+    has: () =>
+      [...domains.keys()].flatMap((domain) =>
+        registry.types(domain).map((type) => ({ model: 'commands' as const, name: `${domain}/${type}` })),
+      ),
     async close() {
       await Promise.all([...domains.values()].map((finishes) => finishes.close(1_000)))
     },
@@ -90,17 +90,4 @@ function domainLoop(runtime: Runtime, parts: DomainParts, { settings, loop }: Wo
     },
   })
   return loop({ source, run, concurrency: settings.concurrency, topic: `commands:${domain}` })
-}
-
-/** Notes that these types have a worker; a type that none has named for an hour counts as unhandled (C-09). */
-export async function noteHandlers(db: Executor, domain: string, types: readonly string[]): Promise<void> {
-  await db.run(seenStatement, [domain, types])
-}
-
-const seenStatement = {
-  name: 'commands.note-handlers',
-  text: `
-    insert into holdfast.command_handler (domain, type, seen_at)
-    select $1, type, holdfast.now() from pg_catalog.unnest($2::text[]) as type order by type
-    on conflict (domain, type) do update set seen_at = excluded.seen_at`,
 }

@@ -174,8 +174,8 @@ test('D-06 a start that was refused goes back to READY with its count raised and
 test.each([
   ['throws', () => Promise.reject(new Error('read ECONNRESET')), 'read ECONNRESET'],
   ['hangs', () => new Promise(() => undefined), 'HF_TARGET_TIMEOUT'],
-  ['answers nonsense', () => 42, 'HF_TARGET_NONSENSE'],
-  ['answers too little', (outcomes: StartOutcome[]) => outcomes.slice(1), 'HF_TARGET_NONSENSE'],
+  ['answers nonsense', () => 42, 'HF_TARGET_INVALID_RESULT'],
+  ['answers too little', (outcomes: StartOutcome[]) => outcomes.slice(1), 'HF_TARGET_INVALID_RESULT'],
   [
     'answers an error that proves nothing',
     (outcomes: StartOutcome[]) => outcomes.map(() => ({ failed: new Error('502 Bad Gateway') })),

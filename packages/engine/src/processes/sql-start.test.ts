@@ -150,9 +150,9 @@ test('K-10 with a codec of its own, what comes through SQL is plain JSON and sto
 test('P-18 a start through SQL takes the newest version that workers have lately had', async () => {
   const note = (version: number, ago: string) =>
     bus.sql(
-      `insert into holdfast.process_definition (type, version, lease_ms, seen_at)
-       values ('versions/V', $1, 30000, holdfast.now() - $2::interval)
-       on conflict (type, version) do update set seen_at = excluded.seen_at`,
+      `insert into holdfast.worker_definition (model, name, version, worker, lease_ms, seen_at)
+       values ('processes', 'versions/V', $1, 'w', 30000, holdfast.now() - $2::interval)
+       on conflict (model, name, version, worker) do update set seen_at = excluded.seen_at`,
       [version, ago],
     )
   const version = async () => {

@@ -3,6 +3,7 @@ import type { Outgoing } from '../commands/index.js'
 import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { createTopics, type Topics } from '../kernel/notify/topics.js'
+import type { WorkerDefinition } from '../kernel/presence/presence.js'
 import type { Lease } from '../kernel/work/leases.js'
 import type { WorkLoop } from '../kernel/work/loop.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
@@ -10,7 +11,7 @@ import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'
 import { handOver, inboxSource } from './inbox.js'
-import { noteDefinitions } from './queries/note-definitions.js'
+import { freeUnlimited } from './queries/free-unlimited.js'
 import { createReplyWork } from './replies.js'
 import { processSource } from './source.js'
 
@@ -32,8 +33,9 @@ export function processWork(runtime: Runtime, parts: ProcessParts, worker: Worke
         await work.grow(add)
       }
     },
-    async note() {
-      for (const work of works.values()) await work.note()
+    has: () => [...works.values()].flatMap((work) => work.has()),
+    async beaten() {
+      for (const work of works.values()) await work.beaten()
     },
     stopping() {
       for (const work of works.values()) work.stopping()
@@ -47,7 +49,8 @@ export function processWork(runtime: Runtime, parts: ProcessParts, worker: Worke
 /** The same for one domain. */
 interface DomainWork {
   grow(add: (loop: WorkLoop) => void): Promise<void>
-  note(): Promise<void>
+  has(): readonly WorkerDefinition[]
+  beaten(): Promise<void>
   stopping(): void
   close(): Promise<void>
 }
@@ -168,21 +171,21 @@ async function createDomainWork(
 
   return {
     grow,
-    async note() {
+    has() {
       const leaseOf = (wanted: string) => [...paces.values()].find(({ names }) => names.has(wanted))?.leaseMs
-      const rows = definitions().map(({ name, version, concurrency = null }) => ({
-        type: name,
+      return [...definitions(), ...managers()].map(({ name, version }) => ({
+        model: 'processes',
+        name,
         version,
         leaseMs: leaseOf(name) ?? settings.leaseMs,
-        limit: concurrency,
       }))
-      const managed = managers().map(({ name, version }) => ({
-        type: name,
-        version,
-        leaseMs: settings.leaseMs,
-        limit: null,
-      }))
-      await noteDefinitions(db, [...rows, ...managed])
+    },
+    async beaten() {
+      const unlimited = definitions().filter(({ concurrency }) => concurrency === undefined)
+      await freeUnlimited(
+        db,
+        [...unlimited, ...managers()].map(({ name }) => name),
+      )
     },
     stopping() {
       stop.abort()

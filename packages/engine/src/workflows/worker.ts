@@ -1,5 +1,4 @@
 import type { Chores } from '../kernel/chores/chores.js'
-import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
@@ -45,9 +44,7 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
         }),
       )
     },
-    async note() {
-      if (made) await noteHandlers(db, lanesOf(engine))
-    },
+    has: () => (made ? lanesOf(engine).map((name) => ({ model: 'workflows' as const, name })) : []),
   }
 }
 
@@ -82,10 +79,6 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   }
 }
 
-async function noteHandlers(db: Database, handlers: readonly string[]): Promise<void> {
-  await db.run(seenStatement, [handlers])
-}
-
 /** Tells, once a minute, which handlers steps wait for and no worker has (W-04). */
 export function workflowChores({ logger, metrics }: { logger: Logger; metrics: Metrics }): Chores {
   let missed = new Set<string>()
@@ -105,13 +98,6 @@ export function workflowChores({ logger, metrics }: { logger: Logger; metrics: M
   }
 }
 
-const seenStatement = {
-  name: 'workflows.note-handlers',
-  text: `
-    insert into holdfast.workflow_handler (handler, seen_at)
-    select handler, holdfast.now() from pg_catalog.unnest($1::text[]) as handler order by handler
-    on conflict (handler) do update set seen_at = excluded.seen_at`,
-}
 const missingStatement = {
   name: 'workflows.missing-handlers',
   text: 'select handler, waiting, oldest_seconds from holdfast.note_missing_handlers()',

@@ -21,7 +21,7 @@ export interface Limiter {
   ): Promise<{
     readonly granted: number
     readonly waitsMs: readonly number[]
-    /** The same as moments of the database's clock, in milliseconds since 1970. */
+    /** The times of the slots by the database's clock, in milliseconds since 1970. */
     readonly atsMs: readonly number[]
     readonly retryAfterMs: number
   }>

@@ -2,6 +2,7 @@ import type { Chores } from '../chores/chores.js'
 import { databaseUptimeMs } from '../clock/clock.js'
 import type { Listener } from '../notify/listener.js'
 import type { PauseKind } from '../pausing/pausing.js'
+import type { WorkerDefinition } from '../presence/presence.js'
 import type { RetryPolicy } from '../retry/retry-policy.js'
 import { createWorkLoop, type WorkLoop, type WorkLoopOptions } from '../work/loop.js'
 import type { Claimed } from '../work/source.js'
@@ -28,8 +29,10 @@ export interface ModelWork {
    * after it has failed, and when something is registered later.
    */
   grow(loops: NewLoops): Promise<void>
-  /** Writes down which definitions and handlers this worker has. */
-  note?(): Promise<void>
+  /** Which definitions and handlers this worker has: noted before it claims any of their work, and once a minute. */
+  has?(): readonly WorkerDefinition[]
+  /** After each such note. */
+  beaten?(): Promise<void>
   /** The worker is about to stop: what runs is finished, and nothing more begins. */
   stopping?(): void
   /** After all loops have stopped. */
