@@ -16,7 +16,7 @@ export async function whyProcess(db: Executor, process: ProcessRecord): Promise<
   const until = nextRetryAt ?? waitTimeoutAt
   if (waitingFor) return { reason: 'waiting', text: `It waits for ${waitingFor}`, ...at(until) }
   const name = `${domain}/${type}`
-  if (!(await presenceIn(db, 'process_definition')(name))) {
+  if (!(await presenceIn(db, 'processes')(name))) {
     return { reason: 'noWorker', text: missingWorker('processes', name) }
   }
   return { reason: 'queued', text: 'It is due and waits for its turn', ...at(dueAt) }
