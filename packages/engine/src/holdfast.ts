@@ -39,6 +39,7 @@ import { type Codec, createCodec } from './kernel/codec/codec.js'
 import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
+import type { Queryable } from './kernel/database/executor.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
@@ -93,7 +94,11 @@ import {
   createWorkflowClient,
   createWorkflowEngine,
   createWorkflows,
+  type HandleSteps,
+  handleSteps,
   isWorkflow,
+  type StepHandler,
+  type StepHandlerOptions,
   type WorkflowClient,
   type WorkflowDefinition,
   type WorkflowReference,
@@ -126,10 +131,20 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
   readonly inquireFor?: Duration
 }
 
+/** Registering the handler of a command. */
+export interface HandleCommand {
+  /** A command with `atMostOnce` may have an `inquire` too. */
+  <Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    handler: CommandHandler<Data, Result>,
+    options?: CommandHandlerOptions<Data, Result>,
+  ): void
+}
+
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany'>,
-    Pick<ProcessClient, 'startMany'>,
+    Pick<WorkflowClient, 'workflow'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
@@ -147,12 +162,10 @@ export interface Holdfast
   /** An item of a dispatch, by its key. Costs no query. */
   item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
   item(dispatch: DispatchOf, key: string): ItemHandle
-  /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
-  handle<Input, Data, Result>(
-    command: CommandDefinition<Input, Data, Result>,
-    handler: CommandHandler<Data, Result>,
-    options?: CommandHandlerOptions<Data, Result>,
-  ): void
+  /** Starts thousands of processes or workflow instances, all or none, for workers to run. */
+  readonly startMany: ProcessClient['startMany'] & WorkflowClient['startMany']
+  /** Registers the handler of a command, or the handlers of the steps of workflows. Each has one handler per program. */
+  readonly handle: HandleCommand & HandleSteps
   /** Registers a process, a manager or a type of dispatched items, so that workers started here run it; or stores a workflow. */
   register<Input, Responses extends ResponseSchemas, Result>(
     definition:
@@ -334,14 +347,14 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const processes = createProcesses(db, engine, operations)
-  const workflows = createWorkflows(db, workflowEngine, workflowClient)
+  const workflows = createWorkflows(db, workflowEngine)
   const itemOperations = createItemOperations(db, codec, {
     cancelProcess(name, id, by, cancelOptions) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
       return operations.cancel(reference, id, by, cancelOptions)
     },
-    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    cancelWorkflow: (id, by) => workflowClient.workflow(id).cancel(by),
     find: (itemType) => dispatches.find(itemType),
   })
   const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
@@ -369,10 +382,18 @@ export function assemble(
   }
   const api: Holdfast = {
     schema: db.schema,
-    handle(command, handler, handlerOptions) {
-      addHandler(registry, command, handler, handlerOptions)
+    handle: ((
+      what: CommandDefinition | WorkflowDefinition | string,
+      handler: CommandHandler<unknown, unknown> & StepHandler,
+      handlerOptions?: CommandHandlerOptions<unknown, unknown> & StepHandlerOptions,
+    ) => {
+      if (typeof what === 'string' || isWorkflow(what)) {
+        handleSteps(workflowEngine.handlers, what, handler, handlerOptions)
+        return
+      }
+      addHandler(registry, what, handler, handlerOptions)
       registered()
-    },
+    }) as Holdfast['handle'],
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
     register(definition) {
@@ -400,7 +421,16 @@ export function assemble(
     }) as Holdfast['start'],
     schedule: scheduling.schedule,
     item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
-    startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
+    startMany: ((
+      definition: ProcessDefinition | WorkflowReference,
+      many: readonly never[],
+      startOptions?: { readonly transaction?: Queryable },
+    ) =>
+      typeof definition === 'string' || isWorkflow(definition)
+        ? workflowClient.startMany(definition, many, startOptions)
+        : processClient.startMany(definition, many, startOptions)) as Holdfast['startMany'],
+    workflow: ((workflow: WorkflowReference, idOrKey: string) =>
+      workflowClient.workflow(workflow, idOrKey)) as Holdfast['workflow'],
     process: (definition, idOrKey) => new ProcessHandle(processCalls, definition, idOrKey),
     commands: createCommands(db, codec, { domains: queues, results, reports }),
     batches: createBatches(db, client, queues, codec),

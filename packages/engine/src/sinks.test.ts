@@ -54,7 +54,7 @@ test.each([
     })
     hf.register(Order)
     hf.register(Ship)
-    hf.workflows.handle('sinks-a', () => 'shipped')
+    hf.handle('sinks-a', () => 'shipped')
     await hf.run({ poll: '50ms' })
     for (const fail of [false, true]) {
       const charge = await hf.send(Charge, { fail })
@@ -62,7 +62,7 @@ test.each([
       const ship = await hf.start(Ship, {})
       expect(await hf.commands.result(Charge, charge, { timeout: '20s' })).toBe('charged')
       expect(await hf.process(Order, order.id).result({ timeout: '20s' })).toBe('ordered')
-      await waitFor('the workflow has ended', async () => (await hf.workflows.status(ship.id)).status === 'COMPLETED')
+      await waitFor('the workflow has ended', async () => (await hf.workflow(ship.id).get()).status === 'COMPLETED')
     }
     await hf.close()
     expect(calls).toBeGreaterThan(20)

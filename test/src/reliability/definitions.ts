@@ -35,7 +35,7 @@ export function registerAll(hf: Holdfast, run: (input: Given) => Promise<string>
   hf.handle(PoisonCommand, (data) => run(data))
   hf.register(PoisonProcess)
   hf.register(PoisonWorkflow)
-  hf.workflows.handle('eat', (input) => run(input as Given))
+  hf.handle('eat', (input) => run(input as Given))
 }
 
 export async function begin(hf: Holdfast, model: Model, data: Given): Promise<string> {
@@ -54,6 +54,6 @@ export async function standing(hf: Holdfast, model: Model, id: string): Promise<
     const { status, error } = await hf.process(PoisonProcess, id).get()
     return status === 'WAITING_FOR_TSQ' ? (error?.code ?? '') : status
   }
-  const { status, error } = await hf.workflows.status(id)
+  const { status, error } = await hf.workflow(id).get()
   return status === 'FAILED' ? (error?.code ?? '') : status
 }

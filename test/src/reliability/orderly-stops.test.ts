@@ -43,10 +43,10 @@ const items = {
     return {
       register(hf: Holdfast, call: Call) {
         hf.register(Do)
-        hf.workflows.handle(name, (_input, ctx) => call(ctx.signal))
+        hf.handle(name, (_input, ctx) => call(ctx.signal))
       },
       begin: async (hf: Holdfast) => (await hf.start(Do, null)).id,
-      standing: async (hf: Holdfast, id: string) => (await hf.workflows.status(id)).status as string,
+      standing: async (hf: Holdfast, id: string) => (await hf.workflow(id).get()).status as string,
     }
   },
 } as const

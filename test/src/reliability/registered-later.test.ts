@@ -65,8 +65,8 @@ test('K-21 a workflow and its handler are taken up by a worker that runs already
   await running()
   const Flow = defineWorkflow('later', 1).step('a', 'later-a').build()
   bus.hf.register(Flow)
-  bus.hf.workflows.handle('later-a', () => 'done')
-  expect(await bus.hf.workflows.startAndWait(Flow, null)).toBe('done')
+  bus.hf.handle('later-a', () => 'done')
+  expect(await (await bus.hf.start(Flow, null)).result()).toBe('done')
   await waitFor('its definition is stored', async () => {
     return (await bus.sql(`select from holdfast.workflow_definition where name = 'later'`)).length === 1
   })

@@ -45,10 +45,12 @@ test('K-09 an installation of the release before is migrated, and everything tha
   for (const { commandId } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
     await hf.troubleshooting.retry({ domain: 'upgrade' }, commandId, ann)
   }
-  for (const { id } of await hf.workflows.deadLetters.list()) await hf.workflows.requeue(id, ann)
+  for (const { instanceId, step } of await hf.workflows.deadLetters.list()) {
+    await hf.workflow(instanceId).retry(ann, { step })
+  }
   await waitFor('four decisions wait', async () => (await hf.workflows.decisions.waiting()).length === 4)
   for (const { instanceId, step } of await hf.workflows.decisions.waiting()) {
-    await hf.workflows.decide(instanceId, step, 'confirm', ann)
+    await hf.workflow(instanceId).decide(step, 'confirm', ann)
   }
   await hf.item(all.Remote, 'r-dead 1').retry(ann)
   await waitFor('both settlements wait', async () => {

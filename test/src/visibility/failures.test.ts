@@ -177,14 +177,14 @@ test('K-21 a step-based process: its command needs a person, and so does the pro
 
 test('K-21 a workflow: attempts and the dead letter with its step and stack; ends are counted', async () => {
   const name = domain()
-  bus.hf.workflows.handle(name, (input) => {
+  bus.hf.handle(name, (input) => {
     if (input === 'bad') throw new TransientError('no', { code: 'NO' })
   })
   const Flow = defineWorkflow(name, 1, { dlq: true })
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
-  await bus.hf.workflows.startAndWait(Flow, 'good')
+  await (await bus.hf.start(Flow, 'good')).result()
   const { id } = await bus.hf.start(Flow, 'bad')
   await waitFor('it is told', () => told.about(id).some(({ event }) => event === 'needs_person'))
   await worker.stop()
@@ -202,7 +202,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
 
 test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead letter holds needs a person', async () => {
   const name = domain()
-  bus.hf.workflows.handle(name, () => Promise.reject(new Error('socket hang up')))
+  bus.hf.handle(name, () => Promise.reject(new Error('socket hang up')))
   const Flow = defineWorkflow(name, 1).step('pay', name, { nonIdempotent: true }).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   const { id } = await bus.hf.start(Flow, {})
@@ -260,12 +260,12 @@ test('K-21 a workflow: how long its steps waited, how long handlers ran, and how
     .then('b', name)
     .build()
   bus.hf.register(Flow)
-  bus.hf.workflows.handle(name, (_, { stepName, attempt }) => {
+  bus.hf.handle(name, (_, { stepName, attempt }) => {
     if (stepName === 'a' && attempt === 1) throw new TransientError('not yet')
   })
   const worker = await bus.hf.run({ poll: '20ms' })
   const { id } = await bus.hf.start(Flow)
-  await bus.hf.workflows.result(id)
+  await bus.hf.workflow(id).result()
   await waitFor('its end is told', () => told.observed(`total_milliseconds workflows ${name}`).length > 0)
   await worker.stop()
   expect(told.observed(`run_milliseconds workflows ${name}`)).toHaveLength(3)

@@ -49,10 +49,10 @@ test('K-22 the result of a process that needs a person is an error at once that 
 
 test('K-22 the result of a workflow instance with a dead letter is an error at once that names the step', async () => {
   const name = domain()
-  bus.hf.workflows.handle(name, broken)
+  bus.hf.handle(name, broken)
   const Flow = defineWorkflow(name, 1, { dlq: true }).step('book', name).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
-  await expect(bus.hf.workflows.startAndWait(Flow, {})).rejects.toMatchObject({
+  await expect(bus.hf.start(Flow, {}).then((it) => it.result())).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
     details: { what: 'workflow instance', code: 'NO_ACCOUNT', step: 'book', message: 'no such account' },
   })
@@ -87,8 +87,8 @@ test('K-22 when the time is over the error says the status, what it waits for an
   )
   await worker.stop()
   const Flow = defineWorkflow(`${name}_flow`, 1).step('book', `${name}_nobody`).build()
-  await expect(bus.hf.workflows.startAndWait(Flow, {}, { timeout: '20ms' })).rejects.toMatchObject(
-    late(`book is PENDING; no live worker has the handler ${name}_nobody`),
+  await expect(bus.hf.start(Flow, {}).then((it) => it.result({ timeout: '20ms' }))).rejects.toMatchObject(
+    late(`Step \`book\` waits: no live worker has the handler ${name}_nobody`),
   )
 })
 

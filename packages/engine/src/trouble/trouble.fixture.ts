@@ -50,7 +50,7 @@ export async function openTrouble() {
       .step('pay', handler)
       .step('tell', handler)
       .build()
-    hf.workflows.handle(handler, (input, { stepName, compensation }) => {
+    hf.handle(handler, (input, { stepName, compensation }) => {
       call(compensation ?? stepName)
       return [input, stepName]
     })

@@ -256,7 +256,7 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
     prepare: 'create table ledger (id text not null)',
     register: [Order],
     setup(hf, bank) {
-      hf.workflows.handle(Order, {
+      hf.handle(Order, {
         BookRisk: (_, ctx) => bank.book(ctx.idempotencyKey, 'risk'),
         Unbook: (_, ctx) => bank.book(ctx.idempotencyKey, 'unbooked'),
         BookFx: (_, ctx) => bank.book(ctx.idempotencyKey, 'fx'),
@@ -271,7 +271,7 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
     },
     start: (hf) => hf.start(Order, null, { key: 'ORD-1', startAt: new Date(0) }),
     async invariant({ hf, sql, subject, world }) {
-      assert.equal((await hf.workflows.status(subject.id)).status, 'FAILED')
+      assert.equal((await hf.workflow(subject.id).get()).status, 'FAILED')
       assert.deepEqual([world.times('risk'), world.times('fx'), world.times('unbooked')], [1, 1, 1])
       assert.equal((await sql('select from ledger')).length, 1)
     },
