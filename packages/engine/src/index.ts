@@ -80,7 +80,7 @@ export { BusinessError, PermanentError, TransientError } from './kernel/failure/
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
 export type { BulkResult, TroubleVerb } from './kernel/model/bulk.js'
-export type { CancelOptions, Handle, Model, ResultOptions, Started } from './kernel/model/handle.js'
+export type { CancelOptions, Handle, Model, ResultOptions, Started, StartedOne } from './kernel/model/handle.js'
 export type { Page } from './kernel/model/page.js'
 export type { Why } from './kernel/model/why.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
@@ -125,7 +125,6 @@ export {
   type RetryOptions,
   resultOf,
   type StartDetails,
-  type StartedOne,
   type StartedProcess,
   type StartOptions,
   type StepCall,
@@ -194,7 +193,6 @@ export {
   renderMermaid,
   renderText,
   type ShownInstance,
-  type StartedOne,
   type StartedWorkflow,
   type StepContext,
   type StepDefinition,

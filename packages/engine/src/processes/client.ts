@@ -6,6 +6,7 @@ import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { StartedOne } from '../kernel/model/handle.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
@@ -23,13 +24,6 @@ export interface StartOptions extends StartDetails {
   readonly deferred?: boolean
   /** Your own transaction: the process is created in it, and a worker starts it after the commit. */
   readonly transaction?: Queryable
-}
-
-/** What `startMany` returns for each process, in the order of what was given. */
-export interface StartedOne {
-  readonly id: string
-  /** False when its id or key was there already: nothing was started. */
-  readonly created: boolean
 }
 
 export interface ProcessToStart<Input> extends StartDetails {

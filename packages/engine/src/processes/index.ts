@@ -4,7 +4,6 @@ export {
   createProcessClient,
   type ProcessClient,
   type ProcessToStart,
-  type StartedOne,
   type StartOptions,
 } from './client.js'
 export type { CompleteOptions, CompleteStepOptions } from './completing.js'
