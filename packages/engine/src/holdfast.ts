@@ -10,7 +10,9 @@ import {
   commandModel,
   createBatches,
   createCommandBulk,
+  createCommandCalls,
   createCommandClient,
+  createCommandOperations,
   createCommands,
   createDomains,
   createHandlerRegistry,
@@ -143,7 +145,7 @@ export interface HandleCommand {
 
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
-  extends Pick<CommandClient, 'send' | 'sendMany'>,
+  extends Pick<CommandClient, 'send' | 'sendMany' | 'command'>,
     Pick<WorkflowClient, 'workflow'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
@@ -174,7 +176,7 @@ export interface Holdfast
       | WorkflowDefinition
       | DispatchDefinition<Input>,
   ): void
-  /** Looking at commands, awaiting results, cancelling. */
+  /** Lists of commands. One command is `hf.command`. */
   readonly commands: Commands
   readonly batches: Batches
   /** The processes and managers of the installation: lists, and what operators set for their definitions. */
@@ -285,7 +287,9 @@ export function assemble(
   const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
-  const client = createCommandClient(db, queues, { codec, logger, metrics, missing })
+  const operations = createCommandOperations(db, codec, registry, reports)
+  const calls = createCommandCalls(db, codec, { operations, results })
+  const client = createCommandClient(db, queues, { calls, codec, logger, metrics, missing })
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
@@ -396,6 +400,7 @@ export function assemble(
     }) as Holdfast['handle'],
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
+    command: (command, idOrKey) => client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
         workflowEngine.registered.add(definition)
@@ -432,11 +437,11 @@ export function assemble(
     workflow: ((workflow: WorkflowReference, idOrKey: string) =>
       workflowClient.workflow(workflow, idOrKey)) as Holdfast['workflow'],
     process: (definition, idOrKey) => new ProcessHandle(processCalls, definition, idOrKey),
-    commands: createCommands(db, codec, { domains: queues, results, reports }),
+    commands: createCommands(db, codec, queues),
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    troubleshooting: createTroubleshooting(db, codec, operations),
     trouble: createTroubles(db, {
       commands: createCommandBulk(db, { codec, registry, reports }),
       processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),

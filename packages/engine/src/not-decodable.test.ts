@@ -117,12 +117,12 @@ test('K-26 a command whose data cannot be decoded goes to troubleshooting on its
   const Pay = defineCommand(domain, 'Pay')
   let calls = 0
   bus.hf.handle(Pay, async () => ++calls)
-  const id = await bus.hf.send(Pay, { n: 1 })
+  const { id } = await bus.hf.send(Pay, { n: 1 })
   key = 'second'
   await work(domain)
   await waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain })) === 1)
   key = 'first'
-  const record = await bus.hf.commands.get(Pay, id)
+  const record = await bus.hf.command(Pay, id).get()
   expect(record).toMatchObject({
     attempts: 1,
     error: { code: 'INVALID_DATA', message: expect.stringContaining('no key first') },

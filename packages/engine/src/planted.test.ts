@@ -92,7 +92,7 @@ test('K-27 what another role plants in public is never called, from the installa
   const worker = await hf.run({ poll: '50ms', lease: '2s' })
   onTestFinished(async () => void (await worker.stop()))
 
-  expect(await hf.commands.result(Pay, await hf.send(Pay, {}))).toBe('paid')
+  expect(await (await hf.send(Pay, {})).result()).toBe('paid')
   const { id } = await hf.start(Refund, { n: 1 }, { deferred: true })
   await hf.process(Refund, id).respond('confirmed', {})
   expect(await hf.process(Refund, id).result()).toBe('refunded')

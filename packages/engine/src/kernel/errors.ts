@@ -213,11 +213,6 @@ export const errorRegistry = {
     (d) => `batch ${d.batchId} does not exist`,
     'Check the id of the batch.',
   ),
-  HF_UNKNOWN_COMMAND: entry<{ commandId: string; domain: string }>(
-    404,
-    (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
-    'Check the id and the domain.',
-  ),
   HF_CALL_OUTCOME_UNKNOWN: entry<{ what: string; id: string }>(
     409,
     (d) =>

@@ -189,10 +189,13 @@ test('X-02 C-08 commands with a handler are killed between any two statements an
         })
       })
     },
-    start: (hf) =>
-      hf.send(BookRisk, { of: 'risk' }, { commandId: '01890a5d-ac96-774b-bcce-b302099a8057', ifExists: 'ignore' }),
+    async start(hf) {
+      const id = '01890a5d-ac96-774b-bcce-b302099a8057'
+      await hf.send(BookRisk, { of: 'risk' }, { id, ifExists: 'ignore' })
+      return id
+    },
     async invariant({ hf, sql, subject, world }) {
-      const { status } = await hf.commands.get(BookRisk, subject)
+      const { status } = await hf.command(BookRisk, subject).get()
       assert.equal(status === 'COMPLETED' || status === 'IN_TROUBLESHOOTING_QUEUE', true, status)
       assert.equal(world.times('risk'), 1)
       assert.equal((await sql('select from ledger')).length, status === 'COMPLETED' ? 1 : 0)
