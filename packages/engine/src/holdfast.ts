@@ -319,8 +319,8 @@ export function assemble(
     metrics,
     reports,
   })
-  const operations = createProcessOperations(db, { codec, registry: engine.registry, logger, reports })
-  const processCalls = coded(createProcessCalls(db, engine, operations, results), db.schema, 'hf.process')
+  const processOperations = createProcessOperations(db, { codec, registry: engine.registry, logger, reports })
+  const processCalls = coded(createProcessCalls(db, engine, processOperations, results), db.schema, 'hf.process')
   const managerClient = createManagerClient(db, {
     codec,
     outgoing,
@@ -350,13 +350,13 @@ export function assemble(
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const processes = createProcesses(db, engine, operations)
+  const processes = createProcesses(db, engine, processOperations)
   const workflows = createWorkflows(db, workflowEngine)
   const itemOperations = createItemOperations(db, codec, {
     cancelProcess(name, id, by, cancelOptions) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-      return operations.cancel(reference, id, by, cancelOptions)
+      return processOperations.cancel(reference, id, by, cancelOptions)
     },
     cancelWorkflow: (id, by) => workflowClient.workflow(id).cancel(by),
     find: (itemType) => dispatches.find(itemType),
