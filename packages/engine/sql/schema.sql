@@ -7671,6 +7671,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
   v_before jsonb := holdfast.process_before(p_id);
+  v_deadline timestamptz;
   v_name text;
   v_occurrence int;
   v_seq int;
@@ -7692,7 +7693,12 @@ begin
       return 'nothing';
     end if;
   end if;
-  if v_row.deadline_at <= v_now then
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now then
     return 'deadline';
   end if;
   v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
@@ -7701,6 +7707,7 @@ begin
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1,
+      deadline_at = v_deadline,
       mismatch_since = null
   where id = p_id;
   perform holdfast.process_goes_on(p_id, v_now);
