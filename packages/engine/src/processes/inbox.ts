@@ -110,7 +110,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
     } catch (error) {
       if (!isRefusal(error)) throw error
       // None of them was recorded.
-      const patient = error.code === 'HF_UNKNOWN_PROCESS' && responses.some(({ ageMs }) => ageMs < PATIENCE)
+      const patient = error.code === 'HF_NOT_FOUND' && responses.some(({ ageMs }) => ageMs < PATIENCE)
       if (patient) {
         refused.length = 0
         await finish([], LOOK_AGAIN)
