@@ -101,12 +101,6 @@ create table holdfast.command (
   effect text
 ) with (fillfactor=50);
 
-create table holdfast.command_handler (
-  domain text not null,
-  type text not null,
-  seen_at timestamp with time zone not null
-);
-
 create table holdfast.command_queue (
   domain text not null,
   queue text not null
@@ -242,6 +236,11 @@ create table holdfast.migration (
   applied_at timestamp with time zone default clock_timestamp() not null
 );
 
+create table holdfast.missed_handler (
+  handler text not null,
+  missed_at timestamp with time zone not null
+);
+
 create table holdfast.pause (
   subject text not null,
   paused_at timestamp with time zone not null,
@@ -276,13 +275,6 @@ create table holdfast.process (
   dispatch_type text collate "C",
   unbegun_epoch integer
 ) with (fillfactor=50);
-
-create table holdfast.process_definition (
-  type text not null,
-  version integer not null,
-  lease_ms integer not null,
-  seen_at timestamp with time zone not null
-);
 
 create table holdfast.process_detail (
   id uuid not null,
@@ -387,7 +379,8 @@ create table holdfast.process_trouble (
   error_message text not null,
   fingerprint text not null,
   batch_id uuid,
-  error_stack text
+  error_stack text,
+  step text
 );
 
 create table holdfast.rate_limit (
@@ -420,9 +413,26 @@ create table holdfast.setting (
   value jsonb not null
 );
 
+create table holdfast.trouble_assignment (
+  model text not null,
+  place text collate "C" not null,
+  since timestamp with time zone not null,
+  assigned_to text not null,
+  assigned_at timestamp with time zone not null
+);
+
 create table holdfast.wake_bucket (
   bucket integer not null,
   last_wake regclass not null
+);
+
+create table holdfast.worker_definition (
+  model text not null,
+  name text not null,
+  version integer not null,
+  worker text not null,
+  lease_ms integer,
+  seen_at timestamp with time zone not null
 );
 
 create table holdfast.workflow (
@@ -481,12 +491,6 @@ create table holdfast.workflow_definition (
   body jsonb not null,
   lease_ms integer,
   created_at timestamp with time zone not null
-);
-
-create table holdfast.workflow_handler (
-  handler text not null,
-  seen_at timestamp with time zone,
-  missed_at timestamp with time zone
 );
 
 create table holdfast.workflow_set_aside (
@@ -602,8 +606,6 @@ alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id
 
 alter table holdfast.command add constraint command_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'IN_TROUBLESHOOTING_QUEUE'::text])));
 
-alter table holdfast.command_handler add constraint command_handler_pkey PRIMARY KEY (domain, type);
-
 alter table holdfast.command_queue add constraint command_queue_pkey PRIMARY KEY (domain);
 
 alter table holdfast.command_queue add constraint command_queue_queue_key UNIQUE (queue);
@@ -668,6 +670,8 @@ alter table holdfast.lost_claim add constraint lost_claim_state_check CHECK ((st
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
 
+alter table holdfast.missed_handler add constraint missed_handler_pkey PRIMARY KEY (handler);
+
 alter table holdfast.pause add constraint pause_pkey PRIMARY KEY (subject);
 
 alter table holdfast.pause add constraint pause_subject_check CHECK ((subject ~ '^(domain|definition|handler):.'::text));
@@ -685,8 +689,6 @@ alter table holdfast.process add constraint process_lease_is_whole CHECK ((((lea
 alter table holdfast.process add constraint process_pkey PRIMARY KEY (id);
 
 alter table holdfast.process add constraint process_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'WAITING_FOR_ASYNC'::text, 'WAITING_FOR_RETRY'::text, 'WAITING_FOR_REPLY'::text, 'WAITING_FOR_TSQ'::text, 'COMPENSATING'::text, 'COMPENSATED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'FAILED'::text])));
-
-alter table holdfast.process_definition add constraint process_definition_pkey PRIMARY KEY (type, version);
 
 alter table holdfast.process_detail add constraint process_detail_model_check CHECK ((model = ANY (ARRAY['PROCESS_STEP'::text, 'STEP_BASED'::text])));
 
@@ -740,7 +742,15 @@ alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (mo
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
+alter table holdfast.trouble_assignment add constraint trouble_assignment_model_check CHECK ((model = ANY (ARRAY['commands'::text, 'processes'::text, 'workflows'::text, 'dispatch'::text])));
+
+alter table holdfast.trouble_assignment add constraint trouble_assignment_pkey PRIMARY KEY (model, place);
+
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
+
+alter table holdfast.worker_definition add constraint worker_definition_model_check CHECK ((model = ANY (ARRAY['commands'::text, 'processes'::text, 'workflows'::text, 'dispatch'::text])));
+
+alter table holdfast.worker_definition add constraint worker_definition_pkey PRIMARY KEY (model, name, version, worker);
 
 alter table holdfast.workflow add constraint workflow_end_has_a_time CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text])) = (ended_at IS NOT NULL)));
 
@@ -761,8 +771,6 @@ alter table holdfast.workflow_definition add constraint workflow_definition_name
 alter table holdfast.workflow_definition add constraint workflow_definition_pkey PRIMARY KEY (id);
 
 alter table holdfast.workflow_definition add constraint workflow_definition_version_check CHECK ((version >= 1));
-
-alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
 alter table holdfast.workflow_set_aside add constraint workflow_set_aside_pkey PRIMARY KEY (definition_id);
 
@@ -806,15 +814,33 @@ CREATE INDEX command_by_time ON holdfast.command USING btree (created_at, domain
 
 CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
-CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since);
+CREATE INDEX command_trouble_newest ON holdfast.command_trouble USING btree (since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
+CREATE INDEX command_trouble_newest_by_code ON holdfast.command_trouble USING btree (error_code, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX dispatch_dead_letter_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since);
+CREATE INDEX command_trouble_newest_by_domain ON holdfast.command_trouble USING btree (domain, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX dispatch_dead_letter_by_time ON holdfast.dispatch_dead_letter USING btree (item_type, since);
+CREATE INDEX command_trouble_newest_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
+
+CREATE INDEX command_trouble_newest_by_type ON holdfast.command_trouble USING btree (type, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
+
+CREATE INDEX dispatch_dead_letter_by_item ON holdfast.dispatch_dead_letter USING btree (item_id COLLATE "default");
 
 CREATE INDEX dispatch_dead_letter_new ON holdfast.dispatch_dead_letter USING btree (item_type) WHERE (NOT counted);
+
+CREATE INDEX dispatch_dead_letter_newest ON holdfast.dispatch_dead_letter USING btree (since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_code ON holdfast.dispatch_dead_letter USING btree (error_code, since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_domain ON holdfast.dispatch_dead_letter USING btree ((
+CASE
+    WHEN (strpos(item_type, '/'::text) = 0) THEN 'default'::text
+    ELSE split_part(item_type, '/'::text, 1)
+END) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
@@ -850,9 +876,19 @@ CREATE INDEX process_slot_by_type ON holdfast.process_slot USING btree (type);
 
 CREATE INDEX process_trouble_by_batch ON holdfast.process_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
-CREATE INDEX process_trouble_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since);
+CREATE INDEX process_trouble_newest ON holdfast.process_trouble USING btree (since, ((id)::text) COLLATE "C");
 
-CREATE INDEX process_trouble_by_type ON holdfast.process_trouble USING btree (type, since);
+CREATE INDEX process_trouble_newest_by_code ON holdfast.process_trouble USING btree (error_code, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_domain ON holdfast.process_trouble USING btree (split_part(type, '/'::text, 1), since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_step ON holdfast.process_trouble USING btree (step, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_type ON holdfast.process_trouble USING btree (substr(type, (strpos(type, '/'::text) + 1)), since, ((id)::text) COLLATE "C");
+
+CREATE INDEX trouble_assignment_by_person ON holdfast.trouble_assignment USING btree (assigned_to);
 
 CREATE INDEX workflow_by_end ON holdfast.workflow USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -862,9 +898,21 @@ CREATE INDEX workflow_by_status ON holdfast.workflow USING btree (status, name, 
 
 CREATE INDEX workflow_by_time ON holdfast.workflow USING btree (name, created_at);
 
-CREATE INDEX workflow_dead_letter_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at);
+CREATE INDEX workflow_dead_letter_newest ON holdfast.workflow_dead_letter USING btree (created_at, ((id)::text) COLLATE "C");
 
-CREATE INDEX workflow_dead_letter_by_time ON holdfast.workflow_dead_letter USING btree (created_at);
+CREATE INDEX workflow_dead_letter_newest_by_code ON holdfast.workflow_dead_letter USING btree (((failure ->> 'code'::text)), created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_domain ON holdfast.workflow_dead_letter USING btree ((
+CASE
+    WHEN (strpos(workflow_name, '/'::text) = 0) THEN 'default'::text
+    ELSE split_part(workflow_name, '/'::text, 1)
+END), created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_step ON holdfast.workflow_dead_letter USING btree (step, created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_type ON holdfast.workflow_dead_letter USING btree (substr(workflow_name, (strpos(workflow_name, '/'::text) + 1)), created_at, ((id)::text) COLLATE "C");
 
 CREATE INDEX workflow_decision_by_workflow ON holdfast.workflow_decision USING btree (workflow_id, at);
 
@@ -877,6 +925,152 @@ CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler,
 CREATE INDEX workflow_step_set_aside ON holdfast.workflow_step USING btree (definition_id, rank, scheduled_at) WHERE (due_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX workflow_step_waiting ON holdfast.workflow_step USING btree (reached_at) WHERE (status = 'WAITING_DECISION'::text);
+
+create view holdfast.trouble as
+ SELECT 'commands'::text AS model,
+    trouble.domain,
+    trouble.type,
+    (trouble.command_id)::text AS id,
+    NULL::text AS key,
+    NULL::text AS step,
+    trouble.error_code AS code,
+    trouble.error_kind AS kind,
+    trouble.error_message AS message,
+    trouble.fingerprint,
+    trouble.since,
+    ( SELECT command.attempts
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain))) AS attempts,
+    trouble.error_stack AS stack,
+    ARRAY['retry'::text, 'complete'::text, 'cancel'::text] AS can,
+    (EXISTS ( SELECT
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain) AND (command.effect = 'unknown'::text)))) AS outcome_unknown,
+    false AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'commands'::text) AND (assignment.place = ((((trouble.command_id)::text || '/'::text) || trouble.domain) COLLATE "C")) AND (assignment.since = trouble.since))) AS assigned_to,
+    trouble.command_id AS work_id,
+    ((((trouble.command_id)::text || '/'::text) || trouble.domain) COLLATE "C") AS place
+   FROM holdfast.command_trouble trouble
+UNION ALL
+ SELECT 'processes'::text AS model,
+    split_part(trouble.type, '/'::text, 1) AS domain,
+    substr(trouble.type, (strpos(trouble.type, '/'::text) + 1)) AS type,
+    (trouble.id)::text AS id,
+    ( SELECT detail.key
+           FROM holdfast.process_detail detail
+          WHERE (detail.id = trouble.id)) AS key,
+    trouble.step,
+    trouble.error_code AS code,
+    trouble.error_kind AS kind,
+    trouble.error_message AS message,
+    trouble.fingerprint,
+    trouble.since,
+    COALESCE(( SELECT history.attempt
+           FROM holdfast.process_history history
+          WHERE ((history.process_id = trouble.id) AND (history.generation = ( SELECT process.generation
+                   FROM holdfast.process
+                  WHERE (process.id = trouble.id))) AND (history.status = 'FAILED'::text))
+          ORDER BY history.seq DESC
+         LIMIT 1), 0) AS attempts,
+    trouble.error_stack AS stack,
+        CASE
+            WHEN (EXISTS ( SELECT
+               FROM (holdfast.process
+                 CROSS JOIN LATERAL holdfast.failed_step(process.id, process.generation) failed_step(name, occurrence))
+              WHERE (process.id = trouble.id))) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text]
+        END AS can,
+    (EXISTS ( SELECT
+           FROM (holdfast.process
+             CROSS JOIN LATERAL holdfast.unresolved_calls(process.id, process.generation) unresolved_calls(name, occurrence, no_inquire))
+          WHERE (process.id = trouble.id))) AS outcome_unknown,
+    ( SELECT holdfast.process_is_unwinding(process.id, process.generation) AS process_is_unwinding
+           FROM holdfast.process
+          WHERE (process.id = trouble.id)) AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'processes'::text) AND (assignment.place = ((trouble.id)::text COLLATE "C")) AND (assignment.since = trouble.since))) AS assigned_to,
+    trouble.id AS work_id,
+    ((trouble.id)::text COLLATE "C") AS place
+   FROM holdfast.process_trouble trouble
+UNION ALL
+ SELECT 'workflows'::text AS model,
+        CASE
+            WHEN (strpos(letter.workflow_name, '/'::text) = 0) THEN 'default'::text
+            ELSE split_part(letter.workflow_name, '/'::text, 1)
+        END AS domain,
+    substr(letter.workflow_name, (strpos(letter.workflow_name, '/'::text) + 1)) AS type,
+    (letter.workflow_id)::text AS id,
+    ( SELECT workflow.key
+           FROM holdfast.workflow
+          WHERE (workflow.id = letter.workflow_id)) AS key,
+    letter.step,
+    (letter.failure ->> 'code'::text) AS code,
+    (letter.failure ->> 'kind'::text) AS kind,
+    (letter.failure ->> 'message'::text) AS message,
+    letter.fingerprint,
+    letter.created_at AS since,
+    ( SELECT
+                CASE letter.kind
+                    WHEN 'step'::text THEN step.attempts
+                    ELSE step.compensation_attempts
+                END AS compensation_attempts
+           FROM holdfast.workflow_step step
+          WHERE ((step.workflow_id = letter.workflow_id) AND (step.number = letter.number))) AS attempts,
+    (letter.failure ->> 'stack'::text) AS stack,
+        CASE
+            WHEN ((letter.kind = 'step'::text) AND (letter.step_type <> 'task'::text)) THEN ARRAY['retry'::text, 'cancel'::text]
+            WHEN (letter.kind = 'step'::text) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+            WHEN (EXISTS ( SELECT
+               FROM holdfast.workflow
+              WHERE ((workflow.id = letter.workflow_id) AND (workflow.status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text]))))) THEN ARRAY['retry'::text, 'complete'::text, 'skip'::text]
+            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+        END AS can,
+    (EXISTS ( SELECT
+           FROM holdfast.workflow_step step
+          WHERE ((step.workflow_id = letter.workflow_id) AND (step.number = letter.number) AND (
+                CASE letter.kind
+                    WHEN 'step'::text THEN step.outcome
+                    ELSE step.compensation_outcome
+                END = 'unknown'::text)))) AS outcome_unknown,
+    (letter.kind = 'compensation'::text) AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'workflows'::text) AND (assignment.place = ((letter.id)::text COLLATE "C")) AND (assignment.since = letter.created_at))) AS assigned_to,
+    letter.workflow_id AS work_id,
+    ((letter.id)::text COLLATE "C") AS place
+   FROM holdfast.workflow_dead_letter letter
+UNION ALL
+ SELECT 'dispatch'::text AS model,
+    (
+        CASE
+            WHEN (strpos(letter.item_type, '/'::text) = 0) THEN 'default'::text
+            ELSE split_part(letter.item_type, '/'::text, 1)
+        END COLLATE "default") AS domain,
+    (substr(letter.item_type, (strpos(letter.item_type, '/'::text) + 1)) COLLATE "default") AS type,
+    (letter.item_id COLLATE "default") AS id,
+    (letter.item_id COLLATE "default") AS key,
+    NULL::text AS step,
+    letter.error_code AS code,
+    'TRANSIENT'::text AS kind,
+    letter.error_message AS message,
+    letter.fingerprint,
+    letter.since,
+    ( SELECT item.retry_count
+           FROM holdfast.dispatch_item item
+          WHERE ((item.item_type = letter.item_type) AND (item.item_id = letter.item_id))) AS attempts,
+    NULL::text AS stack,
+    ARRAY['retry'::text, 'complete'::text, 'cancel'::text] AS can,
+    false AS outcome_unknown,
+    false AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'dispatch'::text) AND (assignment.place = (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C")) AND (assignment.since = letter.since))) AS assigned_to,
+    '00000000-0000-0000-0000-000000000000'::uuid AS work_id,
+    (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C") AS place
+   FROM holdfast.dispatch_dead_letter letter;
 
 CREATE OR REPLACE FUNCTION holdfast.absence_counts()
  RETURNS boolean
@@ -1689,7 +1883,7 @@ begin
     end if;
   end loop;
   if new.engine = 'PROCESS' and new.exec_workflow_type is not null
-    and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
+    and not exists (select from holdfast.worker_definition where model = 'processes' and name = new.exec_workflow_type)
   then
     raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
       using errcode = 'check_violation', column = 'exec_workflow_type';
@@ -3862,6 +4056,35 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.failed_step(p_id uuid, p_generation integer)
+ RETURNS TABLE(name text, occurrence integer)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.name, last.occurrence
+  from (
+    select history.seq, history.kind, history.name, history.occurrence
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and status = 'FAILED'
+      and not coalesce((detail ->> 'thrown')::boolean, false)
+      and not coalesce((detail ->> 'afterEnd')::boolean, false)
+    order by seq desc
+    limit 1
+  ) as last
+  where last.kind in ('STEP', 'SIDE_EFFECT', 'TRANSACTION')
+    and not exists (
+      select from holdfast.process_history as later
+      where later.process_id = p_id
+        and later.generation = p_generation
+        and later.seq > last.seq
+        and (later.kind in ('UNWIND', 'RETRY') or later.name = last.name and later.occurrence = last.occurrence)
+    )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  RETURNS SETOF jsonb
  LANGUAGE plpgsql
@@ -4385,6 +4608,21 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.forget_workers()
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  delete from holdfast.worker_definition as gone
+  where gone.seen_at < holdfast.now() - interval '2 days'
+    and exists (
+      select from holdfast.worker_definition as other
+      where other.model = gone.model and other.name = gone.name and other.version = gone.version
+        and (other.seen_at, other.worker) > (gone.seen_at, gone.worker)
+    )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
@@ -4400,6 +4638,28 @@ begin
     for no key update skip locked
   ));
   perform holdfast.wake('processes:' || p_type);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.free_unlimited_processes(types text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+begin
+  for v_type in
+    select noted.type
+    from unnest(types) as noted (type)
+    left join holdfast.process_setting as setting on setting.type = noted.type
+    where setting.concurrency is null
+      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
+    order by noted.type
+  loop
+    perform holdfast.free_queued_processes(v_type, holdfast.now());
+  end loop;
 end
 $function$
 ;
@@ -4490,10 +4750,10 @@ begin
   -- The wake-ups' sequences are set, not only read.
   execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
   for v_table in
-    select relname, oid::regclass as name
+    select relname, relkind, oid::regclass as name
     from pg_class
     where relnamespace = v_schema::regnamespace
-      and relkind in ('r', 'p')
+      and relkind in ('r', 'p', 'v')
       -- Audit rows are written and read through the parent.
       and not relispartition
   loop
@@ -4501,7 +4761,7 @@ begin
     execute format(
       'grant %s on table %s to %I',
       case
-        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname in ('clock', 'migration', 'function_file') or v_table.relkind = 'v' then 'select'
         when v_table.relname = 'audit' then 'select, insert'
         else 'select, insert, update, delete'
       end,
@@ -4523,12 +4783,12 @@ CREATE OR REPLACE FUNCTION holdfast.has_dispatch_worker(p_engine text, p_exec_ty
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select case p_engine
-    when 'PROCESS' then exists (
-      select from holdfast.process_definition where type = p_exec_type and seen_at > holdfast.now() - interval '150 seconds'
-    )
-    else exists (select from holdfast.workflow_handler where seen_at > holdfast.now() - interval '150 seconds')
-  end
+  select exists (
+    select from holdfast.worker_definition
+    where model = case p_engine when 'PROCESS' then 'processes' else 'workflows' end
+      and (p_engine <> 'PROCESS' or name = p_exec_type)
+      and seen_at > holdfast.now() - interval '150 seconds'
+  )
 $function$
 ;
 
@@ -4659,21 +4919,20 @@ declare
 begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
-      or exists (select from holdfast.process_definition where split_part(type, '/', 1) = p_name)
+      or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
       or cardinality(holdfast.process_types(p_name, null)) > 0;
   end if;
   if p_kind = 'definition' then
-    if exists (select from holdfast.process_definition where type = p_name)
+    if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
-      or exists (select from holdfast.command_handler where domain || '/' || type = p_name)
     then
       return true;
     end if;
-  elsif exists (select from holdfast.workflow_handler where handler = p_name)
+  elsif exists (select from holdfast.worker_definition where model = 'workflows' and name = p_name)
     or exists (select from holdfast.workflow_step where handler = p_name and ready)
     or exists (select from holdfast.workflow_step where handler = p_name and not ready and due_at is not null)
-    or exists (select from holdfast.command_handler where type = p_name)
+    or exists (select from holdfast.worker_definition where model = 'commands' and split_part(name, '/', 2) = p_name)
   then
     return true;
   end if;
@@ -4787,6 +5046,17 @@ begin
   );
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.last_seen(p_model text, p_name text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT max(worker_definition.seen_at) AS max
+    FROM holdfast.worker_definition
+   WHERE ((worker_definition.model = last_seen.p_model) AND (worker_definition.name = last_seen.p_name));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer)
@@ -5014,8 +5284,8 @@ begin
       ) as newest,
       -- Starters lease for 30 s.
       greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
-    from holdfast.process_definition as definition
-    where definition.type = known.type
+    from holdfast.worker_definition as definition
+    where definition.model = 'processes' and definition.name = known.type
   ) as bounds
   cross join lateral generate_series(1, bounds.newest) as version
   join holdfast.process on process.type = known.type
@@ -5126,6 +5396,15 @@ begin
   from unnest(ids) as asked (id)
   join holdfast.workflow on workflow.id = asked.id;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.lock_troubled_process(p_id uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select status = 'WAITING_FOR_TSQ' from holdfast.process where id = p_id for no key update
 $function$
 ;
 
@@ -5626,11 +5905,9 @@ CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select max(version)
-  from holdfast.process_definition
-  where type = p_type
-    and seen_at > (
-      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
-    ) - interval '1 hour'
+  from holdfast.worker_definition
+  where model = 'processes' and name = p_type
+    and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $function$
 ;
 
@@ -5656,36 +5933,6 @@ AS $function$
   update holdfast.lost_claim
   set state = p_state, at = holdfast.now()
   where source = p_source and id = p_id and epoch = p_epoch
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_type text;
-begin
-  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
-  select noted.type, noted.version, noted.lease_ms, v_now
-  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
-  order by noted.type
-  on conflict (type, version) do update
-  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
-  for v_type in
-    select noted.type
-    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
-    left join holdfast.process_setting as setting on setting.type = noted.type
-    where noted.limit is null
-      and setting.concurrency is null
-      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
-    order by noted.type
-  loop
-    perform holdfast.free_queued_processes(v_type, v_now);
-  end loop;
-end
 $function$
 ;
 
@@ -5828,8 +6075,7 @@ begin
   missing as (
     select queued.name
     from (select name from ready union select name from delayed) as queued
-    left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null and holdfast.is_absent(known.seen_at, interval '2 minutes')
+    where queued.name is not null and holdfast.is_absent(holdfast.last_seen('workflows', queued.name), interval '2 minutes')
   ),
   longest as (
     select missing.name as wanted, step.*
@@ -5855,10 +6101,10 @@ begin
     ) as step
   ),
   told as (
-    insert into holdfast.workflow_handler as known (handler, missed_at)
+    insert into holdfast.missed_handler as known (handler, missed_at)
     select wanted, v_now from longest order by wanted
-    on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
-    where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
+    on conflict on constraint missed_handler_pkey do update set missed_at = v_now
+    where known.missed_at <= v_now - interval '1 minute'
     returning known.handler
   ),
   noted as (
@@ -5903,6 +6149,23 @@ begin
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_worker(p_worker text, p_has jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into holdfast.worker_definition as known (model, name, version, worker, lease_ms, seen_at)
+  select has.model, has.name, has.version, p_worker, has.lease_ms, holdfast.now()
+  from jsonb_to_recordset(p_has) as has (model text, name text, version int, lease_ms int)
+  order by has.model, has.name, has.version
+  on conflict (model, name, version, worker) do update
+  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
+  perform holdfast.note_beat();
 end
 $function$
 ;
@@ -6040,7 +6303,9 @@ AS $function$
       begin
         select extract(epoch from v_now - min(oldest.since))
         into seconds
-        from (select type, version from holdfast.process_definition where type = any (lanes)) as lane,
+        from (
+          select distinct name as type, version from holdfast.worker_definition where model = 'processes' and name = any (lanes)
+        ) as lane,
         lateral (
           select it.due_at as since
           from holdfast.process as it
@@ -6453,6 +6718,7 @@ begin
     outcome := case
       when process_id is null then 'unknown'
       when actual <> p_type then 'other type'
+      when (options -> 'in_trouble')::boolean and not holdfast.lock_troubled_process(process_id) then 'not in trouble'
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
@@ -7277,6 +7543,23 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.record_resolved(p_id uuid, p_generation integer, p_epoch integer, p_name text, p_occurrence integer, options jsonb, p_now timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, p_generation, max(seq) + 1, p_epoch, date_trunc('milliseconds', p_now), 'RESOLVE', p_name, p_occurrence,
+    'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation
+  returning seq
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -7917,6 +8200,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
   v_before jsonb := holdfast.process_before(p_id);
+  v_deadline timestamptz;
   v_name text;
   v_occurrence int;
   v_seq int;
@@ -7925,29 +8209,34 @@ begin
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
-  select name, occurrence into v_name, v_occurrence
-  from holdfast.unresolved_calls(p_id, v_row.generation)
-  where holdfast.call_id(name, occurrence) = options ->> 'step';
-  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
-    return 'nothing';
+  if options ->> 'outcome' = 'skipped' then
+    select name, occurrence into v_name, v_occurrence from holdfast.failed_step(p_id, v_row.generation);
+    if v_name is null then
+      return 'not skippable';
+    end if;
+  else
+    select name, occurrence into v_name, v_occurrence
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where holdfast.call_id(name, occurrence) = options ->> 'step';
+    if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+      return 'nothing';
+    end if;
   end if;
-  if v_row.deadline_at <= v_now then
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now then
     return 'deadline';
   end if;
-  insert into holdfast.process_history (
-    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
-  )
-  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
-    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
-    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
-  from holdfast.process_history
-  where process_id = p_id and generation = v_row.generation
-  returning seq into v_seq;
+  v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
   update holdfast.process
   set status = 'PENDING',
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1,
+      deadline_at = v_deadline,
       mismatch_since = null
   where id = p_id;
   perform holdfast.process_goes_on(p_id, v_now);
@@ -7987,7 +8276,9 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
   -- The process may be started by a transaction that has not committed yet; its definition is known then.
-  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
+  if v_actual is null and not exists (
+    select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type
+  ) then
     perform holdfast.refuse_name('process', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
@@ -8205,15 +8496,25 @@ begin
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
     insert into holdfast.process_trouble (
-      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+      id, type, since, step, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
     )
-    select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
+    select asked.id, detail.type, v_now,
+      -- What it waits for, or what failed last.
+      coalesce(asked.waiting_for, (
+        select history.name || case when history.occurrence > 1 then '#' || history.occurrence else '' end
+        from holdfast.process_history as history
+        where history.process_id = asked.id and history.generation = process.generation and history.status = 'FAILED'
+        order by history.seq desc
+        limit 1
+      )),
+      asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
       asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
-    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, waiting_for text, error jsonb)
+    join holdfast.process on process.id = asked.id
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
-    set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
+    set since = excluded.since, step = excluded.step, error_kind = excluded.error_kind, error_code = excluded.error_code,
         error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
@@ -8347,7 +8648,7 @@ begin
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
-  if not v_unwinding then
+  if not v_unwinding and not coalesce((options -> 'not_done')::boolean, false) then
     select holdfast.call_id(name, occurrence) into v_unresolved
     from holdfast.unresolved_calls(p_id, v_row.generation)
     where no_inquire
@@ -8372,6 +8673,10 @@ begin
     values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
       nullif(v_response -> 'notes', 'null'));
   end if;
+  if not v_unwinding and (options -> 'not_done')::boolean then
+    perform holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, name, occurrence, '{"outcome": "notDone"}', v_now)
+    from (select name, occurrence from holdfast.unresolved_calls(p_id, v_row.generation) order by name, occurrence) as unresolved;
+  end if;
   v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RETRY', v_number, v_now);
   update holdfast.process
   set status = v_status,
@@ -8386,7 +8691,7 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
   values (v_now, 'processes', 'TSQ_RETRY', p_id, p_actor, p_reason, v_before,
     jsonb_strip_nulls(jsonb_build_object(
-      'status', v_status, 'response', v_response ->> 'name',
+      'status', v_status, 'response', v_response ->> 'name', 'notDone', options -> 'not_done',
       'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
     )),
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
@@ -8568,7 +8873,8 @@ begin
     perform holdfast.refuse_option('send', 'ifExists', 'must be refuse or ignore, not ' || v_exists);
   end if;
   if v_queue is null or not exists (
-    select from holdfast.command_handler as known where known.domain = send.domain and known.type = send.type
+    select from holdfast.worker_definition as known
+    where known.model = 'commands' and known.name = send.domain || '/' || send.type
   ) then
     perform holdfast.refuse_name('command', domain, type, 'a worker that has a handler for it');
   end if;
@@ -9519,8 +9825,8 @@ begin
       for update skip locked
     ) as stale
     where not exists (
-      select from %2$s.command_handler as seen
-      where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
+      select from %2$s.worker_definition as seen
+      where seen.model = 'commands' and seen.name = $1 || '/' || types.type and seen.seen_at > $2 - $3
     )
     $query$, 'q_' || v_queue, holdfast.own_schema()
   ) into v_ids, v_reads, v_messages, v_headers using p_domain, v_now, p_age;
@@ -10467,6 +10773,8 @@ comment on function holdfast.fail_dispatch_items(failures jsonb) is 'internal: m
 
 comment on function holdfast.fail_first_due(p_type text, p_epoch integer, from_due timestamp with time zone, from_seq bigint, p_code text, p_message text) is 'internal: may change with every release';
 
+comment on function holdfast.failed_step(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
 comment on function holdfast.find_commands(filter jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.find_processes(filter jsonb) is 'internal: may change with every release';
@@ -10493,7 +10801,11 @@ comment on function holdfast.fold_idle_batches() is 'internal: may change with e
 
 comment on function holdfast.forget_lost_claim(p_source text, p_id text, p_epoch integer) is 'internal: may change with every release';
 
+comment on function holdfast.forget_workers() is 'internal: may change with every release';
+
 comment on function holdfast.free_queued_processes(p_type text, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.free_unlimited_processes(types text[]) is 'internal: may change with every release';
 
 comment on function holdfast.full_name(p_domain text, p_type text) is 'internal: may change with every release';
 
@@ -10529,6 +10841,8 @@ comment on function holdfast.keyed_id(p_model text, p_domain text, p_type text, 
 
 comment on function holdfast.known_replies(asked jsonb) is 'internal: may change with every release';
 
+comment on function holdfast.last_seen(p_model text, p_name text) is 'internal: may change with every release';
+
 comment on function holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer) is 'internal: may change with every release';
 
 comment on function holdfast.lease_parts(p_table text, p_keys text[], p_types text[], p_held text, OUT arguments text, OUT asked text, OUT matches text, OUT id text, OUT asked_id text, OUT free text, OUT chosen text) is 'internal: may change with every release';
@@ -10542,6 +10856,8 @@ comment on function holdfast.leave_batches(p_domain text, ids uuid[], p_now time
 comment on function holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.load_workflows(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.lock_troubled_process(p_id uuid) is 'internal: may change with every release';
 
 comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean) is 'internal: may change with every release';
 
@@ -10575,8 +10891,6 @@ comment on function holdfast.note_beat() is 'internal: may change with every rel
 
 comment on function holdfast.note_begun_claim(p_source text, p_id text, p_epoch integer, p_state text) is 'internal: may change with every release';
 
-comment on function holdfast.note_definitions(definitions jsonb) is 'internal: may change with every release';
-
 comment on function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.note_dispatch_failures(config holdfast.dispatch_config, p_failed integer, p_began integer, p_reason text) is 'internal: may change with every release';
@@ -10588,6 +10902,8 @@ comment on function holdfast.note_interrupted_claims(p_source text, ids text[], 
 comment on function holdfast.note_missing_handlers() is 'internal: may change with every release';
 
 comment on function holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_worker(p_worker text, p_has jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.now() is 'The clock of the installation.';
 
@@ -10668,6 +10984,8 @@ comment on function holdfast.record_dispatch_starts(p_type text, p_batch uuid, s
 comment on function holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone) is 'internal: may change with every release';
 
 comment on function holdfast.record_replies(p_queue text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.record_resolved(p_id uuid, p_generation integer, p_epoch integer, p_name text, p_occurrence integer, options jsonb, p_now timestamp with time zone) is 'internal: may change with every release';
 
 comment on function holdfast.refuse_audit_change() is 'internal: may change with every release';
 
