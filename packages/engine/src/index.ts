@@ -7,9 +7,11 @@ export {
   type CommandContext,
   type CommandDefinition,
   type CommandFilter,
+  type CommandHandle,
   type CommandHandler,
   type CommandHandlerOptions,
   type CommandInquire,
+  type CommandOf,
   type CommandOptions,
   type CommandRecord,
   type CommandStatus,
@@ -18,8 +20,11 @@ export {
   type CreateBatchOptions,
   defineCommand,
   type FailureGroup,
+  type RetryCommandOptions,
   type SendManyOptions,
   type SendOptions,
+  type Sent,
+  type SentCommand,
   type TroubledCommand,
   type Troubleshooting,
 } from './commands/index.js'
@@ -68,7 +73,7 @@ export {
   type WorkflowTarget,
   workflowTarget,
 } from './dispatch/index.js'
-export { type Holdfast, type HoldfastOptions, holdfast } from './holdfast.js'
+export { type Holdfast, holdfast } from './holdfast.js'
 export type { By, RecordedAuditEntry } from './kernel/audit/audit.js'
 export { type Codec, type CodecOptions, createCodec, type Encoded, type Stored } from './kernel/codec/codec.js'
 export type { Notes } from './kernel/codec/notes.js'
@@ -80,23 +85,27 @@ export { BusinessError, PermanentError, TransientError } from './kernel/failure/
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
 export type { BulkResult, TroubleVerb } from './kernel/model/bulk.js'
-export type { Model } from './kernel/model/handle.js'
+export type { CancelOptions, Handle, Model, ResultOptions, Started, StartedOne } from './kernel/model/handle.js'
 export type { Page } from './kernel/model/page.js'
+export type { Why } from './kernel/model/why.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
+export type { HoldfastOptions } from './options.js'
 export {
   type BulkOperationAnswer,
-  type CancelOptions,
+  type BulkOperations,
   type ChildOptions,
   type CommandCallOptions,
   type Compensation,
   type CompensationCall,
   type CompleteOptions,
+  type CompleteStepOptions,
   type Correction,
   type DeadlineAction,
   defineManager,
   defineProcess,
+  type HistoryOptions,
   type Inquiry,
   type ManagerDefinition,
   type ManagerOptions,
@@ -108,22 +117,21 @@ export {
   type ProcessDefinition,
   type ProcessEnd,
   type Processes,
+  type ProcessHandle,
   type ProcessListFilter,
   type ProcessOf,
-  type ProcessOperations,
   type ProcessOptions,
   type ProcessRecord,
   type ProcessSettingsInput,
   type ProcessSettingsRecord,
   type ProcessStatus,
   type ProcessToStart,
-  type ResolveOptions,
   type RespondOptions,
   type ResponseSchemas,
   type RetryOptions,
   resultOf,
   type StartDetails,
-  type Started,
+  type StartedProcess,
   type StartOptions,
   type StepCall,
   type StepCommand,
@@ -192,7 +200,6 @@ export {
   renderMermaid,
   renderText,
   type ShownInstance,
-  type StartedOne,
   type StartedWorkflow,
   type StepContext,
   type StepDefinition,

@@ -92,10 +92,10 @@ test('K-27 what another role plants in public is never called, from the installa
   const worker = await hf.run({ poll: '50ms', lease: '2s' })
   onTestFinished(async () => void (await worker.stop()))
 
-  expect(await hf.commands.result(Pay, await hf.send(Pay, {}))).toBe('paid')
+  expect(await (await hf.send(Pay, {})).result()).toBe('paid')
   const { id } = await hf.start(Refund, { n: 1 }, { deferred: true })
-  await hf.respond(Refund, id, 'confirmed', {})
-  expect(await hf.processes.result(Refund, id)).toBe('refunded')
+  await hf.process(Refund, id).respond('confirmed', {})
+  expect(await hf.process(Refund, id).result()).toBe('refunded')
   const instance = await hf.start(Flow, {})
   expect(await hf.workflow(instance.id).result()).toBe('shipped')
   await hf.schedule(Settlement, { key: 'S-1', context: {}, startAt: new Date(0) })

@@ -29,7 +29,7 @@ async function shown(guide: string, language: string): Promise<string[]> {
 
 test.each([
   ['C-01', 'commands', 8],
-  ['C-13', 'troubleshooting', 4],
+  ['U-06', 'troubleshooting', 4],
   ['C-12', 'batches', 4],
   ['R-01', 'rate-limits', 5],
   ['P-02', 'first-process', 7],
@@ -146,5 +146,5 @@ test('K-15 P-11 the SQL of the guide to the first process responds to it', async
   const snippets = await shown('first-process', 'sql')
   expect(snippets).toHaveLength(1)
   await client.query(snippets.join('\n'))
-  expect(await hf.processes.result(Payment, 'PAY-1')).toBe('ann')
+  expect(await hf.process(Payment, 'PAY-1').result()).toBe('ann')
 })

@@ -39,7 +39,7 @@ export function registerAll(hf: Holdfast, run: (input: Given) => Promise<string>
 }
 
 export async function begin(hf: Holdfast, model: Model, data: Given): Promise<string> {
-  if (model === 'commands') return hf.send(PoisonCommand, data)
+  if (model === 'commands') return (await hf.send(PoisonCommand, data)).id
   if (model === 'processes') return (await hf.start(PoisonProcess, data, { deferred: true })).id
   return (await hf.start(PoisonWorkflow, data)).id
 }
@@ -47,11 +47,11 @@ export async function begin(hf: Holdfast, model: Model, data: Given): Promise<st
 /** How it stands: ended well, needs a person (with the code), or still on its way. */
 export async function standing(hf: Holdfast, model: Model, id: string): Promise<string> {
   if (model === 'commands') {
-    const { status, error } = await hf.commands.get(PoisonCommand, id)
+    const { status, error } = await hf.command(PoisonCommand, id).get()
     return status === 'IN_TROUBLESHOOTING_QUEUE' ? (error?.code ?? '') : status
   }
   if (model === 'processes') {
-    const { status, error } = await hf.processes.get(PoisonProcess, id)
+    const { status, error } = await hf.process(PoisonProcess, id).get()
     return status === 'WAITING_FOR_TSQ' ? (error?.code ?? '') : status
   }
   const { status, error } = await hf.workflow(id).get()

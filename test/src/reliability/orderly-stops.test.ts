@@ -17,8 +17,8 @@ const items = {
     const Do = defineCommand(name, 'Do', { retry: { maxAttempts: 3 } })
     return {
       register: (hf: Holdfast, call: Call) => hf.handle(Do, (_data, ctx) => call(ctx.signal)),
-      begin: (hf: Holdfast) => hf.send(Do, null),
-      standing: async (hf: Holdfast, id: string) => (await hf.commands.get(Do, id)).status as string,
+      begin: async (hf: Holdfast) => (await hf.send(Do, null)).id,
+      standing: async (hf: Holdfast, id: string) => (await hf.command(Do, id).get()).status as string,
     }
   },
   processes(name: string) {
@@ -33,7 +33,7 @@ const items = {
         hf.register(Do)
       },
       begin: async (hf: Holdfast) => (await hf.start(Do, {}, { deferred: true })).id,
-      standing: async (hf: Holdfast, id: string) => (await hf.processes.get(Do, id)).status as string,
+      standing: async (hf: Holdfast, id: string) => (await hf.process(Do, id).get()).status as string,
     }
   },
   workflows(name: string) {

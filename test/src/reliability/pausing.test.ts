@@ -22,14 +22,14 @@ test('K-18 a domain that is paused whole is polled without an error, and goes on
   hf.handle(Probe, () => 'probed')
   await hf.pause({ domain: 'whole' }, by)
   await hf.run({ poll: '10ms' })
-  const id = await hf.send(Do, null)
-  for (let polls = 0; polls < 5; polls += 1) await hf.commands.result(Probe, await hf.send(Probe, null))
+  const { id } = await hf.send(Do, null)
+  for (let polls = 0; polls < 5; polls += 1) await (await hf.send(Probe, null)).result()
   expect(warnings).toEqual([])
-  expect(await hf.commands.get(Do, id)).toMatchObject({ status: 'PENDING', attempts: 0, paused: true })
+  expect(await hf.command(Do, id).get()).toMatchObject({ status: 'PENDING', attempts: 0, paused: true })
   expect((await hf.commands.list({ domain: 'whole' })).map(({ paused }) => paused)).toEqual([true])
   await hf.resume({ domain: 'whole' }, by)
-  expect(await hf.commands.result(Do, id)).toBe('done')
-  expect(await hf.commands.get(Do, id)).toMatchObject({ paused: false })
+  expect(await hf.command(Do, id).result()).toBe('done')
+  expect(await hf.command(Do, id).get()).toMatchObject({ paused: false })
   await hf.close()
 })
 
@@ -48,7 +48,7 @@ test.each([{ domain: 'starts' }, { definition: 'starts/Do' }])(
     const started = await bus.hf.start(Do, {})
     expect(started).toMatchObject({ status: 'PENDING', created: true })
     await bus.hf.run({ poll: '20ms' })
-    expect(await bus.hf.processes.get(Do, started.id)).toMatchObject({
+    expect(await bus.hf.process(Do, started.id).get()).toMatchObject({
       status: 'PENDING',
       paused: true,
       leasedBy: null,
@@ -139,12 +139,12 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   const workflow = await hf.start(Flow, {}, { startAt: new Date(Date.now() + 3_600_000) })
   await hf.pause({ domain: 'awaited' }, by)
   await hf.pause({ definition: 'test/awaited' }, by)
-  const command = await hf.send(Do, null)
+  const { id: command } = await hf.send(Do, null)
   const process = await hf.start(Run, {})
   const wait = { timeout: '20ms' } as const
   const awaited = [
-    () => hf.commands.result(Do, command, wait),
-    () => hf.processes.result(Run, process.id, wait),
+    () => hf.command(Do, command).result(wait),
+    () => hf.process(Run, process.id).result(wait),
     () => hf.workflow(workflow.id).result(wait),
   ]
   for (const result of awaited) {

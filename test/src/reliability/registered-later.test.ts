@@ -15,7 +15,7 @@ test('K-21 a handler of a command, in a domain that nobody had, is taken up by a
   await running()
   const Do = defineCommand('later', 'Do')
   bus.hf.handle(Do, () => 'done')
-  expect(await bus.hf.commands.result(Do, await bus.hf.send(Do, null))).toBe('done')
+  expect(await (await bus.hf.send(Do, null)).result()).toBe('done')
 })
 
 test('K-21 a second handler of a domain is taken up too, and its presence is noted at once', async () => {
@@ -23,7 +23,7 @@ test('K-21 a second handler of a domain is taken up too, and its presence is not
   bus.hf.handle(First, () => 'first')
   await running()
   bus.hf.handle(Second, () => 'second')
-  expect(await bus.hf.commands.result(Second, await bus.hf.send(Second, null))).toBe('second')
+  expect(await (await bus.hf.send(Second, null)).result()).toBe('second')
   await waitFor('it is noted', async () => {
     const rows = await bus.sql(`select name from holdfast.worker_definition where name like 'grows/%'`)
     return rows.length === 2
@@ -51,7 +51,7 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
     await bus.rests(id, 'WAITING_FOR_ASYNC')
     // Through the inbox, as from another language.
     await bus.sql(`select holdfast.respond($1, $2, $3, 'go', '1'::jsonb)`, ['later', definition.type, id])
-    expect(await bus.hf.processes.result(definition, id)).toBe('sub')
+    expect(await bus.hf.process(definition, id).result()).toBe('sub')
   }
   await waitFor('they are noted', async () => {
     const rows = await bus.sql(
@@ -77,8 +77,8 @@ test('K-21 a worker of named domains takes up nothing else', async () => {
   bus.hf.handle(Mine, () => 'mine')
   const worker = await bus.hf.run({ domains: ['mine'], poll: '20ms' })
   bus.hf.handle(Other, () => 'other')
-  const id = await bus.hf.send(Other, null)
-  expect(await bus.hf.commands.result(Mine, await bus.hf.send(Mine, null))).toBe('mine')
+  const { id } = await bus.hf.send(Other, null)
+  expect(await (await bus.hf.send(Mine, null)).result()).toBe('mine')
   expect(worker.domains).toEqual(['mine'])
-  expect((await bus.hf.commands.get(Other, id)).status).toBe('PENDING')
+  expect((await bus.hf.command(Other, id).get()).status).toBe('PENDING')
 })

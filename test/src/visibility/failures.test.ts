@@ -33,7 +33,7 @@ test('K-21 a command: each failed attempt is a warning, the last one an error wi
   const worker = await bus.work(Pay, () => {
     throw new TransientError('the bank is closed', { code: 'CLOSED' })
   })
-  const id = await bus.hf.send(Pay, {})
+  const { id } = await bus.hf.send(Pay, {})
   const [line] = await waitFor('it needs a person', () => {
     const found = told.about(id).filter(({ event }) => event === 'needs_person')
     return found.length > 0 ? found : undefined
@@ -61,8 +61,8 @@ test('K-21 a command: ends are counted by how they ended, also in a transaction 
     if (how === 'no') throw new BusinessError('no')
     return how === 'tx' ? ctx.transaction(async () => undefined) : undefined
   })
-  const ids = await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])
-  await Promise.allSettled(ids.map((id) => bus.hf.commands.result(Do, id)))
+  const ids = (await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])).map(({ id }) => id)
+  await Promise.allSettled(ids.map((id) => bus.hf.command(Do, id).result()))
   await worker.stop()
   expect(told.count(`completed commands ${name} Do`)).toBe(2)
   expect(told.count(`failed commands ${name} Do`)).toBe(1)
@@ -99,7 +99,7 @@ test('K-21 a process: attempts, troubleshooting with step, key and stack, and no
   expect(told.about(id).at(-1)).toMatchObject({ domain: name, type: 'Payment', key: 'PAY-1', step: 'book', stack })
   const [troubled] = await bus.hf.processes.troubles.list({ domain: name })
   expect(troubled?.error).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
-  await bus.hf.processes.retry(Payment, id, by)
+  await bus.hf.process(Payment, id).retry(by)
   await waitFor('it failed again', () => told.count(`needs_person processes ${name} Payment`) === 2)
   // The replay met `reserve` again, and reported nothing of it.
   expect(told.about(id).filter(({ step }) => step === 'reserve')).toHaveLength(1)
@@ -170,7 +170,7 @@ test('K-21 a step-based process: its command needs a person, and so does the pro
   expect(told.count(`needs_person commands ${name} Debit`)).toBe(1)
   broken = false
   const [troubled] = await bus.hf.troubleshooting.list({ domain: name })
-  await bus.hf.troubleshooting.retry(Debit, troubled?.commandId ?? '', by)
+  await bus.hf.command(Debit, troubled?.commandId ?? '').retry(by)
   await waitFor('it has ended', () => told.count(`completed processes ${name} Transfer`) === 1)
   await worker.stop()
 })
@@ -236,7 +236,7 @@ test('K-21 gauges say how much needs a person, and for how long', async () => {
   const first = await bus.work(Pay, () => {
     throw new PermanentError('no')
   })
-  const id = await bus.hf.send(Pay, {})
+  const { id } = await bus.hf.send(Pay, {})
   await waitFor('it needs a person', () => told.count(`needs_person commands ${name} Pay`) === 1)
   await first.stop()
   await bus.moveClock(90_000)
@@ -244,7 +244,7 @@ test('K-21 gauges say how much needs a person, and for how long', async () => {
   await waitFor('it is measured', () => told.gauges.get(`needing_person commands ${name} Pay`) === 1)
   expect(told.gauges.get(`oldest_needing_person_seconds commands ${name} Pay`)).toBeGreaterThanOrEqual(90)
   await second.stop()
-  await bus.hf.troubleshooting.cancel(Pay, id, by)
+  await bus.hf.command(Pay, id).cancel(by)
 })
 
 test('K-21 labels of metrics never hold an id', () => {
@@ -278,23 +278,23 @@ test('K-21 a workflow: how long its steps waited, how long handlers ran, and how
 test('K-21 what operators end is counted like what ends by itself', async () => {
   const name = domain()
   const Pay = defineCommand(name, 'Pay', { data: z.string() })
-  const queued = await bus.hf.send(Pay, 'queued')
-  await bus.hf.commands.cancel(Pay, queued, by)
+  const { id: queued } = await bus.hf.send(Pay, 'queued')
+  await bus.hf.command(Pay, queued).cancel(by)
   expect(told.count(`cancelled commands ${name} Pay`)).toBe(1)
   const worker = await bus.work(Pay, () => {
     throw new PermanentError('no such account')
   })
-  const ids = [await bus.hf.send(Pay, 'a'), await bus.hf.send(Pay, 'b'), await bus.hf.send(Pay, 'c')]
+  const ids = [(await bus.hf.send(Pay, 'a')).id, (await bus.hf.send(Pay, 'b')).id, (await bus.hf.send(Pay, 'c')).id]
   await waitFor('they need a person', async () => (await bus.hf.troubleshooting.count({ domain: name })) === 3)
   await worker.stop()
-  await bus.hf.troubleshooting.complete(Pay, ids[0] ?? '', by)
+  await bus.hf.command(Pay, ids[0] ?? '').complete(by)
   await bus.hf.troubleshooting.cancelMany(Pay, ids, by)
   expect(told.count(`completed commands ${name} Pay`)).toBe(1)
   expect(told.count(`cancelled commands ${name} Pay`)).toBe(3)
 
   const Stuck = defineProcess(name, 'Stuck', { state: z.any(), execute: (ctx) => ctx.wait('for ever', () => false) })
   const { id } = await bus.hf.start(Stuck, {}, { deferred: true })
-  await bus.hf.processes.complete(Stuck, id, by)
+  await bus.hf.process(Stuck, id).complete(by)
   expect(told.count(`completed processes ${name} Stuck`)).toBe(1)
 })
 
@@ -312,7 +312,7 @@ test('K-21 K-22 a process manager: its start is counted, and whether a live work
   const { id } = await bus.hf.start(Managed, {})
   expect(told.count(`started processes ${name} Managed`)).toBe(1)
   await waitFor('nobody has it', () => missing().length === 1)
-  await expect(bus.hf.processes.result(Managed, id, { timeout: '50ms' })).rejects.toThrow(/no live worker has/)
+  await expect(bus.hf.process(Managed, id).result({ timeout: '50ms' })).rejects.toThrow(/no live worker has/)
   bus.hf.register(Managed)
   const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
   await waitFor('its presence is noted', async () => {
@@ -322,7 +322,10 @@ test('K-21 K-22 a process manager: its start is counted, and whether a live work
     )
     return row?.noted
   })
-  const waits = await bus.hf.processes.result(Managed, id, { timeout: '50ms' }).catch((error: Error) => error.message)
+  const waits = await bus.hf
+    .process(Managed, id)
+    .result({ timeout: '50ms' })
+    .catch((error: Error) => error.message)
   expect(waits).not.toMatch(/no live worker has .*Managed/)
   await worker.stop()
 })

@@ -21,14 +21,14 @@ test('K-22 the result of a command that needs a person is an error at once, and 
   const Pay = defineCommand(domain(), 'Pay')
   let mended = false
   const worker = await bus.work(Pay, () => (mended ? 'paid' : broken()))
-  const id = await bus.hf.send(Pay, {})
-  await expect(bus.hf.commands.result(Pay, id)).rejects.toMatchObject({
+  const { id } = await bus.hf.send(Pay, {})
+  await expect(bus.hf.command(Pay, id).result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
     details: { what: 'command', id, code: 'NO_ACCOUNT', message: 'no such account' },
   })
   mended = true
-  await bus.hf.troubleshooting.retry(Pay, id, by)
-  expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+  await bus.hf.command(Pay, id).retry(by)
+  expect(await bus.hf.command(Pay, id).result()).toBe('paid')
   await worker.stop()
 })
 
@@ -39,7 +39,7 @@ test('K-22 the result of a process that needs a person is an error at once that 
   })
   const worker = await bus.runProcesses(Payment)
   const { id } = await bus.hf.start(Payment, {}, { key: 'PAY-1' })
-  await expect(bus.hf.processes.result(Payment, 'PAY-1')).rejects.toMatchObject({
+  await expect(bus.hf.process(Payment, 'PAY-1').result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
     details: { what: 'process', id, code: 'PERMANENT_FAILURE', step: 'book' },
     message: expect.stringContaining('no such account'),
@@ -62,8 +62,8 @@ test('K-22 the result of a workflow instance with a dead letter is an error at o
 test('K-22 when the time is over the error says the status, what it waits for and that no worker has it', async () => {
   const name = domain()
   const Pay = defineCommand(name, 'Pay')
-  const commandId = await bus.hf.send(Pay, {})
-  await expect(bus.hf.commands.result(Pay, commandId, { timeout: '20ms' })).rejects.toMatchObject({
+  const { id: commandId } = await bus.hf.send(Pay, {})
+  await expect(bus.hf.command(Pay, commandId).result({ timeout: '20ms' })).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
     details: {
       status: 'PENDING',
@@ -77,12 +77,12 @@ test('K-22 when the time is over the error says the status, what it waits for an
   })
   const { id } = await bus.hf.start(Payment, {})
   const late = (why: string) => ({ code: 'HF_RESULT_TIMEOUT', details: { why: expect.stringContaining(why) } })
-  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(late('waiting for l1'))
-  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(late('waiting for l1'))
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
     late(`no live worker has ${name}/Payment: register it with hf.register`),
   )
   const worker = await bus.runProcesses(Payment)
-  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
     late('a live worker has its definition'),
   )
   await worker.stop()
@@ -108,9 +108,9 @@ test('K-22 a thousand waiters of one process are few statements', async () => {
   const worker = await bus.runProcesses(Payment)
   const { id } = await bus.hf.start(Payment, {})
   const began = performance.now()
-  const waiting = Promise.all(Array.from({ length: 1_000 }, () => watched.hf.processes.result(Payment, id)))
+  const waiting = Promise.all(Array.from({ length: 1_000 }, () => watched.hf.process(Payment, id).result()))
   await waitFor('it was looked for', () => (counted.get('processes.find-standings') ?? 0) > 2)
-  await bus.hf.respond(Payment, id, 'done', 7)
+  await bus.hf.process(Payment, id).respond('done', 7)
   expect(new Set(await waiting)).toEqual(new Set([7]))
   const polls = (performance.now() - began) / 10 + 2
   expect(counted.get('processes.find-standings')).toBeLessThanOrEqual(polls)
@@ -132,11 +132,11 @@ test('K-22 ends are notified while somebody waits', async () => {
   })
   await client.query(`listen "${names?.channel ?? ''}"`)
   await bus.sql('delete from holdfast.result_wait')
-  await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
+  await (await bus.hf.send(Pay, {})).result()
   const before = heard
   await bus.sql(`select holdfast.await_results('commands')`)
   await waitFor('an end is notified', async () => {
-    await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
+    await (await bus.hf.send(Pay, {})).result()
     return heard > before
   })
   await client.end()
@@ -149,12 +149,12 @@ test('K-22 waiting survives a restart of the database', async () => {
   const Pay = defineCommand(domain(), 'Pay')
   const held = gate()
   const worker = await bus.work(Pay, () => held.passed)
-  const id = await bus.hf.send(Pay, {})
-  const waiting = hf.commands.result(Pay, id)
+  const { id } = await bus.hf.send(Pay, {})
+  const waiting = hf.command(Pay, id).result()
   proxy.refuse(true)
   proxy.cut()
   held.open()
-  await waitFor('it has ended', async () => (await bus.hf.commands.get(Pay, id)).status === 'COMPLETED')
+  await waitFor('it has ended', async () => (await bus.hf.command(Pay, id).get()).status === 'COMPLETED')
   proxy.refuse(false)
   await expect(waiting).resolves.toBeNull()
   await hf.close()

@@ -58,10 +58,10 @@ test('X-01 a test gets a database of its own, which goes with the kit', async ()
 
 test('X-01 K-01 the clock is moved: a timeout of two hours happens at once', async () => {
   const kit = await kitOf({ register: [Payment] })
-  const { id, status } = await kit.hf.start(Payment, {})
+  const { id, status } = await (await kit.hf.start(Payment, {})).get()
   expect(status).toBe('WAITING_FOR_ASYNC')
   await kit.drain()
-  expect((await kit.hf.processes.get(Payment, id)).status).toBe('WAITING_FOR_ASYNC')
+  expect((await kit.hf.process(Payment, id).get()).status).toBe('WAITING_FOR_ASYNC')
 
   const before = await kit.clock.now()
   await kit.clock.advance('2h')
@@ -80,13 +80,13 @@ test('X-01 K-01 the clock is moved: a timeout of two hours happens at once', asy
 test('X-01 drained with time skipped, days of sleep pass, and no more than there is reason for', async () => {
   const kit = await kitOf({ register: [Payment] })
   const { id } = await kit.hf.start(Payment, {})
-  await kit.hf.respond(Payment, id, 'decided', { approved: true })
+  await kit.hf.process(Payment, id).respond('decided', { approved: true })
   expect(await kit.drain({ skipTime: '1d' })).toEqual({ skippedMs: 0 })
-  expect((await kit.hf.processes.get(Payment, id)).waitingFor).toBe('valueDate')
+  expect((await kit.hf.process(Payment, id).get()).waitingFor).toBe('valueDate')
 
   const { skippedMs } = await kit.drain({ skipTime: true })
   expect(Math.round(skippedMs / 3_600_000)).toBe(72)
-  expect(await kit.hf.processes.result(Payment, id)).toBe('paid')
+  expect(await kit.hf.process(Payment, id).result()).toBe('paid')
   expect(await kit.drain({ skipTime: true })).toEqual({ skippedMs: 0 })
 })
 
@@ -96,13 +96,13 @@ test('X-01 fake handlers answer as told, fail as told, and remember their calls'
     .fake(BookRisk, ({ cents }) => ({ reference: `R-${cents}` }))
     .failsOnce(new TransientError('restarting'))
     .answersOnce({ reference: 'by hand' })
-  const first = await kit.hf.send(BookRisk, { cents: 1 })
+  const { id: first } = await kit.hf.send(BookRisk, { cents: 1 })
   await kit.drain({ skipTime: true })
-  const second = await kit.hf.send(BookRisk, { cents: 2 })
+  const { id: second } = await kit.hf.send(BookRisk, { cents: 2 })
   await kit.drain()
 
-  expect((await kit.hf.commands.get(BookRisk, first)).result).toEqual({ reference: 'by hand' })
-  expect((await kit.hf.commands.get(BookRisk, second)).result).toEqual({ reference: 'R-2' })
+  expect((await kit.hf.command(BookRisk, first).get()).result).toEqual({ reference: 'by hand' })
+  expect((await kit.hf.command(BookRisk, second).get()).result).toEqual({ reference: 'R-2' })
   expect(risk.calls.map(({ args: [data, ctx] }) => [data.cents, ctx.attempt])).toEqual([
     [1, 1],
     [1, 2],
@@ -112,9 +112,9 @@ test('X-01 fake handlers answer as told, fail as told, and remember their calls'
   await kit.expectHistory(BookRisk, first, ['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
 
   risk.fails(new PermanentError('no such account', { code: 'NO_ACCOUNT' }))
-  const third = await kit.hf.send(BookRisk, { cents: 3 })
+  const { id: third } = await kit.hf.send(BookRisk, { cents: 3 })
   await kit.drain()
-  expect((await kit.hf.commands.get(BookRisk, third)).status).toBe('IN_TROUBLESHOOTING_QUEUE')
+  expect((await kit.hf.command(BookRisk, third).get()).status).toBe('IN_TROUBLESHOOTING_QUEUE')
 })
 
 test('X-01 a fake that was told nothing says so', async () => {
@@ -150,12 +150,12 @@ test('X-01 a drain runs commands, processes, children, managers, replies and bat
   const order = await kit.hf.start(Order, {})
   const group = await kit.hf.start(Group, {}, { deferred: true })
   const batch = await kit.hf.batches.open('night', { onComplete: Closed })
-  await kit.hf.send(BookRisk, { cents: 9 }, { batchId: batch })
+  await kit.hf.send(BookRisk, { cents: 9 }, { batch: batch })
   await kit.hf.batches.seal(batch)
 
   await kit.drain({ skipTime: true })
-  expect((await kit.hf.processes.get(Order, order.id)).status).toBe('COMPLETED')
-  expect((await kit.hf.processes.get(Group, group.id)).status).toBe('COMPLETED')
+  expect((await kit.hf.process(Order, order.id).get()).status).toBe('COMPLETED')
+  expect((await kit.hf.process(Group, group.id).get()).status).toBe('COMPLETED')
   expect((await kit.hf.batches.get(batch)).status).toBe('COMPLETED')
   expect(new Set(risk.calls.map(({ args: [{ cents }] }) => cents))).toEqual(new Set([5, 7, 9]))
   expect(risk.calls).toHaveLength(3)
@@ -177,8 +177,8 @@ test('X-01 a drain waits for what the test itself does, and for workers that the
     return {}
   })
   await kit.hf.run({ poll: '10ms' })
-  const id = await kit.hf.send(BookRisk, { cents: 1 })
-  await waitFor('the worker has it', async () => (await kit.hf.commands.get(BookRisk, id)).status === 'IN_PROGRESS')
+  const { id } = await kit.hf.send(BookRisk, { cents: 1 })
+  await waitFor('the worker has it', async () => (await kit.hf.command(BookRisk, id).get()).status === 'IN_PROGRESS')
   await expect(kit.drain({ timeout: '100ms' })).rejects.toThrow('still running: commands (1)')
   const drained = kit.drain()
   bank.open()

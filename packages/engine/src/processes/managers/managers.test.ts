@@ -82,7 +82,7 @@ const idle = () =>
   waitFor('the reply queue is empty', async () => (await bus.hf.queues.metrics('orders__process_replies')).length === 0)
 
 test('M-01 a process goes from step to step by the replies to its commands', async () => {
-  const { id, status } = await bus.hf.start(Order, { order: 'plain' })
+  const { id, status } = await (await bus.hf.start(Order, { order: 'plain' })).get()
   expect(status).toBe('WAITING_FOR_REPLY')
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({
     model: 'STEP_BASED',
@@ -109,8 +109,8 @@ test('M-01 a process goes from step to step by the replies to its commands', asy
 test('M-02 the start is one transaction: the caller’s own brings process and command, or neither', async () => {
   const pending = await bus.sql('select 1 from holdfast.command')
   await bus.db.transaction(async (tx) => {
-    const { id, status } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
-    expect(status).toBe('WAITING_FOR_REPLY')
+    const { id, created } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
+    expect(created).toBe(true)
     await expect(bus.process(id)).rejects.toThrow('there is no process')
   })
   await expect(
@@ -181,7 +181,7 @@ test('M-03 a command in troubleshooting: the process waits for the operator unti
   })
   expect(await troubled(id)).toBe(1)
   const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
-  await bus.hf.troubleshooting.complete(Charge, command?.commandId ?? '', { ...by, result: { receipt: 'by hand' } })
+  await bus.hf.command(Charge, command?.commandId ?? '').complete(by, { receipt: 'by hand' })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { receipt: 'by hand' } })
   expect(await troubled(id)).toBe(0)
 })
@@ -190,7 +190,7 @@ test('M-03 a command that an operator cancels is a failure: compensation', async
   const { id } = await bus.hf.start(Order, { order: 'cancelled', fails: 'charge broken' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
-  await bus.hf.troubleshooting.cancel(Charge, command?.commandId ?? '', by)
+  await bus.hf.command(Charge, command?.commandId ?? '').cancel(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({
     error_code: 'COMMAND_CANCELLED',
     state: { seen: ['reserve SUCCESS', 'charge CANCELLED'] },
