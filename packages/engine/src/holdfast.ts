@@ -316,7 +316,7 @@ export function assemble(
         return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
       case 'definition':
         return (
-          (engine.registry.find(name) ?? engine.managers.find(name) ?? registry.find(name)) !== undefined ||
+          (engine.registry.find(name) ?? engine.managers.find(name) ?? dispatches.find(name) ?? registry.find(name)) !== undefined ||
           [...workflowEngine.registered].some((workflow) => workflow.name === name)
         )
       case 'handler':

@@ -61,7 +61,7 @@ const statement = {
       from holdfast.workflow_dead_letter
       group by workflow_name
       union all
-      select 'dispatch', null, item_type, pg_catalog.count(*)::int, pg_catalog.min(since)
+      select 'dispatch', pg_catalog.split_part(item_type, '/', 1), pg_catalog.split_part(item_type, '/', 2), pg_catalog.count(*)::int, pg_catalog.min(since)
       from holdfast.dispatch_dead_letter
       group by item_type
     ) as needing`,

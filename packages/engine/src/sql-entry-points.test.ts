@@ -14,7 +14,7 @@ const Pay = defineProcess('entry', 'Pay', {
     await ctx.event('confirmed', 'confirmed', { timeout: '10d' })
   },
 })
-const Settlement = defineDispatch('entry_settlement', { target: processTarget(Pay) })
+const Settlement = defineDispatch('entry_settlement', 'Items', { target: processTarget(Pay) })
 
 beforeAll(async () => {
   bus = await openTestBus()

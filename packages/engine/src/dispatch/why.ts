@@ -1,4 +1,5 @@
 import type { Why } from '../kernel/model/why.js'
+import { MISSING_AFTER } from './queries/list-definitions.js'
 import type { ItemStanding } from './queries/read-standing.js'
 
 /** Why an item has not been executed yet, in one sentence; pure, so that each reason has its test without a database. */
@@ -80,7 +81,5 @@ function whyQueued({ before, rateLimitKey, limitPerSecond, batchSize, interval, 
 
 const attempts = ({ retryCount }: ItemStanding) => (retryCount === 1 ? '1 attempt' : `${retryCount} attempts`)
 
-/** A cycle that nobody has run for so long after it was due has no worker: a live one looks every second. Milliseconds. */
-const MISSING_AFTER = 15_000
 /** So many items before one are counted, and no more. */
 export const MOST_COUNTED = 10_000

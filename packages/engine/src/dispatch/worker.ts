@@ -6,7 +6,7 @@ import { checksOf, runChecks, typeOfChecks } from './cycle/checks.js'
 import { runCycle } from './cycle/cycle.js'
 import { createMarks, type Marks } from './cycle/marks.js'
 import type { CycleParts } from './cycle/parts.js'
-import type { DispatchDefinition } from './define.js'
+import type { DefinedDispatch } from './define.js'
 import { createDepthGauge } from './depth.js'
 import { noteDispatch } from './queries/note-dispatch.js'
 import type { DispatchRegistry } from './registry.js'
@@ -41,7 +41,7 @@ export interface DispatchWork {
 /** The loop that runs the cycles of the item types registered here. None where there are none. */
 export function createDispatchWork(settings: WorkerSettings, { registry, listener, ...parts }: Parts): DispatchWork {
   const { db, logger, metrics } = parts
-  const noted = new Set<DispatchDefinition<never>>()
+  const noted = new Set<DefinedDispatch>()
   let made = false
   const note = async () => {
     for (const definition of noted) await noteDispatch(db, definition)
@@ -83,7 +83,7 @@ export function createDispatchWork(settings: WorkerSettings, { registry, listene
   }, NOTED_EVERY).unref()
   return {
     async grow() {
-      for (const definition of registry.inDomains(settings.domains())) {
+      for (const definition of settings.domains().flatMap((domain) => registry.inDomain(domain))) {
         if (noted.has(definition)) continue
         await noteDispatch(db, definition)
         noted.add(definition)
@@ -100,6 +100,6 @@ export function createDispatchWork(settings: WorkerSettings, { registry, listene
 }
 
 /** Each item type has a cycle of releases, and a remote one also a cycle of checks. */
-function cyclesOf(definitions: readonly DispatchDefinition<never>[]): readonly string[] {
-  return definitions.flatMap(({ itemType, target }) => (isOwn(target) ? [itemType] : [itemType, checksOf(itemType)]))
+function cyclesOf(definitions: readonly DefinedDispatch[]): readonly string[] {
+  return definitions.flatMap(({ name, target }) => (isOwn(target) ? [name] : [name, checksOf(name)]))
 }

@@ -5,13 +5,13 @@ import type { Metrics } from '../../kernel/metrics/metrics.js'
 import type { Reports } from '../../kernel/reports/reports.js'
 import type { Limiter } from '../../limiter/index.js'
 import type { WorkflowEngine } from '../../workflows/index.js'
-import type { DispatchDefinition } from '../define.js'
+import type { DefinedDispatch } from '../define.js'
 import type { Marks } from './marks.js'
 
 /** What the stages of a cycle work with. */
 export interface CycleParts {
   readonly db: Database
-  readonly definition: DispatchDefinition<never>
+  readonly definition: DefinedDispatch
   readonly limiter: Limiter
   readonly codec: Codec
   readonly marks: Marks

@@ -58,7 +58,8 @@ const standingStatement = {
       case when not config.enabled then (
         select pg_catalog.json_build_object('at', at, 'actor', actor, 'reason', reason)
         from holdfast.audit
-        where subject_name = item.item_type and model = 'dispatch' and event = 'CONFIGURED'
+        where subject_name = any (array[item.item_type, case when pg_catalog.starts_with(item.item_type, 'default/') then pg_catalog.substr(item.item_type, 9) end])
+          and model = 'dispatch' and event = 'CONFIGURED'
           and after ->> 'enabled'::text = 'false'
         order by seq desc
         limit 1
