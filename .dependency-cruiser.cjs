@@ -20,6 +20,7 @@ module.exports = {
     model('commands', ['queue', 'kernel']),
     model('processes', ['commands', 'limiter', 'kernel']),
     model('workflows', ['limiter', 'kernel']),
+    model('trouble', ['kernel']),
     model('dispatch', ['processes', 'workflows', 'limiter', 'kernel']),
     {
       name: 'pure-kernel-rooms-do-no-io',

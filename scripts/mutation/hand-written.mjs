@@ -228,8 +228,8 @@ export const handWritten = [
   {
     name: 'a lost lease does not abort what runs',
     file: src('kernel/work/leases.ts'),
-    find: "        else if (answer === 'lost') lose(lease)\n",
-    replace: "        else if (answer === 'lost') skipped += 0\n",
+    find: "        else if (outcome === 'lost') lose(lease)\n",
+    replace: "        else if (outcome === 'lost') skipped += 0\n",
     tests: [src('kernel/work/leases.test.ts')],
   },
   {
@@ -244,7 +244,7 @@ export const handWritten = [
     file: src('kernel/work/loop.ts'),
     find: 'losses !== undefined && item.lost !== undefined)',
     replace: 'losses === undefined && item.lost !== undefined)',
-    tests: [src('kernel/work/give-back.test.ts')],
+    tests: [src('kernel/work/release-unbegun.test.ts')],
   },
   {
     name: 'a compensation of a process whose time is up is not waited for',

@@ -101,12 +101,6 @@ create table holdfast.command (
   effect text
 ) with (fillfactor=50);
 
-create table holdfast.command_handler (
-  domain text not null,
-  type text not null,
-  seen_at timestamp with time zone not null
-);
-
 create table holdfast.command_queue (
   domain text not null,
   queue text not null
@@ -242,6 +236,11 @@ create table holdfast.migration (
   applied_at timestamp with time zone default clock_timestamp() not null
 );
 
+create table holdfast.missed_handler (
+  handler text not null,
+  missed_at timestamp with time zone not null
+);
+
 create table holdfast.pause (
   subject text not null,
   paused_at timestamp with time zone not null,
@@ -276,13 +275,6 @@ create table holdfast.process (
   dispatch_type text collate "C",
   unbegun_epoch integer
 ) with (fillfactor=50);
-
-create table holdfast.process_definition (
-  type text not null,
-  version integer not null,
-  lease_ms integer not null,
-  seen_at timestamp with time zone not null
-);
 
 create table holdfast.process_detail (
   id uuid not null,
@@ -387,7 +379,8 @@ create table holdfast.process_trouble (
   error_message text not null,
   fingerprint text not null,
   batch_id uuid,
-  error_stack text
+  error_stack text,
+  step text
 );
 
 create table holdfast.rate_limit (
@@ -420,9 +413,26 @@ create table holdfast.setting (
   value jsonb not null
 );
 
+create table holdfast.trouble_assignment (
+  model text not null,
+  place text collate "C" not null,
+  since timestamp with time zone not null,
+  assigned_to text not null,
+  assigned_at timestamp with time zone not null
+);
+
 create table holdfast.wake_bucket (
   bucket integer not null,
   last_wake regclass not null
+);
+
+create table holdfast.worker_definition (
+  model text not null,
+  name text not null,
+  version integer not null,
+  worker text not null,
+  lease_ms integer,
+  seen_at timestamp with time zone not null
 );
 
 create table holdfast.workflow (
@@ -481,12 +491,6 @@ create table holdfast.workflow_definition (
   body jsonb not null,
   lease_ms integer,
   created_at timestamp with time zone not null
-);
-
-create table holdfast.workflow_handler (
-  handler text not null,
-  seen_at timestamp with time zone,
-  missed_at timestamp with time zone
 );
 
 create table holdfast.workflow_set_aside (
@@ -602,8 +606,6 @@ alter table holdfast.command add constraint command_pkey PRIMARY KEY (command_id
 
 alter table holdfast.command add constraint command_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'IN_TROUBLESHOOTING_QUEUE'::text])));
 
-alter table holdfast.command_handler add constraint command_handler_pkey PRIMARY KEY (domain, type);
-
 alter table holdfast.command_queue add constraint command_queue_pkey PRIMARY KEY (domain);
 
 alter table holdfast.command_queue add constraint command_queue_queue_key UNIQUE (queue);
@@ -668,6 +670,8 @@ alter table holdfast.lost_claim add constraint lost_claim_state_check CHECK ((st
 
 alter table holdfast.migration add constraint migration_pkey PRIMARY KEY (version);
 
+alter table holdfast.missed_handler add constraint missed_handler_pkey PRIMARY KEY (handler);
+
 alter table holdfast.pause add constraint pause_pkey PRIMARY KEY (subject);
 
 alter table holdfast.pause add constraint pause_subject_check CHECK ((subject ~ '^(domain|definition|handler):.'::text));
@@ -685,8 +689,6 @@ alter table holdfast.process add constraint process_lease_is_whole CHECK ((((lea
 alter table holdfast.process add constraint process_pkey PRIMARY KEY (id);
 
 alter table holdfast.process add constraint process_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'WAITING_FOR_ASYNC'::text, 'WAITING_FOR_RETRY'::text, 'WAITING_FOR_REPLY'::text, 'WAITING_FOR_TSQ'::text, 'COMPENSATING'::text, 'COMPENSATED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'FAILED'::text])));
-
-alter table holdfast.process_definition add constraint process_definition_pkey PRIMARY KEY (type, version);
 
 alter table holdfast.process_detail add constraint process_detail_model_check CHECK ((model = ANY (ARRAY['PROCESS_STEP'::text, 'STEP_BASED'::text])));
 
@@ -740,7 +742,15 @@ alter table holdfast.result_wait add constraint result_wait_pkey PRIMARY KEY (mo
 
 alter table holdfast.setting add constraint setting_pkey PRIMARY KEY (name);
 
+alter table holdfast.trouble_assignment add constraint trouble_assignment_model_check CHECK ((model = ANY (ARRAY['commands'::text, 'processes'::text, 'workflows'::text, 'dispatch'::text])));
+
+alter table holdfast.trouble_assignment add constraint trouble_assignment_pkey PRIMARY KEY (model, place);
+
 alter table holdfast.wake_bucket add constraint wake_bucket_pkey PRIMARY KEY (bucket);
+
+alter table holdfast.worker_definition add constraint worker_definition_model_check CHECK ((model = ANY (ARRAY['commands'::text, 'processes'::text, 'workflows'::text, 'dispatch'::text])));
+
+alter table holdfast.worker_definition add constraint worker_definition_pkey PRIMARY KEY (model, name, version, worker);
 
 alter table holdfast.workflow add constraint workflow_end_has_a_time CHECK (((status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text])) = (ended_at IS NOT NULL)));
 
@@ -761,8 +771,6 @@ alter table holdfast.workflow_definition add constraint workflow_definition_name
 alter table holdfast.workflow_definition add constraint workflow_definition_pkey PRIMARY KEY (id);
 
 alter table holdfast.workflow_definition add constraint workflow_definition_version_check CHECK ((version >= 1));
-
-alter table holdfast.workflow_handler add constraint workflow_handler_pkey PRIMARY KEY (handler);
 
 alter table holdfast.workflow_set_aside add constraint workflow_set_aside_pkey PRIMARY KEY (definition_id);
 
@@ -806,15 +814,33 @@ CREATE INDEX command_by_time ON holdfast.command USING btree (created_at, domain
 
 CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
-CREATE INDEX command_trouble_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since);
+CREATE INDEX command_trouble_newest ON holdfast.command_trouble USING btree (since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX command_trouble_by_type ON holdfast.command_trouble USING btree (domain, type, since);
+CREATE INDEX command_trouble_newest_by_code ON holdfast.command_trouble USING btree (error_code, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX dispatch_dead_letter_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since);
+CREATE INDEX command_trouble_newest_by_domain ON holdfast.command_trouble USING btree (domain, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
 
-CREATE INDEX dispatch_dead_letter_by_time ON holdfast.dispatch_dead_letter USING btree (item_type, since);
+CREATE INDEX command_trouble_newest_by_fingerprint ON holdfast.command_trouble USING btree (fingerprint, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
+
+CREATE INDEX command_trouble_newest_by_type ON holdfast.command_trouble USING btree (type, since, ((((command_id)::text || '/'::text) || domain)) COLLATE "C");
+
+CREATE INDEX dispatch_dead_letter_by_item ON holdfast.dispatch_dead_letter USING btree (item_id COLLATE "default");
 
 CREATE INDEX dispatch_dead_letter_new ON holdfast.dispatch_dead_letter USING btree (item_type) WHERE (NOT counted);
+
+CREATE INDEX dispatch_dead_letter_newest ON holdfast.dispatch_dead_letter USING btree (since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_code ON holdfast.dispatch_dead_letter USING btree (error_code, since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_domain ON holdfast.dispatch_dead_letter USING btree ((
+CASE
+    WHEN (strpos(item_type, '/'::text) = 0) THEN 'default'::text
+    ELSE split_part(item_type, '/'::text, 1)
+END) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
@@ -850,9 +876,19 @@ CREATE INDEX process_slot_by_type ON holdfast.process_slot USING btree (type);
 
 CREATE INDEX process_trouble_by_batch ON holdfast.process_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
-CREATE INDEX process_trouble_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since);
+CREATE INDEX process_trouble_newest ON holdfast.process_trouble USING btree (since, ((id)::text) COLLATE "C");
 
-CREATE INDEX process_trouble_by_type ON holdfast.process_trouble USING btree (type, since);
+CREATE INDEX process_trouble_newest_by_code ON holdfast.process_trouble USING btree (error_code, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_domain ON holdfast.process_trouble USING btree (split_part(type, '/'::text, 1), since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_fingerprint ON holdfast.process_trouble USING btree (fingerprint, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_step ON holdfast.process_trouble USING btree (step, since, ((id)::text) COLLATE "C");
+
+CREATE INDEX process_trouble_newest_by_type ON holdfast.process_trouble USING btree (substr(type, (strpos(type, '/'::text) + 1)), since, ((id)::text) COLLATE "C");
+
+CREATE INDEX trouble_assignment_by_person ON holdfast.trouble_assignment USING btree (assigned_to);
 
 CREATE INDEX workflow_by_end ON holdfast.workflow USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -862,9 +898,21 @@ CREATE INDEX workflow_by_status ON holdfast.workflow USING btree (status, name, 
 
 CREATE INDEX workflow_by_time ON holdfast.workflow USING btree (name, created_at);
 
-CREATE INDEX workflow_dead_letter_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at);
+CREATE INDEX workflow_dead_letter_newest ON holdfast.workflow_dead_letter USING btree (created_at, ((id)::text) COLLATE "C");
 
-CREATE INDEX workflow_dead_letter_by_time ON holdfast.workflow_dead_letter USING btree (created_at);
+CREATE INDEX workflow_dead_letter_newest_by_code ON holdfast.workflow_dead_letter USING btree (((failure ->> 'code'::text)), created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_domain ON holdfast.workflow_dead_letter USING btree ((
+CASE
+    WHEN (strpos(workflow_name, '/'::text) = 0) THEN 'default'::text
+    ELSE split_part(workflow_name, '/'::text, 1)
+END), created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_fingerprint ON holdfast.workflow_dead_letter USING btree (fingerprint, created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_step ON holdfast.workflow_dead_letter USING btree (step, created_at, ((id)::text) COLLATE "C");
+
+CREATE INDEX workflow_dead_letter_newest_by_type ON holdfast.workflow_dead_letter USING btree (substr(workflow_name, (strpos(workflow_name, '/'::text) + 1)), created_at, ((id)::text) COLLATE "C");
 
 CREATE INDEX workflow_decision_by_workflow ON holdfast.workflow_decision USING btree (workflow_id, at);
 
@@ -877,6 +925,152 @@ CREATE INDEX workflow_step_ready ON holdfast.workflow_step USING btree (handler,
 CREATE INDEX workflow_step_set_aside ON holdfast.workflow_step USING btree (definition_id, rank, scheduled_at) WHERE (due_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX workflow_step_waiting ON holdfast.workflow_step USING btree (reached_at) WHERE (status = 'WAITING_DECISION'::text);
+
+create view holdfast.trouble as
+ SELECT 'commands'::text AS model,
+    trouble.domain,
+    trouble.type,
+    (trouble.command_id)::text AS id,
+    NULL::text AS key,
+    NULL::text AS step,
+    trouble.error_code AS code,
+    trouble.error_kind AS kind,
+    trouble.error_message AS message,
+    trouble.fingerprint,
+    trouble.since,
+    ( SELECT command.attempts
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain))) AS attempts,
+    trouble.error_stack AS stack,
+    ARRAY['retry'::text, 'complete'::text, 'cancel'::text] AS can,
+    (EXISTS ( SELECT
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain) AND (command.effect = 'unknown'::text)))) AS outcome_unknown,
+    false AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'commands'::text) AND (assignment.place = ((((trouble.command_id)::text || '/'::text) || trouble.domain) COLLATE "C")) AND (assignment.since = trouble.since))) AS assigned_to,
+    trouble.command_id AS work_id,
+    ((((trouble.command_id)::text || '/'::text) || trouble.domain) COLLATE "C") AS place
+   FROM holdfast.command_trouble trouble
+UNION ALL
+ SELECT 'processes'::text AS model,
+    split_part(trouble.type, '/'::text, 1) AS domain,
+    substr(trouble.type, (strpos(trouble.type, '/'::text) + 1)) AS type,
+    (trouble.id)::text AS id,
+    ( SELECT detail.key
+           FROM holdfast.process_detail detail
+          WHERE (detail.id = trouble.id)) AS key,
+    trouble.step,
+    trouble.error_code AS code,
+    trouble.error_kind AS kind,
+    trouble.error_message AS message,
+    trouble.fingerprint,
+    trouble.since,
+    COALESCE(( SELECT history.attempt
+           FROM holdfast.process_history history
+          WHERE ((history.process_id = trouble.id) AND (history.generation = ( SELECT process.generation
+                   FROM holdfast.process
+                  WHERE (process.id = trouble.id))) AND (history.status = 'FAILED'::text))
+          ORDER BY history.seq DESC
+         LIMIT 1), 0) AS attempts,
+    trouble.error_stack AS stack,
+        CASE
+            WHEN (EXISTS ( SELECT
+               FROM (holdfast.process
+                 CROSS JOIN LATERAL holdfast.failed_step(process.id, process.generation) failed_step(name, occurrence))
+              WHERE (process.id = trouble.id))) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text]
+        END AS can,
+    (EXISTS ( SELECT
+           FROM (holdfast.process
+             CROSS JOIN LATERAL holdfast.unresolved_calls(process.id, process.generation) unresolved_calls(name, occurrence, no_inquire))
+          WHERE (process.id = trouble.id))) AS outcome_unknown,
+    ( SELECT holdfast.process_is_unwinding(process.id, process.generation) AS process_is_unwinding
+           FROM holdfast.process
+          WHERE (process.id = trouble.id)) AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'processes'::text) AND (assignment.place = ((trouble.id)::text COLLATE "C")) AND (assignment.since = trouble.since))) AS assigned_to,
+    trouble.id AS work_id,
+    ((trouble.id)::text COLLATE "C") AS place
+   FROM holdfast.process_trouble trouble
+UNION ALL
+ SELECT 'workflows'::text AS model,
+        CASE
+            WHEN (strpos(letter.workflow_name, '/'::text) = 0) THEN 'default'::text
+            ELSE split_part(letter.workflow_name, '/'::text, 1)
+        END AS domain,
+    substr(letter.workflow_name, (strpos(letter.workflow_name, '/'::text) + 1)) AS type,
+    (letter.workflow_id)::text AS id,
+    ( SELECT workflow.key
+           FROM holdfast.workflow
+          WHERE (workflow.id = letter.workflow_id)) AS key,
+    letter.step,
+    (letter.failure ->> 'code'::text) AS code,
+    (letter.failure ->> 'kind'::text) AS kind,
+    (letter.failure ->> 'message'::text) AS message,
+    letter.fingerprint,
+    letter.created_at AS since,
+    ( SELECT
+                CASE letter.kind
+                    WHEN 'step'::text THEN step.attempts
+                    ELSE step.compensation_attempts
+                END AS compensation_attempts
+           FROM holdfast.workflow_step step
+          WHERE ((step.workflow_id = letter.workflow_id) AND (step.number = letter.number))) AS attempts,
+    (letter.failure ->> 'stack'::text) AS stack,
+        CASE
+            WHEN ((letter.kind = 'step'::text) AND (letter.step_type <> 'task'::text)) THEN ARRAY['retry'::text, 'cancel'::text]
+            WHEN (letter.kind = 'step'::text) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+            WHEN (EXISTS ( SELECT
+               FROM holdfast.workflow
+              WHERE ((workflow.id = letter.workflow_id) AND (workflow.status = ANY (ARRAY['COMPLETED'::text, 'FAILED'::text, 'CANCELLED'::text, 'ABORTED'::text]))))) THEN ARRAY['retry'::text, 'complete'::text, 'skip'::text]
+            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
+        END AS can,
+    (EXISTS ( SELECT
+           FROM holdfast.workflow_step step
+          WHERE ((step.workflow_id = letter.workflow_id) AND (step.number = letter.number) AND (
+                CASE letter.kind
+                    WHEN 'step'::text THEN step.outcome
+                    ELSE step.compensation_outcome
+                END = 'unknown'::text)))) AS outcome_unknown,
+    (letter.kind = 'compensation'::text) AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'workflows'::text) AND (assignment.place = ((letter.id)::text COLLATE "C")) AND (assignment.since = letter.created_at))) AS assigned_to,
+    letter.workflow_id AS work_id,
+    ((letter.id)::text COLLATE "C") AS place
+   FROM holdfast.workflow_dead_letter letter
+UNION ALL
+ SELECT 'dispatch'::text AS model,
+    (
+        CASE
+            WHEN (strpos(letter.item_type, '/'::text) = 0) THEN 'default'::text
+            ELSE split_part(letter.item_type, '/'::text, 1)
+        END COLLATE "default") AS domain,
+    (substr(letter.item_type, (strpos(letter.item_type, '/'::text) + 1)) COLLATE "default") AS type,
+    (letter.item_id COLLATE "default") AS id,
+    (letter.item_id COLLATE "default") AS key,
+    NULL::text AS step,
+    letter.error_code AS code,
+    'TRANSIENT'::text AS kind,
+    letter.error_message AS message,
+    letter.fingerprint,
+    letter.since,
+    ( SELECT item.retry_count
+           FROM holdfast.dispatch_item item
+          WHERE ((item.item_type = letter.item_type) AND (item.item_id = letter.item_id))) AS attempts,
+    NULL::text AS stack,
+    ARRAY['retry'::text, 'complete'::text, 'cancel'::text] AS can,
+    false AS outcome_unknown,
+    false AS compensating,
+    ( SELECT assignment.assigned_to
+           FROM holdfast.trouble_assignment assignment
+          WHERE ((assignment.model = 'dispatch'::text) AND (assignment.place = (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C")) AND (assignment.since = letter.since))) AS assigned_to,
+    NULL::uuid AS work_id,
+    (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C") AS place
+   FROM holdfast.dispatch_dead_letter letter;
 
 CREATE OR REPLACE FUNCTION holdfast.absence_counts()
  RETURNS boolean
@@ -1640,6 +1834,19 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.check_apart(p_function text, p_options jsonb, p_names text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if p_options ->> p_names[1] is not null and p_options ->> p_names[2] is not null then
+    perform holdfast.refuse_option(p_function, p_names[2], format('goes without `%s`: give one of them', p_names[1]));
+  end if;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.check_dispatch_config()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1676,7 +1883,7 @@ begin
     end if;
   end loop;
   if new.engine = 'PROCESS' and new.exec_workflow_type is not null
-    and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
+    and not exists (select from holdfast.worker_definition where model = 'processes' and name = new.exec_workflow_type)
   then
     raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
       using errcode = 'check_violation', column = 'exec_workflow_type';
@@ -1700,6 +1907,27 @@ begin
     new.updated_at := holdfast.now();
   end if;
   return new;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.check_options(p_function text, p_options jsonb, p_known text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_unknown text;
+begin
+  if jsonb_typeof(p_options) is distinct from 'object' then
+    raise exception 'HF_INVALID_OPTION: %: the options must be a JSON object', p_function
+      using errcode = 'invalid_parameter_value', hint = format('Known options: %s.', array_to_string(p_known, ', '));
+  end if;
+  select name into v_unknown from jsonb_object_keys(p_options) as name where name <> all (p_known) limit 1;
+  if found then
+    raise exception 'HF_INVALID_OPTION: %: there is no option `%`', p_function, v_unknown
+      using errcode = 'invalid_parameter_value', hint = format('Known options: %s.', array_to_string(p_known, ', '));
+  end if;
 end
 $function$
 ;
@@ -3035,6 +3263,73 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.deadline_option(p_function text, p_options jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if p_options ->> 'deadline' ~ '^\d{4}-' then
+    return jsonb_build_object(
+      'deadline_ms', extract(epoch from holdfast.option_of(p_function, p_options, 'deadline', 'time')::timestamptz) * 1000
+    );
+  end if;
+  return jsonb_build_object('deadline_in_ms', holdfast.option_of(p_function, p_options, 'deadline', 'duration')::float8);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.decide(id uuid, step text, decision text, by jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_aging float4 := holdfast.workflow_aging();
+  v_actor text := holdfast.option_of('decide', by, 'actor', 'name');
+  v_reason text := holdfast.option_of('decide', by, 'reason', 'text');
+  v_step holdfast.workflow_step;
+begin
+  perform holdfast.check_options('decide', by, array['actor', 'reason']);
+  if coalesce(trim(v_actor), '') = '' or coalesce(trim(v_reason), '') = '' then
+    raise exception 'HF_INVALID_OPTION: decide: `by` must say who decides and why'
+      using errcode = 'invalid_parameter_value', hint = 'Give {"actor": "ann", "reason": "checked the invoice"}.';
+  end if;
+  if decision is null or decision not in ('confirm', 'reject') then
+    raise exception 'HF_INVALID_OPTION: decide: `decision` must be confirm or reject, not %', coalesce(decision, 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  select * into v_step
+  from holdfast.workflow_step as it
+  where it.workflow_id = decide.id and it.name = step and it.number >= 0;
+  if not found then
+    raise exception 'HF_NOT_FOUND: workflow % has no step %, or has not reached it', id, coalesce(step, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Check the id of the instance and the name of the step.';
+  end if;
+  if v_step.status <> 'WAITING_DECISION' then
+    raise exception 'HF_WRONG_STATUS: step % of workflow % is %, and waits for no decision', step, id, v_step.status
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into holdfast.workflow_step (
+    workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at, input
+  )
+  values (
+    id, -2 - v_step.number, v_step.definition_id, '_root_', 'PENDING', '_root_', v_now, true, v_now, 50, v_aging,
+    holdfast.workflow_rank(v_now, 50, v_aging), v_now,
+    jsonb_build_object('step', step, 'decision', decision, 'actor', v_actor, 'reason', v_reason)
+  )
+  on conflict do nothing;
+  if not found then
+    raise exception 'HF_WRONG_STATUS: step % of workflow % has been decided a moment ago', step, id
+      using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.wake('workflows:_root_');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.dispatch_fingerprint(code text, message text)
  RETURNS text
  LANGUAGE sql
@@ -3095,6 +3390,30 @@ AS $function$
   where item_type = p_type and check_at <= holdfast.now()
   order by check_at
   limit (select 4 * max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.duration_option(p_function text, p_name text, p_value text, p_type text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_parts text[] := regexp_match(p_value, '^(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)$');
+  v_ms numeric;
+begin
+  if p_type = 'number' then
+    v_ms := p_value::numeric;
+  elsif v_parts is not null then
+    v_ms := v_parts[1]::numeric * case v_parts[2] when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 else 86400000 end;
+  elsif p_value ~ '^P(?=.)(\d{1,6}(\.\d+)?W)?(\d{1,6}(\.\d+)?D)?(T(?=.)(\d{1,8}(\.\d+)?H)?(\d{1,8}(\.\d+)?M)?(\d{1,9}(\.\d+)?S)?)?$' then
+    v_ms := extract(epoch from p_value::interval) * 1000;
+  end if;
+  if v_ms is null or v_ms < 0 or v_ms > 36500 * 86400000.0 then
+    perform holdfast.refuse_option(p_function, p_name, 'must be a duration such as "5s", "PT1H" or milliseconds, not ' || left(p_value, 100));
+  end if;
+  return round(v_ms);
+end
 $function$
 ;
 
@@ -3607,6 +3926,35 @@ begin
   )));
   return v_id;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.failed_step(p_id uuid, p_generation integer)
+ RETURNS TABLE(name text, occurrence integer)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.name, last.occurrence
+  from (
+    select history.seq, history.kind, history.name, history.occurrence
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and status = 'FAILED'
+      and not coalesce((detail ->> 'thrown')::boolean, false)
+      and not coalesce((detail ->> 'afterEnd')::boolean, false)
+    order by seq desc
+    limit 1
+  ) as last
+  where last.kind in ('STEP', 'SIDE_EFFECT', 'TRANSACTION')
+    and not exists (
+      select from holdfast.process_history as later
+      where later.process_id = p_id
+        and later.generation = p_generation
+        and later.seq > last.seq
+        and (later.kind in ('UNWIND', 'RETRY') or later.name = last.name and later.occurrence = last.occurrence)
+    )
 $function$
 ;
 
@@ -4133,6 +4481,21 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.forget_workers()
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  delete from holdfast.worker_definition as gone
+  where gone.seen_at < holdfast.now() - interval '2 days'
+    and exists (
+      select from holdfast.worker_definition as other
+      where other.model = gone.model and other.name = gone.name and other.version = gone.version
+        and (other.seen_at, other.worker) > (gone.seen_at, gone.worker)
+    )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.free_queued_processes(p_type text, p_now timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
@@ -4149,6 +4512,38 @@ begin
   ));
   perform holdfast.wake('processes:' || p_type);
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.free_unlimited_processes(types text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_type text;
+begin
+  for v_type in
+    select noted.type
+    from unnest(types) as noted (type)
+    left join holdfast.process_setting as setting on setting.type = noted.type
+    where setting.concurrency is null
+      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
+    order by noted.type
+  loop
+    perform holdfast.free_queued_processes(v_type, holdfast.now());
+  end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.full_name(p_domain text, p_type text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case when p_domain is null then p_type else p_domain || '/' || p_type end
 $function$
 ;
 
@@ -4228,10 +4623,10 @@ begin
   -- The wake-ups' sequences are set, not only read.
   execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
   for v_table in
-    select relname, oid::regclass as name
+    select relname, relkind, oid::regclass as name
     from pg_class
     where relnamespace = v_schema::regnamespace
-      and relkind in ('r', 'p')
+      and relkind in ('r', 'p', 'v')
       -- Audit rows are written and read through the parent.
       and not relispartition
   loop
@@ -4239,7 +4634,7 @@ begin
     execute format(
       'grant %s on table %s to %I',
       case
-        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname in ('clock', 'migration', 'function_file') or v_table.relkind = 'v' then 'select'
         when v_table.relname = 'audit' then 'select, insert'
         else 'select, insert, update, delete'
       end,
@@ -4261,12 +4656,12 @@ CREATE OR REPLACE FUNCTION holdfast.has_dispatch_worker(p_engine text, p_exec_ty
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select case p_engine
-    when 'PROCESS' then exists (
-      select from holdfast.process_definition where type = p_exec_type and seen_at > holdfast.now() - interval '150 seconds'
-    )
-    else exists (select from holdfast.workflow_handler where seen_at > holdfast.now() - interval '150 seconds')
-  end
+  select exists (
+    select from holdfast.worker_definition
+    where model = case p_engine when 'PROCESS' then 'processes' else 'workflows' end
+      and (p_engine <> 'PROCESS' or name = p_exec_type)
+      and seen_at > holdfast.now() - interval '150 seconds'
+  )
 $function$
 ;
 
@@ -4397,21 +4792,20 @@ declare
 begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
-      or exists (select from holdfast.process_definition where split_part(type, '/', 1) = p_name)
+      or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
       or cardinality(holdfast.process_types(p_name, null)) > 0;
   end if;
   if p_kind = 'definition' then
-    if exists (select from holdfast.process_definition where type = p_name)
+    if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
-      or exists (select from holdfast.command_handler where domain || '/' || type = p_name)
     then
       return true;
     end if;
-  elsif exists (select from holdfast.workflow_handler where handler = p_name)
+  elsif exists (select from holdfast.worker_definition where model = 'workflows' and name = p_name)
     or exists (select from holdfast.workflow_step where handler = p_name and ready)
     or exists (select from holdfast.workflow_step where handler = p_name and not ready and due_at is not null)
-    or exists (select from holdfast.command_handler where type = p_name)
+    or exists (select from holdfast.worker_definition where model = 'commands' and split_part(name, '/', 2) = p_name)
   then
     return true;
   end if;
@@ -4471,6 +4865,22 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.keyed_id(p_model text, p_domain text, p_type text, p_key text)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select overlay(overlay(
+    left(encode(sha256(convert_to(
+      '[' || concat_ws(',', to_json(p_model), to_json(p_domain), to_json(p_type), to_json(p_key)) || ']', 'UTF8'
+    )), 'hex'), 32)
+    -- A UUID of version 8: made by a rule of our own.
+    placing '8' from 13) placing '8' from 17)::uuid
+  where p_key is not null
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.known_replies(asked jsonb)
  RETURNS json
  LANGUAGE plpgsql
@@ -4509,6 +4919,17 @@ begin
   );
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.last_seen(p_model text, p_name text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT max(worker_definition.seen_at) AS max
+    FROM holdfast.worker_definition
+   WHERE ((worker_definition.model = last_seen.p_model) AND (worker_definition.name = last_seen.p_name));
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer)
@@ -4703,8 +5124,8 @@ begin
       ) as newest,
       -- Starters lease for 30 s.
       greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
-    from holdfast.process_definition as definition
-    where definition.type = known.type
+    from holdfast.worker_definition as definition
+    where definition.model = 'processes' and definition.name = known.type
   ) as bounds
   cross join lateral generate_series(1, bounds.newest) as version
   join holdfast.process on process.type = known.type
@@ -4818,6 +5239,15 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.lock_troubled_process(p_id uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select status = 'WAITING_FOR_TSQ' from holdfast.process where id = p_id for no key update
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean)
  RETURNS json
  LANGUAGE sql
@@ -4867,12 +5297,15 @@ declare
     'holdfast.', p_name, p_arguments, p_body
   );
 begin
-  -- The search path is fixed here, since no migration comes by (K-27).
-  execute v_definition;
-exception when invalid_function_definition then
-  -- One of another shape cannot be replaced.
-  execute format('drop function %s%I', 'holdfast.', p_name);
-  execute v_definition;
+  -- The search path is fixed and the function marked as internal here, since no migration comes by (K-27).
+  begin
+    execute v_definition;
+  exception when invalid_function_definition then
+    -- One of another shape cannot be replaced.
+    execute format('drop function %s%I', 'holdfast.', p_name);
+    execute v_definition;
+  end;
+  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
 end
 $function$
 ;
@@ -5193,11 +5626,9 @@ CREATE OR REPLACE FUNCTION holdfast.newest_definition(p_type text)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select max(version)
-  from holdfast.process_definition
-  where type = p_type
-    and seen_at > (
-      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
-    ) - interval '1 hour'
+  from holdfast.worker_definition
+  where model = 'processes' and name = p_type
+    and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $function$
 ;
 
@@ -5223,36 +5654,6 @@ AS $function$
   update holdfast.lost_claim
   set state = p_state, at = holdfast.now()
   where source = p_source and id = p_id and epoch = p_epoch
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.note_definitions(definitions jsonb)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_type text;
-begin
-  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
-  select noted.type, noted.version, noted.lease_ms, v_now
-  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
-  order by noted.type
-  on conflict (type, version) do update
-  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
-  for v_type in
-    select noted.type
-    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
-    left join holdfast.process_setting as setting on setting.type = noted.type
-    where noted.limit is null
-      and setting.concurrency is null
-      and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
-    order by noted.type
-  loop
-    perform holdfast.free_queued_processes(v_type, v_now);
-  end loop;
-end
 $function$
 ;
 
@@ -5395,8 +5796,7 @@ begin
   missing as (
     select queued.name
     from (select name from ready union select name from delayed) as queued
-    left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null and holdfast.is_absent(known.seen_at, interval '2 minutes')
+    where queued.name is not null and holdfast.is_absent(holdfast.last_seen('workflows', queued.name), interval '2 minutes')
   ),
   longest as (
     select missing.name as wanted, step.*
@@ -5422,10 +5822,10 @@ begin
     ) as step
   ),
   told as (
-    insert into holdfast.workflow_handler as known (handler, missed_at)
+    insert into holdfast.missed_handler as known (handler, missed_at)
     select wanted, v_now from longest order by wanted
-    on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
-    where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
+    on conflict on constraint missed_handler_pkey do update set missed_at = v_now
+    where known.missed_at <= v_now - interval '1 minute'
     returning known.handler
   ),
   noted as (
@@ -5470,6 +5870,23 @@ begin
   from jsonb_array_elements(writes) as it
   join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = p_domain
   where it ->> 'outcome' = 'TSQ' and command.last_write = (it ->> 'token')::uuid;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.note_worker(p_worker text, p_has jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into holdfast.worker_definition as known (model, name, version, worker, lease_ms, seen_at)
+  select has.model, has.name, has.version, p_worker, has.lease_ms, holdfast.now()
+  from jsonb_to_recordset(p_has) as has (model text, name text, version int, lease_ms int)
+  order by has.model, has.name, has.version
+  on conflict (model, name, version, worker) do update
+  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
+  perform holdfast.note_beat();
 end
 $function$
 ;
@@ -5895,6 +6312,7 @@ begin
     outcome := case
       when process_id is null then 'unknown'
       when actual <> p_type then 'other type'
+      when (options -> 'in_trouble')::boolean and not holdfast.lock_troubled_process(process_id) then 'not in trouble'
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
@@ -5902,6 +6320,64 @@ begin
     end;
     return next;
   end loop;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.option_of(p_function text, p_options jsonb, p_name text, p_kind text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_value text := p_options ->> p_name;
+  v_type text := jsonb_typeof(p_options -> p_name);
+  v_uuid constant text := '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+begin
+  if v_value is null then
+    return null;
+  end if;
+  case p_kind
+    when 'text' then
+      if v_type = 'string' then
+        return v_value;
+      end if;
+    when 'name' then
+      if v_type = 'string' and length(v_value) between 1 and 200 then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a text of 1 to 200 characters');
+    when 'key' then
+      if v_type = 'string' and length(v_value) between 1 and 512 and v_value !~* v_uuid then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a text of 1 to 512 characters that is not a UUID');
+    when 'id' then
+      if v_type = 'string' and v_value ~* v_uuid then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a UUID, not ' || left(v_value, 100));
+    when 'boolean' then
+      if v_type = 'boolean' then
+        return v_value;
+      end if;
+    when 'count' then
+      if v_type = 'number' and v_value ~ '^[1-9]\d{0,8}$' then
+        return v_value;
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be a whole number from 1 on, not ' || left(v_value, 100));
+    when 'retry' then
+      if v_type = 'object' then
+        perform holdfast.check_options(p_function || ': retry', p_options -> p_name, array['maxAttempts']);
+        return holdfast.option_of(p_function || ': retry', p_options -> p_name, 'maxAttempts', 'count');
+      end if;
+      perform holdfast.refuse_option(p_function, p_name, 'must be an object such as {"maxAttempts": 5}');
+    when 'time' then
+      return holdfast.time_option(p_function, p_name, v_value, v_type);
+    when 'duration' then
+      return holdfast.duration_option(p_function, p_name, v_value, v_type);
+  end case;
+  perform holdfast.refuse_option(p_function, p_name, format('must be a %s, not %s', p_kind, v_type));
 end
 $function$
 ;
@@ -6651,6 +7127,23 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.record_resolved(p_id uuid, p_generation integer, p_epoch integer, p_name text, p_occurrence integer, options jsonb, p_now timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, p_generation, max(seq) + 1, p_epoch, date_trunc('milliseconds', p_now), 'RESOLVE', p_name, p_occurrence,
+    'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation
+  returning seq
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -6724,6 +7217,30 @@ begin
   return array(
     select renewed.id from unnest(v_late, v_starts) as renewed (id, start_at) where renewed.start_at > v_now and renewed.id = any (ids)
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.refuse_name(p_what text, p_domain text, p_type text, p_known_by text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  raise exception 'HF_NOT_FOUND: there is no % %', p_what, coalesce(holdfast.full_name(p_domain, p_type), 'null')
+    using errcode = 'invalid_parameter_value',
+      hint = format('Check domain and type: they are known once %s has started.', p_known_by);
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.refuse_option(p_function text, p_name text, p_problem text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  raise exception 'HF_INVALID_OPTION: %: `%` %', p_function, p_name, p_problem using errcode = 'invalid_parameter_value';
 end
 $function$
 ;
@@ -7162,24 +7679,23 @@ begin
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
-  select name, occurrence into v_name, v_occurrence
-  from holdfast.unresolved_calls(p_id, v_row.generation)
-  where holdfast.call_id(name, occurrence) = options ->> 'step';
-  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
-    return 'nothing';
+  if options ->> 'outcome' = 'skipped' then
+    select name, occurrence into v_name, v_occurrence from holdfast.failed_step(p_id, v_row.generation);
+    if v_name is null then
+      return 'not skippable';
+    end if;
+  else
+    select name, occurrence into v_name, v_occurrence
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where holdfast.call_id(name, occurrence) = options ->> 'step';
+    if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+      return 'nothing';
+    end if;
   end if;
   if v_row.deadline_at <= v_now then
     return 'deadline';
   end if;
-  insert into holdfast.process_history (
-    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
-  )
-  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
-    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
-    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
-  from holdfast.process_history
-  where process_id = p_id and generation = v_row.generation
-  returning seq into v_seq;
+  v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
   update holdfast.process
   set status = 'PENDING',
       due_at = v_now,
@@ -7200,25 +7716,21 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, response text, data jsonb, response_id text DEFAULT (gen_random_uuid())::text)
+CREATE OR REPLACE FUNCTION holdfast.respond(domain text, type text, process text, name text, data jsonb, options jsonb DEFAULT '{}'::jsonb)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_type text := domain || '/' || type;
+  v_type text := holdfast.full_name(domain, type);
+  v_response_id text := coalesce(holdfast.option_of('respond', options, 'responseId', 'name'), gen_random_uuid()::text);
   v_id uuid;
   v_actual text;
 begin
-  if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
-    raise exception 'domain and type of the process must not be empty' using errcode = 'invalid_parameter_value';
-  end if;
-  if coalesce(process, '') = '' or coalesce(response, '') = '' or response like '@%' then
-    raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
+  perform holdfast.check_options('respond', options, array['responseId']);
+  if coalesce(process, '') = '' or coalesce(name, '') = '' or name like '@%' or length(name) > 200 then
+    raise exception 'process and name must be texts that are not empty; a name has at most 200 characters and does not begin with @'
       using errcode = 'invalid_parameter_value';
-  end if;
-  if length(response) > 200 or length(response_id) > 200 then
-    raise exception 'response and response_id have at most 200 characters' using errcode = 'invalid_parameter_value';
   end if;
   perform holdfast.check_payload('the data of the response', data);
   v_id := holdfast.process_id_of(v_type, process);
@@ -7228,15 +7740,15 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
   -- The process may be started by a transaction that has not committed yet; its definition is known then.
-  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
-    raise exception 'there is no process definition %', v_type
-      using errcode = 'invalid_parameter_value',
-        hint = 'Check domain and type; definitions are known once a worker that has them has started.';
+  if v_actual is null and not exists (
+    select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type
+  ) then
+    perform holdfast.refuse_name('process', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
     'inbox_id', gen_random_uuid(), 'type', v_type,
-    'process_ref', case when v_id is null or v_actual is null then process else v_id::text end, 'name', response,
-    'response_id', response_id, 'data', data, 'checked', false
+    'process_ref', case when v_id is null or v_actual is null then process else v_id::text end, 'name', name,
+    'response_id', v_response_id, 'data', data, 'checked', false
   )));
 end
 $function$
@@ -7448,15 +7960,25 @@ begin
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
     insert into holdfast.process_trouble (
-      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+      id, type, since, step, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
     )
-    select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
+    select asked.id, detail.type, v_now,
+      -- What it waits for, or what failed last.
+      coalesce(asked.waiting_for, (
+        select history.name || case when history.occurrence > 1 then '#' || history.occurrence else '' end
+        from holdfast.process_history as history
+        where history.process_id = asked.id and history.generation = process.generation and history.status = 'FAILED'
+        order by history.seq desc
+        limit 1
+      )),
+      asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
       asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
-    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, waiting_for text, error jsonb)
+    join holdfast.process on process.id = asked.id
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
-    set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
+    set since = excluded.since, step = excluded.step, error_kind = excluded.error_kind, error_code = excluded.error_code,
         error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
@@ -7590,7 +8112,7 @@ begin
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
-  if not v_unwinding then
+  if not v_unwinding and not coalesce((options -> 'not_done')::boolean, false) then
     select holdfast.call_id(name, occurrence) into v_unresolved
     from holdfast.unresolved_calls(p_id, v_row.generation)
     where no_inquire
@@ -7615,6 +8137,10 @@ begin
     values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
       nullif(v_response -> 'notes', 'null'));
   end if;
+  if not v_unwinding and (options -> 'not_done')::boolean then
+    perform holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, name, occurrence, '{"outcome": "notDone"}', v_now)
+    from (select name, occurrence from holdfast.unresolved_calls(p_id, v_row.generation) order by name, occurrence) as unresolved;
+  end if;
   v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RETRY', v_number, v_now);
   update holdfast.process
   set status = v_status,
@@ -7629,7 +8155,7 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
   values (v_now, 'processes', 'TSQ_RETRY', p_id, p_actor, p_reason, v_before,
     jsonb_strip_nulls(jsonb_build_object(
-      'status', v_status, 'response', v_response ->> 'name',
+      'status', v_status, 'response', v_response ->> 'name', 'notDone', options -> 'not_done',
       'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
     )),
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
@@ -7684,33 +8210,38 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.schedule_item(item_type text, item_id text, exec_time timestamp with time zone, context jsonb, init_workflow_id text DEFAULT NULL::text, context_version integer DEFAULT 1, replace boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION holdfast.schedule(domain text, type text, key text, context jsonb, start_at timestamp with time zone, options jsonb DEFAULT '{}'::jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_answer json;
+  v_type text := holdfast.full_name(domain, type);
   v_outcome text;
 begin
-  if context is null or exec_time is null or not isfinite(exec_time) then
-    raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
+  perform holdfast.check_options('schedule', options, array['replace', 'contextVersion', 'initWorkflowId']);
+  if context is null or start_at is null or not isfinite(start_at) then
+    raise exception 'an item needs a context and a time to start at' using errcode = 'invalid_parameter_value';
   end if;
-  if coalesce(trim(item_id), '') = '' or length(item_id) > 200 then
-    raise exception 'item_id must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
+  if coalesce(trim(key), '') = '' or length(key) > 200 then
+    raise exception 'the key of an item must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
+  end if;
+  if not exists (select from holdfast.dispatch_config where item_type = v_type) then
+    perform holdfast.refuse_name('dispatch', domain, type, 'a worker that has its definition');
   end if;
   perform holdfast.check_payload('the context of the item', context);
-  v_answer := holdfast.schedule_items(jsonb_build_object(
-    'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
+  v_outcome := holdfast.schedule_items(jsonb_build_object(
+    'type', v_type, 'replace', holdfast.option_of('schedule', options, 'replace', 'boolean')::boolean,
+    'version', coalesce(holdfast.option_of('schedule', options, 'contextVersion', 'count')::int, 1), 'checked', false,
     'items', jsonb_build_array(jsonb_build_array(
-      item_id, extract(epoch from exec_time) * 1000, context, null, init_workflow_id, null
+      key, extract(epoch from start_at) * 1000, context, null,
+      holdfast.option_of('schedule', options, 'initWorkflowId', 'text'), null
     ))
-  ));
-  v_outcome := v_answer -> 'others' -> 0 ->> 1;
+  )) -> 'others' -> 0 ->> 1;
   if v_outcome is null or v_outcome in ('same', 'replaced') then
     return v_outcome is null;
   end if;
-  raise exception 'item % of % is there already: %', item_id, item_type, v_outcome using errcode = 'HF003';
+  raise exception 'item % of % is there already: %', key, v_type, v_outcome using errcode = 'HF003';
 end
 $function$
 ;
@@ -7782,53 +8313,60 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.send_command(domain text, type text, data jsonb, command_id uuid DEFAULT gen_random_uuid(), correlation_id uuid DEFAULT NULL::uuid, reply_to text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, delay interval DEFAULT '00:00:00'::interval, batch_id uuid DEFAULT NULL::uuid, if_exists text DEFAULT 'refuse'::text)
+CREATE OR REPLACE FUNCTION holdfast.send(domain text, type text, data jsonb, options jsonb DEFAULT '{}'::jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_queue text;
+  v_key text := holdfast.option_of('send', options, 'key', 'key');
+  v_given uuid := holdfast.option_of('send', options, 'id', 'id');
+  v_reply_to text := holdfast.option_of('send', options, 'replyTo', 'text');
+  v_batch uuid := holdfast.option_of('send', options, 'batch', 'id');
+  v_exists text := coalesce(holdfast.option_of('send', options, 'ifExists', 'text'), 'refuse');
+  v_id uuid := coalesce(v_given, holdfast.keyed_id('command', domain, type, v_key), gen_random_uuid());
+  v_queue text := (select queue from holdfast.command_queue where command_queue.domain = send.domain);
   v_outcome text;
 begin
-  if coalesce(trim(type), '') = '' then
-    raise exception 'the type of the command must be a text that is not empty' using errcode = 'invalid_parameter_value';
+  perform holdfast.check_options('send', options, array[
+    'id', 'key', 'correlationId', 'replyTo', 'retry', 'delay', 'startAt', 'batch', 'ifExists'
+  ]);
+  perform holdfast.check_apart('send', options, array['id', 'key']);
+  perform holdfast.check_apart('send', options, array['delay', 'startAt']);
+  if v_exists not in ('refuse', 'ignore') then
+    perform holdfast.refuse_option('send', 'ifExists', 'must be refuse or ignore, not ' || v_exists);
   end if;
-  if if_exists is null or if_exists not in ('refuse', 'ignore') then
-    raise exception 'if_exists must be refuse or ignore, not %', coalesce(if_exists, 'null')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if length(type) > 200 then
-    raise exception 'the type of the command has % characters; the limit is 200', length(type)
-      using errcode = 'invalid_parameter_value';
+  if v_queue is null or not exists (
+    select from holdfast.worker_definition as known
+    where known.model = 'commands' and known.name = send.domain || '/' || send.type
+  ) then
+    perform holdfast.refuse_name('command', domain, type, 'a worker that has a handler for it');
   end if;
   perform holdfast.check_payload('the data of the command', data);
-  select queue into v_queue from holdfast.command_queue where command_queue.domain = send_command.domain;
-  if v_queue is null then
-    raise exception 'unknown domain %: no service has defined a command of it yet', domain
-      using errcode = 'invalid_parameter_value';
-  end if;
   select refused.outcome into v_outcome
   from holdfast.send_commands(jsonb_build_array(jsonb_build_object('queue', v_queue, 'domain', domain, 'commands',
-    jsonb_build_array(jsonb_build_object(
-      'type', type, 'command_id', command_id, 'correlation_id', correlation_id, 'reply_to', reply_to,
-      'max_attempts', max_attempts, 'delay_ms', extract(epoch from delay) * 1000, 'batch_id', batch_id,
-      'token', gen_random_uuid(), 'data', data
-    ))
+    jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+      'type', type, 'command_id', v_id, 'correlation_id', holdfast.option_of('send', options, 'correlationId', 'id'),
+      'reply_to', v_reply_to, 'max_attempts', holdfast.option_of('send', options, 'retry', 'retry'),
+      'delay_ms', holdfast.option_of('send', options, 'delay', 'duration')::float8,
+      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid()
+    )) || jsonb_build_object('data', data))
   ))) as refused;
-  if v_outcome = 'queue gone' then
-    raise exception 'the queue % of domain % does not exist', v_queue, domain using errcode = 'undefined_table';
-  end if;
-  if v_outcome = 'reply queue gone' then
-    raise exception 'the reply queue % does not exist', reply_to using errcode = 'undefined_table';
-  end if;
-  if v_outcome = 'batch closed' then
-    raise exception 'the batch % does not exist or takes no more commands', batch_id using errcode = 'invalid_parameter_value';
-  end if;
-  if v_outcome = 'duplicate' and if_exists <> 'ignore' then
-    raise exception 'HF_DUPLICATE_COMMAND: % exists in domain %', command_id, domain using errcode = 'unique_violation';
-  end if;
-  return command_id;
+  case v_outcome
+    when 'queue gone' then
+      raise exception 'the queue % of domain % does not exist', v_queue, domain using errcode = 'undefined_table';
+    when 'reply queue gone' then
+      raise exception 'the reply queue % does not exist', v_reply_to using errcode = 'undefined_table';
+    when 'batch closed' then
+      raise exception 'the batch % does not exist or takes no more commands', v_batch using errcode = 'invalid_parameter_value';
+    when 'duplicate' then
+      if v_given is not null and v_exists = 'refuse' then
+        raise exception 'HF_DUPLICATE_COMMAND: % exists in domain %', v_id, domain
+          using errcode = 'unique_violation', hint = 'Give a `key`, or the option "ifExists": "ignore", to send it once.';
+      end if;
+    else
+  end case;
+  return v_id;
 end
 $function$
 ;
@@ -8154,6 +8692,30 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.start(domain text, type text, input jsonb, options jsonb DEFAULT '{}'::jsonb)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_name text := holdfast.full_name(domain, type);
+  v_version int := holdfast.newest_definition(v_name);
+begin
+  if input is null then
+    raise exception 'the input must be JSON, not null' using errcode = 'invalid_parameter_value';
+  end if;
+  perform holdfast.check_apart('start', options, array['delay', 'startAt']);
+  if v_version is not null then
+    return holdfast.start_process_from_sql(v_name, v_version, input, options);
+  end if;
+  if exists (select from holdfast.workflow_definition where name = v_name) then
+    return holdfast.start_workflow_from_sql(v_name, input, options);
+  end if;
+  perform holdfast.refuse_name('process or workflow', domain, type, 'a worker that has its definition');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
@@ -8376,44 +8938,56 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.start_process(domain text, type text, state jsonb, id uuid DEFAULT gen_random_uuid(), key text DEFAULT NULL::text, start_at timestamp with time zone DEFAULT NULL::timestamp with time zone, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone, attributes jsonb DEFAULT NULL::jsonb, batch_id uuid DEFAULT NULL::uuid)
+CREATE OR REPLACE FUNCTION holdfast.start_option(p_function text, p_options jsonb)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce(
+    holdfast.option_of(p_function, p_options, 'startAt', 'time')::timestamptz,
+    holdfast.now() + holdfast.option_of(p_function, p_options, 'delay', 'duration')::float8 * interval '1 ms'
+  )
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_process_from_sql(p_name text, p_version integer, p_input jsonb, options jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_name text := domain || '/' || type;
-  v_version int := holdfast.newest_definition(v_name);
-  v_answer json;
+  v_id uuid := coalesce(holdfast.option_of('start', options, 'id', 'id')::uuid, gen_random_uuid());
+  v_batch uuid := holdfast.option_of('start', options, 'batch', 'id');
+  v_attributes jsonb := nullif(options -> 'attributes', 'null');
+  v_outcome json;
 begin
-  if v_version is null then
-    raise exception 'unknown process %: no worker has registered it yet', coalesce(v_name, 'null')
-      using errcode = 'invalid_parameter_value';
+  perform holdfast.check_options('start', options, array[
+    'id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch'
+  ]);
+  perform holdfast.check_payload('the state of the process', p_input);
+  perform holdfast.check_payload('the attributes of the process', v_attributes);
+  -- A flat object only, as in the TypeScript API: nested values could not be shown or searched for.
+  if jsonb_typeof(v_attributes) <> 'object'
+    or v_attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")'
+  then
+    perform holdfast.refuse_option('start', 'attributes', 'must be an object of texts, numbers and booleans');
   end if;
-  if state is null then
-    raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
+  v_outcome := holdfast.start_processes(jsonb_build_array(
+    jsonb_build_object(
+      'id', v_id, 'type', p_name, 'model', 'PROCESS_STEP', 'version', p_version,
+      'key', holdfast.option_of('start', options, 'key', 'key'), 'token', gen_random_uuid(), 'batch_id', v_batch,
+      'attributes', v_attributes, 'state', p_input, 'unchecked', true,
+      'start_ms', extract(epoch from holdfast.start_option('start', options)) * 1000
+    ) || holdfast.deadline_option('start', options)
+  )) -> 0;
+  if v_outcome ->> 2 = 'batch closed' then
+    raise exception 'the batch % does not exist or takes no more processes', v_batch using errcode = 'invalid_parameter_value';
   end if;
-  perform holdfast.check_payload('the state of the process', state);
-  perform holdfast.check_payload('the attributes of the process', attributes);
-  if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
+  if v_outcome ->> 2 = 'other type' then
+    raise exception 'the process % is of another type than %', v_id, p_name using errcode = 'invalid_parameter_value';
   end if;
-  -- A flat object only, like ours: anything nested could not be shown or asked for.
-  if jsonb_typeof(attributes) <> 'object' or attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")' then
-    raise exception 'attributes must be an object of texts, numbers and booleans' using errcode = 'invalid_parameter_value';
-  end if;
-  v_answer := holdfast.start_processes(jsonb_build_array(jsonb_build_object(
-    'id', coalesce(id, gen_random_uuid()), 'type', v_name, 'model', 'PROCESS_STEP', 'version', v_version, 'key', key,
-    'token', gen_random_uuid(), 'batch_id', batch_id, 'attributes', attributes, 'state', state, 'unchecked', true,
-    'start_ms', extract(epoch from start_at) * 1000, 'deadline_ms', extract(epoch from deadline) * 1000
-  ))) -> 0;
-  if v_answer ->> 2 = 'batch closed' then
-    raise exception 'the batch % does not exist or takes no more processes', batch_id using errcode = 'invalid_parameter_value';
-  end if;
-  if v_answer ->> 2 = 'other type' then
-    raise exception 'the process % is of another type than %', id, v_name using errcode = 'invalid_parameter_value';
-  end if;
-  return (v_answer ->> 0)::uuid;
+  return (v_outcome ->> 0)::uuid;
 end
 $function$
 ;
@@ -8539,6 +9113,41 @@ begin
     left join holdfast.process_detail as existing
       on process.id is null and existing.type = asked.type and existing.key = asked.key
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.start_workflow_from_sql(p_name text, p_input jsonb, options jsonb)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_id uuid := coalesce(holdfast.option_of('start', options, 'id', 'id')::uuid, gen_random_uuid());
+  v_key text := holdfast.option_of('start', options, 'key', 'key');
+  v_definition holdfast.workflow_definition;
+  v_there holdfast.workflow;
+begin
+  perform holdfast.check_options('start', options, array['id', 'key', 'startAt', 'delay']);
+  perform holdfast.check_payload('the input of the workflow', p_input);
+  select * into v_definition from holdfast.workflow_definition where name = p_name order by version desc limit 1;
+  insert into holdfast.workflow (id, definition_id, name, version, key, status, created_at, updated_at, input)
+  values (v_id, v_definition.id, p_name, v_definition.version, v_key, 'PENDING', v_now, v_now, p_input)
+  on conflict do nothing;
+  if found then
+    perform holdfast.queue_workflow_starts(
+      array[v_id], array[v_definition.id], array[coalesce(holdfast.start_option('start', options), v_now)]
+    );
+    return v_id;
+  end if;
+  select * into v_there from holdfast.workflow where id = v_id;
+  if not found then
+    select * into v_there from holdfast.workflow where name = p_name and key = v_key;
+  elsif v_there.name <> p_name then
+    raise exception 'the workflow % is of another type than %', v_id, p_name using errcode = 'invalid_parameter_value';
+  end if;
+  return v_there.id;
 end
 $function$
 ;
@@ -8680,8 +9289,8 @@ begin
       for update skip locked
     ) as stale
     where not exists (
-      select from %2$s.command_handler as seen
-      where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
+      select from %2$s.worker_definition as seen
+      where seen.model = 'commands' and seen.name = $1 || '/' || types.type and seen.seen_at > $2 - $3
     )
     $query$, 'q_' || v_queue, holdfast.own_schema()
   ) into v_ids, v_reads, v_messages, v_headers using p_domain, v_now, p_age;
@@ -8832,6 +9441,22 @@ begin
     having sum(difference) <> 0;
   end if;
   return null;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.time_option(p_function text, p_name text, p_value text, p_type text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if p_type = 'string' and p_value ~ '^\d{4}-\d\d-\d\d' then
+    return p_value::timestamptz;
+  end if;
+  raise invalid_datetime_format;
+exception when invalid_datetime_format or datetime_field_overflow or invalid_time_zone_displacement_value or invalid_parameter_value then
+  perform holdfast.refuse_option(p_function, p_name, 'must be a moment such as "2031-01-31T16:00:00Z", not ' || left(p_value, 100));
 end
 $function$
 ;
@@ -9471,3 +10096,463 @@ CREATE TRIGGER dispatch_item_is_counted_out AFTER DELETE ON holdfast.dispatch_it
 CREATE TRIGGER dispatch_item_is_counted_over AFTER UPDATE ON holdfast.dispatch_item REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION holdfast.tally_dispatch_items();
 
 CREATE CONSTRAINT TRIGGER process_inbox_in_order AFTER INSERT ON holdfast.process_inbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.name !~~ '@%'::text)) EXECUTE FUNCTION holdfast.place_response();
+
+comment on function holdfast.absence_counts() is 'internal: may change with every release';
+
+comment on function holdfast.add_workflow_rows(docs jsonb, v_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.admit_dispatched(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.admit_dispatched_roots(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.adopt_messages(p_domain text, p_now timestamp with time zone, ids bigint[], messages jsonb[], headers jsonb[]) is 'internal: may change with every release';
+
+comment on function holdfast.apply_dispatch_checks(p_type text, findings jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.apply_late_response(p_id uuid, p_after integer, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb, p_projection_notes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.apply_managed(p_queue text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.await_results(p_model text) is 'internal: may change with every release';
+
+comment on function holdfast.bucket_lead(bucket holdfast.rate_limit_bucket, rate double precision, burst integer, at timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.call_id(p_name text, p_occurrence integer) is 'internal: may change with every release';
+
+comment on function holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.call_off_managed(p_id uuid, p_generation integer, p_actor text) is 'internal: may change with every release';
+
+comment on function holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.carry_out_dispatch_config() is 'internal: may change with every release';
+
+comment on function holdfast.check_apart(p_function text, p_options jsonb, p_names text[]) is 'internal: may change with every release';
+
+comment on function holdfast.check_dispatch_config() is 'internal: may change with every release';
+
+comment on function holdfast.check_options(p_function text, p_options jsonb, p_known text[]) is 'internal: may change with every release';
+
+comment on function holdfast.check_payload(p_what text, p_value jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
+
+comment on function holdfast.claim_inbox_groups(lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_limited_processes(p_type text, p_version integer, p_limit integer, p_most integer, spare_leased boolean) is 'internal: may change with every release';
+
+comment on function holdfast.claim_processes(lane_types text[], lane_versions integer[], lane_limits integer[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_replies(p_queue text, p_domain text, p_from double precision, p_most integer, p_lease_ms integer, p_spare_leased boolean, p_ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.claim_workflow_steps(handlers text[], worker text, most integer, p_lease_ms integer, p_beat_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.clean_up_lost_claims(p_age interval, most integer) is 'internal: may change with every release';
+
+comment on function holdfast.clean_up_workflows(statuses text[], before timestamp with time zone, most integer) is 'internal: may change with every release';
+
+comment on function holdfast.clear_junk(p_queue text, p_domain text, types text[], p_now timestamp with time zone, p_window integer) is 'internal: may change with every release';
+
+comment on function holdfast.clear_typeless(p_queue text, p_now timestamp with time zone, p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.close_batches(most integer) is 'internal: may change with every release';
+
+comment on function holdfast.command_ids_in(p_domain text, messages jsonb[]) is 'internal: may change with every release';
+
+comment on function holdfast.compact_dispatch_tallies() is 'internal: may change with every release';
+
+comment on function holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.completed_commands(p_id uuid, p_generation integer, p_before integer) is 'internal: may change with every release';
+
+comment on function holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.configure_process(p_type text, changes jsonb, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.context_hash(context jsonb, notes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.count_dispatched_ahead(p_type text, p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.count_dispatched_beginning(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.count_due_this_minute(p_type text, p_count bigint) is 'internal: may change with every release';
+
+comment on function holdfast.count_releasable_items(p_type text, p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.count_slots(p_type text, p_limit integer) is 'internal: may change with every release';
+
+comment on function holdfast.deadline_option(p_function text, p_options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.decide(id uuid, step text, decision text, by jsonb) is 'Confirms or rejects a human step of a workflow.';
+
+comment on function holdfast.dispatch_fingerprint(code text, message text) is 'internal: may change with every release';
+
+comment on function holdfast.dispatch_gate(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.dispatch_tolerance(config holdfast.dispatch_config) is 'internal: may change with every release';
+
+comment on function holdfast.dispatched_starts(p_type text, names text[]) is 'internal: may change with every release';
+
+comment on function holdfast.due_dispatch_checks(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.duration_option(p_function text, p_name text, p_value text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.effective_burst(tickets_per_second double precision, burst integer) is 'internal: may change with every release';
+
+comment on function holdfast.end_dispatched(item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[]) is 'internal: may change with every release';
+
+comment on function holdfast.end_dispatched_processes(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.end_dispatched_workflows(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.ensure_audit_partitions(weeks_ahead integer) is 'internal: may change with every release';
+
+comment on function holdfast.execution_id(item_type text, item_id text, failed_executions integer) is 'internal: may change with every release';
+
+comment on function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.expire_processes(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, p_lease_ms integer, p_beat_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.fail_dispatch_items(failures jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.fail_first_due(p_type text, p_epoch integer, from_due timestamp with time zone, from_seq bigint, p_code text, p_message text) is 'internal: may change with every release';
+
+comment on function holdfast.failed_step(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
+comment on function holdfast.find_commands(filter jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.find_processes(filter jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.finish_commands(p_queue text, p_domain text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.finish_dispatch_cycle(p_type text, p_epoch integer, p_interval_ms double precision, p_rest_ms double precision, p_error text) is 'internal: may change with every release';
+
+comment on function holdfast.finish_inbox_group(p_head uuid, p_epoch integer, p_handed uuid[], p_refused jsonb, p_again_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.flush_managed_starts(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.flush_schedule(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.flush_sends(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.flush_starts(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.fold_batch_tallies(p_batches uuid[], p_taken bigint[], p_most integer) is 'internal: may change with every release';
+
+comment on function holdfast.fold_idle_batches() is 'internal: may change with every release';
+
+comment on function holdfast.forget_lost_claim(p_source text, p_id text, p_epoch integer) is 'internal: may change with every release';
+
+comment on function holdfast.forget_workers() is 'internal: may change with every release';
+
+comment on function holdfast.free_queued_processes(p_type text, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.free_unlimited_processes(types text[]) is 'internal: may change with every release';
+
+comment on function holdfast.full_name(p_domain text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], freshness boolean[]) is 'internal: may change with every release';
+
+comment on function holdfast.grant_runtime(role_name text) is 'Gives a role the rights that senders and workers need.';
+
+comment on function holdfast.has_dispatch_worker(p_engine text, p_exec_type text) is 'internal: may change with every release';
+
+comment on function holdfast.hold_command(p_queue text, p_msg_id bigint, p_read_ct integer) is 'internal: may change with every release';
+
+comment on function holdfast.hold_dispatch_cycle(p_type text, p_epoch integer) is 'internal: may change with every release';
+
+comment on function holdfast.hold_dispatched(p_type text, p_engine text) is 'internal: may change with every release';
+
+comment on function holdfast.hold_process(p_id uuid, p_epoch integer) is 'internal: may change with every release';
+
+comment on function holdfast.inbox_names(p_type text, p_ref text) is 'internal: may change with every release';
+
+comment on function holdfast.is_absent(seen_at timestamp with time zone, age interval) is 'internal: may change with every release';
+
+comment on function holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct integer) is 'internal: may change with every release';
+
+comment on function holdfast.is_known_subject(p_kind text, p_name text) is 'internal: may change with every release';
+
+comment on function holdfast.is_paused(subjects text[]) is 'internal: may change with every release';
+
+comment on function holdfast.item_of_execution(p_type text, p_execution text) is 'internal: may change with every release';
+
+comment on function holdfast.join_batches(p_domain text, members uuid[], batches uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.keyed_id(p_model text, p_domain text, p_type text, p_key text) is 'internal: may change with every release';
+
+comment on function holdfast.known_replies(asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.last_seen(p_model text, p_name text) is 'internal: may change with every release';
+
+comment on function holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.lease_processes(ids uuid[], worker text, lease_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.leased_processes(types text[]) is 'internal: may change with every release';
+
+comment on function holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.leave_batches(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.load_workflows(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.lock_troubled_process(p_id uuid) is 'internal: may change with every release';
+
+comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean) is 'internal: may change with every release';
+
+comment on function holdfast.make_bucket(key text) is 'internal: may change with every release';
+
+comment on function holdfast.make_functions_of_new_queue() is 'internal: may change with every release';
+
+comment on function holdfast.make_queue_function(p_name text, p_arguments text, p_body text) is 'internal: may change with every release';
+
+comment on function holdfast.make_queue_functions(p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.managed_processes(asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.may_reply(p_domain text, p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.meet_scheduled(p_type text, it jsonb, p_version integer, p_checked boolean, p_replace boolean, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.most_bytes(p_value jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer) is 'internal: may change with every release';
+
+comment on function holdfast.newest_definition(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.note_beat() is 'internal: may change with every release';
+
+comment on function holdfast.note_begun_claim(p_source text, p_id text, p_epoch integer, p_state text) is 'internal: may change with every release';
+
+comment on function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_dispatch_failures(config holdfast.dispatch_config, p_failed integer, p_began integer, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.note_exec_type(p_type text, p_exec_type text) is 'internal: may change with every release';
+
+comment on function holdfast.note_interrupted_claims(p_source text, ids text[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.note_missing_handlers() is 'internal: may change with every release';
+
+comment on function holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_worker(p_worker text, p_has jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.now() is 'The clock of the installation.';
+
+comment on function holdfast.oldest_command_seconds(p_queue text, types text[]) is 'internal: may change with every release';
+
+comment on function holdfast.oldest_reply_seconds(p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.open_messages(p_domain text, p_worker text, p_now timestamp with time zone, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT strays bigint[], OUT malformed bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.open_replies(p_domain text, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT asked jsonb, OUT unknown json, OUT strays bigint[], OUT malformed bigint[], OUT paused bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.operate_commands(p_action text, p_domain text, ids uuid[], p_actor text, p_reason text, p_data jsonb, p_notes jsonb, p_version integer) is 'internal: may change with every release';
+
+comment on function holdfast.operate_dispatch_items(p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.operate_processes(p_action text, p_type text, refs text[], p_actor text, p_reason text, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.option_of(p_function text, p_options jsonb, p_name text, p_kind text) is 'internal: may change with every release';
+
+comment on function holdfast.own_schema() is 'internal: may change with every release';
+
+comment on function holdfast.patch_ended(writes jsonb, v_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.payload_bytes() is 'internal: may change with every release';
+
+comment on function holdfast.place_response() is 'internal: may change with every release';
+
+comment on function holdfast.post_responses(responses jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.problem_of_message(message jsonb, header jsonb, p_limit integer) is 'internal: may change with every release';
+
+comment on function holdfast.process_before(p_id uuid) is 'internal: may change with every release';
+
+comment on function holdfast.process_candidates(filter jsonb, types text[], since timestamp with time zone, until timestamp with time zone, most integer) is 'internal: may change with every release';
+
+comment on function holdfast.process_fits(filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.process_goes_on(p_id uuid, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.process_id_of(p_type text, p_ref text) is 'internal: may change with every release';
+
+comment on function holdfast.process_is_unwinding(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
+comment on function holdfast.process_news(ids uuid[], heard integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.process_types(p_domain text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.process_write_answers(writes jsonb, mine uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.processes_ended(ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.protect_audit_partition(partition regclass) is 'internal: may change with every release';
+
+comment on function holdfast.queue_exists(p_queue text) is 'internal: may change with every release';
+
+comment on function holdfast.queue_workflow_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[]) is 'internal: may change with every release';
+
+comment on function holdfast.read_managed(p_queue text, asked jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.read_process_history(p_id uuid, p_generation integer, p_after integer, p_bytes integer) is 'internal: may change with every release';
+
+comment on function holdfast.read_process_responses(p_id uuid, p_after integer, p_bytes integer) is 'internal: may change with every release';
+
+comment on function holdfast.receive_commands(queue text, domain text, lane_types text[], lane_froms double precision[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed integer) is 'internal: may change with every release';
+
+comment on function holdfast.record_operation(p_id uuid, p_generation integer, p_epoch integer, p_kind text, p_seen integer, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.record_replies(p_queue text, writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.record_resolved(p_id uuid, p_generation integer, p_epoch integer, p_name text, p_occurrence integer, options jsonb, p_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.refuse_audit_change() is 'internal: may change with every release';
+
+comment on function holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.refuse_name(p_what text, p_domain text, p_type text, p_known_by text) is 'internal: may change with every release';
+
+comment on function holdfast.refuse_option(p_function text, p_name text, p_problem text) is 'internal: may change with every release';
+
+comment on function holdfast.release_commands(p_queue text, ids bigint[], reads integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.release_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
+
+comment on function holdfast.release_processes(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.remove_idle_buckets() is 'internal: may change with every release';
+
+comment on function holdfast.remove_replies(p_queue text, ids bigint[]) is 'internal: may change with every release';
+
+comment on function holdfast.replies_are_lost(p_queue text, p_messages jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.report_dispatch_ends(p_type text, ends jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.report_end(item_type text, execution_id text, status text, error_code text, error_message text) is 'Reports the end of an execution that dispatch began elsewhere.';
+
+comment on function holdfast.reserve_slots(keys text[], counts integer[], max_waits_ms double precision[], patient boolean) is 'internal: may change with every release';
+
+comment on function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.respond(domain text, type text, process text, name text, data jsonb, options jsonb) is 'Tells a process something that it may wait for.';
+
+comment on function holdfast.respond_processes(responses jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.rest_processes(writes jsonb, v_now timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.resume_dispatch(p_type text, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.resume_process(p_id uuid, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct integer, p_delay_ms double precision) is 'internal: may change with every release';
+
+comment on function holdfast.schedule(domain text, type text, key text, context jsonb, start_at timestamp with time zone, options jsonb) is 'Schedules an item of dispatch.';
+
+comment on function holdfast.schedule_items(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.send(domain text, type text, data jsonb, options jsonb) is 'Sends a command.';
+
+comment on function holdfast.send_commands(request jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.send_for_processes(writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.send_replies(replies jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.set_aside_workflow_steps(handlers text[], paused integer[], p_window integer) is 'internal: may change with every release';
+
+comment on function holdfast.set_dispatch_config(p_type text, changes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.set_workflow_aging(p_aging real, p_actor text, p_reason text) is 'internal: may change with every release';
+
+comment on function holdfast.shown_priority(priority integer, aging real, scheduled timestamp with time zone, at timestamp with time zone) is 'internal: may change with every release';
+
+comment on function holdfast.slots_lock(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.start(domain text, type text, input jsonb, options jsonb) is 'Starts a process, or an instance of a workflow.';
+
+comment on function holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_managed(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_option(p_function text, p_options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_process_from_sql(p_name text, p_version integer, p_input jsonb, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_processes(starts jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_workflow_from_sql(p_name text, p_input jsonb, options jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.start_workflows(docs jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision) is 'internal: may change with every release';
+
+comment on function holdfast.sweep_unhandled(p_domain text, p_age interval) is 'internal: may change with every release';
+
+comment on function holdfast.take_back_workflow_steps(paused integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text) is 'internal: may change with every release';
+
+comment on function holdfast.tally_dispatch_items() is 'internal: may change with every release';
+
+comment on function holdfast.time_option(p_function text, p_name text, p_value text, p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.unhold_dispatched(p_type text, p_engine text) is 'internal: may change with every release';
+
+comment on function holdfast.unresolved_calls(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
+comment on function holdfast.uuid_or_null(p_text text) is 'internal: may change with every release';
+
+comment on function holdfast.wake(topic text) is 'internal: may change with every release';
+
+comment on function holdfast.wake_bucket_of(topic text) is 'internal: may change with every release';
+
+comment on function holdfast.wake_channel() is 'internal: may change with every release';
+
+comment on function holdfast.wake_results(p_model text) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_claims(p_source text, ids text[], epochs integer[], progresses text[]) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_commands(p_queue text, p_domain text, items json) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_processes(items json, lost uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[]) is 'internal: may change with every release';
+
+comment on function holdfast.workflow_aging() is 'internal: may change with every release';
+
+comment on function holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real) is 'internal: may change with every release';
+
+comment on function holdfast.workflow_write_answers(docs jsonb, mine uuid[]) is 'internal: may change with every release';
+
+comment on function holdfast.write_processes(writes jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.write_workflows(docs jsonb) is 'internal: may change with every release';

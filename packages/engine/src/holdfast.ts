@@ -7,7 +7,9 @@ import {
   type CommandHandler,
   type CommandHandlerOptions,
   type Commands,
+  commandModel,
   createBatches,
+  createCommandBulk,
   createCommandClient,
   createCommands,
   createDomains,
@@ -19,6 +21,7 @@ import {
 import {
   checkItemKey,
   createDispatch,
+  createDispatchBulk,
   createDispatchRegistry,
   createItemCalls,
   createItemOperations,
@@ -26,6 +29,7 @@ import {
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
+  dispatchModel,
   ItemHandle,
   isDispatch,
   type Scheduling,
@@ -47,15 +51,9 @@ import { type Logger, silentLogger } from './kernel/logger.js'
 import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
+import type { Runtime } from './kernel/model/runtime.js'
 import { startListener } from './kernel/notify/listener.js'
-import {
-  type IsRegistered,
-  listPauses,
-  type Pause,
-  type PauseSubject,
-  pauseWork,
-  resumeWork,
-} from './kernel/pausing/pausing.js'
+import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
 import { createReports } from './kernel/reports/reports.js'
 import { createMissingWorkers } from './kernel/results/presence.js'
 import { createResults } from './kernel/results/results.js'
@@ -67,6 +65,7 @@ import { type Gate, processGate } from './kernel/work/alone.js'
 import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
 import {
   createManagerClient,
+  createProcessBulk,
   createProcessClient,
   createProcessEngine,
   createProcesses,
@@ -78,12 +77,15 @@ import {
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
+  processModel,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
+import { createTroubles, type Troubles } from './trouble/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 import {
+  createWorkflowBulk,
   createWorkflowClient,
   createWorkflowEngine,
   createWorkflows,
@@ -93,6 +95,7 @@ import {
   type WorkflowReference,
   type WorkflowStartOptions,
   type Workflows,
+  workflowModel,
 } from './workflows/index.js'
 
 export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logger'> {
@@ -153,6 +156,8 @@ export interface Holdfast
   readonly workflows: Workflows
   /** What operators do with commands that failed. */
   readonly troubleshooting: Troubleshooting
+  /** Work that needs a person, of all models. */
+  readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
   readonly dispatch: Dispatch
   /** How often something may be done, across all workers and machines. */
@@ -257,6 +262,20 @@ export function assemble(
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
+  const runtime: Runtime = {
+    db,
+    codec,
+    logger,
+    metrics,
+    reports,
+    limiter,
+    results,
+    missing,
+    gate,
+    name,
+    abortGraceMs,
+    inquireForMs,
+  }
   const outgoing = createOutgoing(db, queues, codec)
   const engine = createProcessEngine(db, {
     codec,
@@ -310,41 +329,16 @@ export function assemble(
     for (const tell of told) tell()
   }
   workflowEngine.handlers.onAdded(registered)
-  const isRegistered: IsRegistered = (kind, name) => {
-    switch (kind) {
-      case 'domain':
-        return [registry, engine.registry, engine.managers, dispatches].some((one) => one.domains().includes(name))
-      case 'definition':
-        return (
-          (engine.registry.find(name) ?? engine.managers.find(name) ?? dispatches.find(name) ?? registry.find(name)) !== undefined ||
-          [...workflowEngine.registered].some((workflow) => workflow.name === name)
-        )
-      case 'handler':
-        return (
-          workflowEngine.handlers.find(name) !== undefined ||
-          registry.domains().some((one) => registry.types(one).includes(name))
-        )
-    }
-  }
+  const models = [
+    commandModel(runtime, { registry, queues }),
+    processModel(runtime, { engine, outgoing }),
+    workflowModel(runtime, workflowEngine),
+    dispatchModel(runtime, { registry: dispatches, workflows: workflowEngine }),
+  ]
   let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
-    const created = createWorker(db, workerOptions, {
-      registry,
-      queues,
-      engine,
-      workflows: workflowEngine,
-      dispatches,
-      limiter,
-      outgoing,
-      codec,
-      logger,
-      metrics,
-      reports,
-      abortGraceMs,
-      inquireForMs,
-      gate,
-    })
+    const created = createWorker(runtime, models, workerOptions)
     workers.add(created.worker)
     told.add(created.registered)
     return created.worker
@@ -390,6 +384,12 @@ export function assemble(
     processes,
     workflows,
     troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    trouble: createTroubles(db, {
+      commands: createCommandBulk(db, { codec, registry, reports }),
+      processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),
+      workflows: createWorkflowBulk(db, workflowEngine),
+      dispatch: createDispatchBulk(db),
+    }),
     dispatch: createDispatch(db, itemOperations),
     limits,
     queues: createQueueClient(db),
@@ -411,7 +411,7 @@ export function assemble(
       }
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by, isRegistered),
+    pause: (subject, by) => pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name))),
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),

@@ -21,7 +21,6 @@ export {
   type SendManyOptions,
   type SendOptions,
   type TroubledCommand,
-  type TroubleFilter,
   type Troubleshooting,
 } from './commands/index.js'
 export {
@@ -82,6 +81,9 @@ export { type ErrorCode, type ErrorDetails, HoldfastError } from './kernel/error
 export { BusinessError, PermanentError, TransientError } from './kernel/failure/failure-errors.js'
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
+export type { BulkResult, TroubleVerb } from './kernel/model/bulk.js'
+export type { Model } from './kernel/model/handle.js'
+export type { Page } from './kernel/model/page.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
@@ -152,6 +154,18 @@ export type {
   SendBatchOptions as QueueSendBatchOptions,
   SendOptions as QueueSendOptions,
 } from './queue/index.js'
+export type {
+  Trouble,
+  TroubleAssignOptions,
+  TroubleCompleteOptions,
+  TroubleFilter,
+  TroubleGroup,
+  TroubleListFilter,
+  TroubleReference,
+  TroubleRetryOptions,
+  Troubles,
+  WhichTroubles,
+} from './trouble/index.js'
 export type { DomainWorker, Worker, WorkerOptions } from './worker.js'
 export {
   type CallSettings,

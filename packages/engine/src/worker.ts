@@ -1,40 +1,22 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  batchSource,
-  commandChores,
-  createCommandWorker,
-  type Domains,
-  type HandlerRegistry,
-  noteHandlers,
-  type Outgoing,
-} from './commands/index.js'
-import { createDispatchWork, type DispatchRegistry, type DispatchWork, dispatchChores } from './dispatch/index.js'
-import { choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
-import { databaseUptimeMs } from './kernel/clock/clock.js'
-import type { Codec } from './kernel/codec/codec.js'
-import type { Database } from './kernel/database/database.js'
+import { type Chores, choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { newId } from './kernel/ids/id.js'
-import type { Logger } from './kernel/logger.js'
-import type { Metrics } from './kernel/metrics/metrics.js'
+import { createWorkerParts, type InstalledModel, type ModelWork } from './kernel/model/model.js'
+import type { Runtime } from './kernel/model/runtime.js'
 import { type Listener, startListener } from './kernel/notify/listener.js'
 import { createPresence } from './kernel/presence/presence.js'
-import type { Reports } from './kernel/reports/reports.js'
 import { createBackoff } from './kernel/retry/backoff.js'
 import { type Retry, retryOption } from './kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from './kernel/retry/retry-policy.js'
 import { describe } from './kernel/validation/describe.js'
 import { invalidOption } from './kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
-import type { Gate } from './kernel/work/alone.js'
-import { createWorkLoop, type WorkLoop } from './kernel/work/loop.js'
-import type { Claimed, WorkSource } from './kernel/work/source.js'
-import { type Limiter, limiterChores } from './limiter/index.js'
-import { measureNeedingPerson } from './needing-person.js'
-import { createProcessWork, type ProcessEngine, type ProcessWork } from './processes/index.js'
-import { createWorkflowWork, type WorkflowEngine, type WorkflowWork, workflowChores } from './workflows/index.js'
+import type { WorkLoop } from './kernel/work/loop.js'
+import { limiterChores } from './limiter/index.js'
+import { measureNeedingPerson } from './trouble/index.js'
 
 export interface WorkerOptions {
   /** The domains whose commands and processes it runs; all that are registered here, now or later, unless given. */
@@ -78,23 +60,6 @@ export interface DomainWorker extends Worker {
   readonly domain: string
 }
 
-interface Parts {
-  readonly registry: HandlerRegistry
-  readonly queues: Domains
-  readonly engine: ProcessEngine
-  readonly workflows: WorkflowEngine
-  readonly dispatches: DispatchRegistry
-  readonly limiter: Limiter
-  readonly outgoing: Outgoing
-  readonly codec: Codec
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
-  readonly abortGraceMs: number
-  readonly inquireForMs: number
-  readonly gate: Gate
-}
-
 /** A worker, and what its installation tells it. */
 interface CreatedWorker {
   readonly worker: Worker
@@ -102,37 +67,31 @@ interface CreatedWorker {
   readonly registered: () => void
 }
 
-/** One worker: a loop per domain of commands, one that closes batches, one for the housekeeping. Not started yet. */
-export function createWorker(db: Database, options: WorkerOptions | undefined, parts: Parts): CreatedWorker {
-  const { registry, queues, engine, workflows, dispatches, limiter, outgoing, codec } = parts
-  const { logger, metrics, reports, gate } = parts
-  const known = () => [
-    ...new Set([
-      ...registry.domains(),
-      ...engine.registry.domains(),
-      ...engine.managers.domains(),
-      ...dispatches.domains(),
-    ]),
-  ]
+/** One worker: the loops of all models, and one for the housekeeping. Not started yet. */
+export function createWorker(
+  runtime: Runtime,
+  models: readonly InstalledModel[],
+  options: WorkerOptions | undefined,
+): CreatedWorker {
+  const { db, logger, metrics } = runtime
+  const known = () => [...new Set(models.flatMap((model) => model.domains()))]
   const settings = checkWorkerOptions(options, known())
   const domains = () => settings.domains ?? known()
-  const chores = {
-    ...kernelChores,
-    ...commandChores(reports),
-    ...limiterChores,
-    ...workflowChores({ logger, metrics }),
-    ...dispatchChores,
-  }
-  const commands = new Map<string, WorkLoop>()
-  const processes = new Map<string, ProcessWork>()
+  const chores: Chores = Object.assign({}, kernelChores, limiterChores, ...models.map((model) => model.chores))
   const loops: WorkLoop[] = []
   let unstarted: WorkLoop[] = []
   /** Those that run handlers and processes, for `inFlightCount`. */
   const running: WorkLoop[] = []
-  const presence = createPresence(db, { note, logger })
+  const presence = createPresence(db, {
+    worker: settings.name,
+    has: () => works.flatMap((work) => work.has?.() ?? []),
+    beaten: async () => {
+      for (const work of works) await work.beaten?.()
+    },
+    logger,
+  })
+  let works: readonly ModelWork[] = []
   let listener: Listener | undefined
-  let workflowWork: WorkflowWork | undefined
-  let dispatching: DispatchWork | undefined
   let needing: { stop(): void } | undefined
   let starting: Promise<void> | undefined
   let growing: Promise<void> = Promise.resolve()
@@ -141,13 +100,14 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
 
   async function begin(): Promise<void> {
     listener ??= settings.notify ? startListener(db, { logger }) : undefined
+    const parts = createWorkerParts(runtime, settings, { domains, listener })
+    if (works.length === 0) works = models.map((model) => model.work(parts))
     await grow()
     await presence.begin()
     if (stopped) return
-    unstarted.push(
-      kernelLoop('chores', choreSource(db.reserved, chores), runChore(db, chores, logger)),
-      kernelLoop('batches', batchSource(db), async () => undefined),
-    )
+    const source = choreSource(db.reserved, chores)
+    const run = runChore(db, chores, logger)
+    unstarted.push(parts.loop({ source, run, concurrency: 1, topic: 'chores', gate: 'none' }))
     startAll()
     needing = measureNeedingPerson(db, { metrics, logger })
     begun = true
@@ -157,46 +117,12 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
 
   /** Makes loops for what is registered here and has none yet. One that failed half-way goes on where it stopped. */
   async function grow(): Promise<void> {
-    const make = (made: readonly WorkLoop[]) => {
-      running.push(...made)
-      unstarted.push(...made)
+    const addOwn = (loop: WorkLoop) => void unstarted.push(loop)
+    const add = (loop: WorkLoop) => {
+      running.push(loop)
+      unstarted.push(loop)
     }
-    for (const domain of domains()) {
-      if (registry.domains().includes(domain) && !commands.has(domain)) {
-        const queue = await queues.ready(domain)
-        const loop = createCommandWorker(domain, settings, {
-          db,
-          queue,
-          registry,
-          codec,
-          listener,
-          logger,
-          metrics,
-          reports,
-          abortGraceMs: parts.abortGraceMs,
-          inquireForMs: parts.inquireForMs,
-          gate,
-        })
-        commands.set(domain, loop)
-        make([loop])
-      }
-      if (engine.registry.domains().includes(domain) || engine.managers.domains().includes(domain)) {
-        const shared = { db, engine, outgoing, listener, gate, logger, metrics, reports }
-        const work = processes.get(domain) ?? (await createProcessWork(domain, settings, shared))
-        processes.set(domain, work)
-        make(await work.grow())
-      }
-    }
-    if (settings.workflows) {
-      if (workflowWork) await workflowWork.grow()
-      else {
-        workflowWork = await createWorkflowWork(settings, { db, engine: workflows, listener, gate, logger, metrics })
-        make([workflowWork.loop])
-      }
-    }
-    const cycleParts = { db, registry: dispatches, limiter, codec, workflows, listener, logger, metrics, reports }
-    dispatching ??= createDispatchWork({ ...settings, domains }, cycleParts)
-    unstarted.push(...(await dispatching.grow()))
+    for (const work of works) await work.grow({ add, addOwn })
   }
 
   function startAll(): void {
@@ -205,13 +131,6 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       loop.start()
     }
     unstarted = []
-  }
-
-  /** Says what this worker has, before it claims any of it and every minute (O-11). */
-  async function note(): Promise<void> {
-    for (const domain of commands.keys()) await noteHandlers(db, domain, registry.types(domain))
-    for (const work of processes.values()) await work.note()
-    await workflowWork?.note()
   }
 
   function registered(): void {
@@ -232,22 +151,6 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
         await sleep(backoff.next(), undefined, { ref: false })
       }
     }
-  }
-
-  function kernelLoop(topic: string, source: WorkSource<Claimed>, run: (item: Claimed) => Promise<void>): WorkLoop {
-    return createWorkLoop({
-      source,
-      run,
-      worker: settings.name,
-      concurrency: 1,
-      leaseMs: settings.leaseMs,
-      pollMs: settings.pollMs,
-      databaseUptimeMs: () => databaseUptimeMs(db),
-      gate: 'none',
-      ...wakeBy(listener, topic),
-      logger,
-      metrics,
-    })
   }
 
   const worker: Worker = {
@@ -271,10 +174,9 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
       await starting?.catch(() => undefined)
       needing?.stop()
       await growing
-      for (const work of processes.values()) work.stopping()
-      dispatching?.stopping()
+      for (const work of works) work.stopping?.()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
-      await Promise.all([...processes.values()].map((work) => work.close()))
+      await Promise.all(works.map((work) => work.close?.()))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },
@@ -294,9 +196,6 @@ export function createWorker(db: Database, options: WorkerOptions | undefined, p
   }
   return { worker, registered }
 }
-
-const wakeBy = (listener: Listener | undefined, topic: string) =>
-  listener ? { onWake: (wake: () => void) => listener.subscribe(topic, wake) } : {}
 
 const KNOWN_OPTIONS = [
   'domains',

@@ -25,7 +25,7 @@ test('K-21 a second handler of a domain is taken up too, and its presence is not
   bus.hf.handle(Second, () => 'second')
   expect(await bus.hf.commands.result(Second, await bus.hf.send(Second, null))).toBe('second')
   await waitFor('it is noted', async () => {
-    const rows = await bus.sql<{ type: string }>(`select type from holdfast.command_handler where domain = 'grows'`)
+    const rows = await bus.sql(`select name from holdfast.worker_definition where name like 'grows/%'`)
     return rows.length === 2
   })
 })
@@ -54,7 +54,9 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
     expect(await bus.hf.processes.result(definition, id)).toBe('sub')
   }
   await waitFor('they are noted', async () => {
-    const rows = await bus.sql(`select type from holdfast.process_definition where type like 'later/%'`)
+    const rows = await bus.sql(
+      `select name from holdfast.worker_definition where model = 'processes' and name like 'later/%'`,
+    )
     return rows.length === 2
   })
 })

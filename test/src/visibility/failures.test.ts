@@ -317,7 +317,7 @@ test('K-21 K-22 a process manager: its start is counted, and whether a live work
   const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
   await waitFor('its presence is noted', async () => {
     const [row] = await bus.sql<{ noted: boolean }>(
-      'select exists (select from holdfast.process_definition where type = $1) as noted',
+      'select exists (select from holdfast.worker_definition where name = $1) as noted',
       [`${name}/Managed`],
     )
     return row?.noted

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
@@ -165,12 +165,15 @@ declare
     'holdfast.', p_name, p_arguments, p_body
   );
 begin
-  -- The search path is fixed here, since no migration comes by (K-27).
-  execute v_definition;
-exception when invalid_function_definition then
-  -- One of another shape cannot be replaced.
-  execute format('drop function %s%I', 'holdfast.', p_name);
-  execute v_definition;
+  -- The search path is fixed and the function marked as internal here, since no migration comes by (K-27).
+  begin
+    execute v_definition;
+  exception when invalid_function_definition then
+    -- One of another shape cannot be replaced.
+    execute format('drop function %s%I', 'holdfast.', p_name);
+    execute v_definition;
+  end;
+  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
 end
 $$;
 

@@ -1,4 +1,4 @@
--- revision: 9
+-- revision: 10
 -- after: commands-finish, presence
 --
 -- What people, and the sweep for types without a handler, do with commands; and looking at them.
@@ -263,8 +263,8 @@ begin
       for update skip locked
     ) as stale
     where not exists (
-      select from %2$s.command_handler as seen
-      where seen.domain = $1 and seen.type = types.type and seen.seen_at > $2 - $3
+      select from %2$s.worker_definition as seen
+      where seen.model = 'commands' and seen.name = $1 || '/' || types.type and seen.seen_at > $2 - $3
     )
     $query$, 'q_' || v_queue, holdfast.own_schema()
   ) into v_ids, v_reads, v_messages, v_headers using p_domain, v_now, p_age;

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel, dispatch-begin
 --
 -- The configuration of dispatch (D-02), and its kill switch. Both hold whoever writes the row, so they are triggers.
@@ -39,7 +39,7 @@ begin
     end if;
   end loop;
   if new.engine = 'PROCESS' and new.exec_workflow_type is not null
-    and not exists (select from holdfast.process_definition where type = new.exec_workflow_type)
+    and not exists (select from holdfast.worker_definition where model = 'processes' and name = new.exec_workflow_type)
   then
     raise exception 'exec_workflow_type names `%`, which no worker has registered', new.exec_workflow_type
       using errcode = 'check_violation', column = 'exec_workflow_type';

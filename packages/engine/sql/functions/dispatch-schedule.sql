@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: kernel
 --
 -- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
@@ -157,44 +157,5 @@ begin
     jsonb_build_object('status', 'READY', 'execTime', v_there.exec_time),
     jsonb_build_object('status', 'READY', 'execTime', v_time));
   return 'replaced';
-end
-$$;
-
--- Schedules one item from any language, in the caller's transaction. The context is checked by whoever executes it.
--- Answers whether it is new; one that is there with another time or context is an error unless it is to be replaced.
-create or replace function holdfast.schedule_item(
-  item_type text,
-  item_id text,
-  exec_time timestamptz,
-  context jsonb,
-  init_workflow_id text default null,
-  context_version int default 1,
-  replace boolean default false
-)
-returns boolean
-language plpgsql
-as $$
-declare
-  v_answer json;
-  v_outcome text;
-begin
-  if context is null or exec_time is null or not isfinite(exec_time) then
-    raise exception 'an item needs a context and an execution time' using errcode = 'invalid_parameter_value';
-  end if;
-  if coalesce(trim(item_id), '') = '' or length(item_id) > 200 then
-    raise exception 'item_id must be a text of 1 to 200 characters' using errcode = 'invalid_parameter_value';
-  end if;
-  perform holdfast.check_payload('the context of the item', context);
-  v_answer := holdfast.schedule_items(jsonb_build_object(
-    'type', item_type, 'replace', replace, 'version', context_version, 'checked', false,
-    'items', jsonb_build_array(jsonb_build_array(
-      item_id, extract(epoch from exec_time) * 1000, context, null, init_workflow_id, null
-    ))
-  ));
-  v_outcome := v_answer -> 'others' -> 0 ->> 1;
-  if v_outcome is null or v_outcome in ('same', 'replaced') then
-    return v_outcome is null;
-  end if;
-  raise exception 'item % of % is there already: %', item_id, item_type, v_outcome using errcode = 'HF003';
 end
 $$;

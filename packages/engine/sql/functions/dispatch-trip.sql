@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- A window whose items cannot begin stops by itself (D-16): one cause would otherwise send all of them to the dead letters.
@@ -43,10 +43,10 @@ returns boolean
 language sql
 stable
 as $$
-  select case p_engine
-    when 'PROCESS' then exists (
-      select from holdfast.process_definition where type = p_exec_type and seen_at > holdfast.now() - interval '150 seconds'
-    )
-    else exists (select from holdfast.workflow_handler where seen_at > holdfast.now() - interval '150 seconds')
-  end
+  select exists (
+    select from holdfast.worker_definition
+    where model = case p_engine when 'PROCESS' then 'processes' else 'workflows' end
+      and (p_engine <> 'PROCESS' or name = p_exec_type)
+      and seen_at > holdfast.now() - interval '150 seconds'
+  )
 $$;

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, processes-find, commands-operate, workflows-find
 --
 -- What can be paused (K-18): only what somebody has registered, sent or started. A name that is misspelt would otherwise
@@ -16,23 +16,22 @@ declare
 begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
-      or exists (select from holdfast.process_definition where split_part(type, '/', 1) = p_name)
+      or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
       or exists (select from holdfast.dispatch_config where split_part(item_type, '/', 1) = p_name)
       or cardinality(holdfast.process_types(p_name, null)) > 0;
   end if;
   if p_kind = 'definition' then
-    if exists (select from holdfast.process_definition where type = p_name)
+    if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
       or exists (select from holdfast.dispatch_config where item_type = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
-      or exists (select from holdfast.command_handler where domain || '/' || type = p_name)
     then
       return true;
     end if;
-  elsif exists (select from holdfast.workflow_handler where handler = p_name)
+  elsif exists (select from holdfast.worker_definition where model = 'workflows' and name = p_name)
     or exists (select from holdfast.workflow_step where handler = p_name and ready)
     or exists (select from holdfast.workflow_step where handler = p_name and not ready and due_at is not null)
-    or exists (select from holdfast.command_handler where type = p_name)
+    or exists (select from holdfast.worker_definition where model = 'commands' and split_part(name, '/', 2) = p_name)
   then
     return true;
   end if;

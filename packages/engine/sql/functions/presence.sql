@@ -1,8 +1,48 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- The beat of workers, and what absence means. Workers beat once a minute, each time after they have noted which
 -- definitions and handlers they have.
+
+-- Says what a worker has, and that it lives.
+create or replace function holdfast.note_worker(p_worker text, p_has jsonb)
+returns void
+language plpgsql
+as $$
+begin
+  insert into holdfast.worker_definition as known (model, name, version, worker, lease_ms, seen_at)
+  select has.model, has.name, has.version, p_worker, has.lease_ms, holdfast.now()
+  from jsonb_to_recordset(p_has) as has (model text, name text, version int, lease_ms int)
+  order by has.model, has.name, has.version
+  on conflict (model, name, version, worker) do update
+  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
+  perform holdfast.note_beat();
+end
+$$;
+
+-- When a worker last said that it has something. Null: none ever did.
+create or replace function holdfast.last_seen(p_model text, p_name text)
+returns timestamptz
+language sql
+stable
+begin atomic
+  select max(seen_at) from holdfast.worker_definition where model = p_model and name = p_name;
+end;
+
+-- Removes the rows of workers that are gone. What was known once stays known: the last row of a definition is kept. A lease
+-- lasts for a day at most, and lists go by the leases of the workers that had a definition.
+create or replace function holdfast.forget_workers()
+returns void
+language sql
+as $$
+  delete from holdfast.worker_definition as gone
+  where gone.seen_at < holdfast.now() - interval '2 days'
+    and exists (
+      select from holdfast.worker_definition as other
+      where other.model = gone.model and other.name = gone.name and other.version = gone.version
+        and (other.seen_at, other.worker) > (gone.seen_at, gone.worker)
+    )
+$$;
 
 -- A worker lives. A gap of more than two beats, or a clock that went backwards, begins the count again.
 create or replace function holdfast.note_beat()

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: processes-operate
 --
 -- Looking at processes (P-21).
@@ -55,8 +55,8 @@ begin
       ) as newest,
       -- Starters lease for 30 s.
       greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
-    from holdfast.process_definition as definition
-    where definition.type = known.type
+    from holdfast.worker_definition as definition
+    where definition.model = 'processes' and definition.name = known.type
   ) as bounds
   cross join lateral generate_series(1, bounds.newest) as version
   join holdfast.process on process.type = known.type

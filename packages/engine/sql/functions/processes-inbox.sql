@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, processes-operate
 --
 -- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
@@ -248,50 +248,5 @@ begin
     perform holdfast.wake('process-inbox:' || v_head.type);
   end if;
   return true;
-end
-$$;
-
--- Hands in a response from any language, in the caller's transaction; `process` is the id or the key. It is checked
--- against its schema by the worker that hands it over; one that does not fit is audited as RESPONSE_REFUSED. A type that
--- nobody has ever had is refused here: its response would wait for ever.
-create or replace function holdfast.respond(
-  domain text, type text, process text, response text, data jsonb, response_id text default gen_random_uuid()::text
-)
-returns void
-language plpgsql
-as $$
-declare
-  v_type text := domain || '/' || type;
-  v_id uuid;
-  v_actual text;
-begin
-  if coalesce(trim(domain), '') = '' or coalesce(trim(type), '') = '' then
-    raise exception 'domain and type of the process must not be empty' using errcode = 'invalid_parameter_value';
-  end if;
-  if coalesce(process, '') = '' or coalesce(response, '') = '' or response like '@%' then
-    raise exception 'process and response must be texts that are not empty, and a response does not begin with @'
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if length(response) > 200 or length(response_id) > 200 then
-    raise exception 'response and response_id have at most 200 characters' using errcode = 'invalid_parameter_value';
-  end if;
-  perform holdfast.check_payload('the data of the response', data);
-  v_id := holdfast.process_id_of(v_type, process);
-  select it.type into v_actual from holdfast.process as it where it.id = v_id;
-  if v_actual <> v_type then
-    raise exception 'process % is a %, not a %', process, v_actual, v_type
-      using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
-  end if;
-  -- The process may be started by a transaction that has not committed yet; its definition is known then.
-  if v_actual is null and not exists (select from holdfast.process_definition as known where known.type = v_type) then
-    raise exception 'there is no process definition %', v_type
-      using errcode = 'invalid_parameter_value',
-        hint = 'Check domain and type; definitions are known once a worker that has them has started.';
-  end if;
-  perform holdfast.post_responses(jsonb_build_array(jsonb_build_object(
-    'inbox_id', gen_random_uuid(), 'type', v_type,
-    'process_ref', case when v_id is null or v_actual is null then process else v_id::text end, 'name', response,
-    'response_id', response_id, 'data', data, 'checked', false
-  )));
 end
 $$;

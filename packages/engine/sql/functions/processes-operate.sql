@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -16,8 +16,8 @@ as $$
   end
 $$;
 
--- Retries, cancels or resumes processes, each named by its id or key. Answers for each: 'done', 'unknown', 'other type',
--- or why not.
+-- Retries, cancels or resumes processes, each named by its id or key. With `in_trouble` only those that need a person. Returns for
+-- each: 'done', 'unknown', 'other type', or why not.
 -- planner: no jit
 create or replace function holdfast.operate_processes(
   p_action text, p_type text, refs text[], p_actor text, p_reason text, options jsonb
@@ -36,6 +36,7 @@ begin
     outcome := case
       when process_id is null then 'unknown'
       when actual <> p_type then 'other type'
+      when (options -> 'in_trouble')::boolean and not holdfast.lock_troubled_process(process_id) then 'not in trouble'
       when p_action = 'RETRY' then holdfast.retry_process(process_id, p_actor, p_reason, options)
       when p_action = 'CANCEL' then holdfast.cancel_process(process_id, options ->> 'mode', p_actor, p_reason)
       when p_action = 'RESUME' then holdfast.resume_process(process_id, p_actor, p_reason)
@@ -44,6 +45,14 @@ begin
     return next;
   end loop;
 end
+$$;
+
+-- Whether a process needs a person, and its row, locked: it stays so until the end of the transaction.
+create or replace function holdfast.lock_troubled_process(p_id uuid)
+returns boolean
+language sql
+as $$
+  select status = 'WAITING_FOR_TSQ' from holdfast.process where id = p_id for no key update
 $$;
 
 -- What the audit says of a process before somebody changes it.
@@ -124,8 +133,9 @@ as $$
 $$;
 
 -- Lets a process in troubleshooting go on (P-16): what failed begins anew. A correction is a response: recorded with its
--- number, and in the state from the retry on. Answers 'done', 'deadline' (passed, and no new one given), 'unresolved <call>' (an
--- at-most-once call that only a person can say the outcome of, K-20), or its status.
+-- number, and in the state from the retry on. With `not_done` a person says that no call of unknown outcome was done. Returns 'done',
+-- 'deadline' (passed, and no new one given), 'unresolved <call>' (an at-most-once call that only a person can say the outcome of,
+-- K-20), or its status.
 create or replace function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -147,7 +157,7 @@ begin
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
-  if not v_unwinding then
+  if not v_unwinding and not coalesce((options -> 'not_done')::boolean, false) then
     select holdfast.call_id(name, occurrence) into v_unresolved
     from holdfast.unresolved_calls(p_id, v_row.generation)
     where no_inquire
@@ -172,6 +182,10 @@ begin
     values (p_id, v_number, v_response ->> 'name', gen_random_uuid()::text, v_now, v_response -> 'data',
       nullif(v_response -> 'notes', 'null'));
   end if;
+  if not v_unwinding and (options -> 'not_done')::boolean then
+    perform holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, name, occurrence, '{"outcome": "notDone"}', v_now)
+    from (select name, occurrence from holdfast.unresolved_calls(p_id, v_row.generation) order by name, occurrence) as unresolved;
+  end if;
   v_seq := holdfast.record_operation(p_id, v_row.generation, v_row.lease_epoch + 1, 'RETRY', v_number, v_now);
   update holdfast.process
   set status = v_status,
@@ -186,7 +200,7 @@ begin
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
   values (v_now, 'processes', 'TSQ_RETRY', p_id, p_actor, p_reason, v_before,
     jsonb_strip_nulls(jsonb_build_object(
-      'status', v_status, 'response', v_response ->> 'name',
+      'status', v_status, 'response', v_response ->> 'name', 'notDone', options -> 'not_done',
       'deadline', case when v_deadline is distinct from v_row.deadline_at then v_deadline end
     )),
     jsonb_build_object('generation', v_row.generation, 'seq', v_seq));
@@ -204,8 +218,56 @@ as $$
   select p_name || case when p_occurrence > 1 then '#' || p_occurrence else '' end
 $$;
 
+-- A person said what became of a failed call. Goes into the history, where a replay finds it. Returns its place.
+create or replace function holdfast.record_resolved(
+  p_id uuid, p_generation int, p_epoch int, p_name text, p_occurrence int, options jsonb, p_now timestamptz
+)
+returns int
+language sql
+as $$
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
+  )
+  select p_id, p_generation, max(seq) + 1, p_epoch, date_trunc('milliseconds', p_now), 'RESOLVE', p_name, p_occurrence,
+    'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
+    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
+  from holdfast.process_history
+  where process_id = p_id and generation = p_generation
+  returning seq
+$$;
+
+-- The step that a process in troubleshooting failed at and that can be skipped: nothing has happened to it since, and nothing is being
+-- undone. No row: it waits for something else. Reads only the end of the history.
+create or replace function holdfast.failed_step(p_id uuid, p_generation int)
+returns table (name text, occurrence int)
+language sql
+stable
+as $$
+  select last.name, last.occurrence
+  from (
+    select history.seq, history.kind, history.name, history.occurrence
+    from holdfast.process_history as history
+    where process_id = p_id
+      and generation = p_generation
+      and status = 'FAILED'
+      and not coalesce((detail ->> 'thrown')::boolean, false)
+      and not coalesce((detail ->> 'afterEnd')::boolean, false)
+    order by seq desc
+    limit 1
+  ) as last
+  where last.kind in ('STEP', 'SIDE_EFFECT', 'TRANSACTION')
+    and not exists (
+      select from holdfast.process_history as later
+      where later.process_id = p_id
+        and later.generation = p_generation
+        and later.seq > last.seq
+        and (later.kind in ('UNWIND', 'RETRY') or later.name = last.name and later.occurrence = last.occurrence)
+    )
+$$;
+
 -- A person says what became of a call of unknown outcome (K-20): it was done, with this result, or it was not, and is called
--- again. Answers 'done', 'deadline', 'nothing' (no such call waits for an answer), or the status of the process.
+-- again. Or the failed step is skipped: it counts as done without a result. Returns 'done', 'deadline', 'nothing' (no such call waits
+-- for an answer), 'not skippable', or the status of the process.
 create or replace function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -222,24 +284,23 @@ begin
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
   end if;
-  select name, occurrence into v_name, v_occurrence
-  from holdfast.unresolved_calls(p_id, v_row.generation)
-  where holdfast.call_id(name, occurrence) = options ->> 'step';
-  if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
-    return 'nothing';
+  if options ->> 'outcome' = 'skipped' then
+    select name, occurrence into v_name, v_occurrence from holdfast.failed_step(p_id, v_row.generation);
+    if v_name is null then
+      return 'not skippable';
+    end if;
+  else
+    select name, occurrence into v_name, v_occurrence
+    from holdfast.unresolved_calls(p_id, v_row.generation)
+    where holdfast.call_id(name, occurrence) = options ->> 'step';
+    if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+      return 'nothing';
+    end if;
   end if;
   if v_row.deadline_at <= v_now then
     return 'deadline';
   end if;
-  insert into holdfast.process_history (
-    process_id, generation, seq, epoch, at, kind, name, occurrence, status, result, notes, detail
-  )
-  select p_id, v_row.generation, max(seq) + 1, v_row.lease_epoch + 1, date_trunc('milliseconds', v_now), 'RESOLVE', v_name,
-    v_occurrence, 'COMPLETED', options -> 'result', nullif(options -> 'notes', 'null'),
-    jsonb_strip_nulls(jsonb_build_object('resolved', options ->> 'outcome', 'nothing', options -> 'nothing'))
-  from holdfast.process_history
-  where process_id = p_id and generation = v_row.generation
-  returning seq into v_seq;
+  v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
   update holdfast.process
   set status = 'PENDING',
       due_at = v_now,

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
 -- Starting processes.
@@ -132,59 +132,6 @@ as $$
   select holdfast.start_processes(starts)
 $$;
 
--- Starts one process from any language, in the caller's transaction; answers its id, which is that of the process that
--- has this id or key already. A worker runs it after the commit: the state is checked then, by the schema of its
--- definition, and one that does not fit goes to troubleshooting.
-create or replace function holdfast.start_process(
-  domain text,
-  type text,
-  state jsonb,
-  id uuid default gen_random_uuid(),
-  key text default null,
-  start_at timestamptz default null,
-  deadline timestamptz default null,
-  attributes jsonb default null,
-  batch_id uuid default null
-)
-returns uuid
-language plpgsql
-as $$
-declare
-  v_name text := domain || '/' || type;
-  v_version int := holdfast.newest_definition(v_name);
-  v_answer json;
-begin
-  if v_version is null then
-    raise exception 'unknown process %: no worker has registered it yet', coalesce(v_name, 'null')
-      using errcode = 'invalid_parameter_value';
-  end if;
-  if state is null then
-    raise exception 'the state must be JSON, not null' using errcode = 'invalid_parameter_value';
-  end if;
-  perform holdfast.check_payload('the state of the process', state);
-  perform holdfast.check_payload('the attributes of the process', attributes);
-  if key = '' or length(key) > 512 or key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    raise exception 'the key must be a text of 1 to 512 characters that is not a UUID' using errcode = 'invalid_parameter_value';
-  end if;
-  -- A flat object only, like ours: anything nested could not be shown or asked for.
-  if jsonb_typeof(attributes) <> 'object' or attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")' then
-    raise exception 'attributes must be an object of texts, numbers and booleans' using errcode = 'invalid_parameter_value';
-  end if;
-  v_answer := holdfast.start_processes(jsonb_build_array(jsonb_build_object(
-    'id', coalesce(id, gen_random_uuid()), 'type', v_name, 'model', 'PROCESS_STEP', 'version', v_version, 'key', key,
-    'token', gen_random_uuid(), 'batch_id', batch_id, 'attributes', attributes, 'state', state, 'unchecked', true,
-    'start_ms', extract(epoch from start_at) * 1000, 'deadline_ms', extract(epoch from deadline) * 1000
-  ))) -> 0;
-  if v_answer ->> 2 = 'batch closed' then
-    raise exception 'the batch % does not exist or takes no more processes', batch_id using errcode = 'invalid_parameter_value';
-  end if;
-  if v_answer ->> 2 = 'other type' then
-    raise exception 'the process % is of another type than %', id, v_name using errcode = 'invalid_parameter_value';
-  end if;
-  return (v_answer ->> 0)::uuid;
-end
-$$;
-
 -- The version that starts through SQL take: the newest of those that workers have lately had. Not the newest ever: a
 -- release that was rolled back must not leave processes that nobody claims.
 create or replace function holdfast.newest_definition(p_type text)
@@ -193,39 +140,29 @@ language sql
 stable
 as $$
   select max(version)
-  from holdfast.process_definition
-  where type = p_type
-    and seen_at > (
-      select max(latest.seen_at) from holdfast.process_definition as latest where latest.type = p_type
-    ) - interval '1 hour'
+  from holdfast.worker_definition
+  where model = 'processes' and name = p_type
+    and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $$;
 
--- Workers say, when they start and every minute, which definitions they have: their version, the lease they are claimed
--- with, and whether they have a limit. What queues for a limit that is no more becomes due.
-create or replace function holdfast.note_definitions(definitions jsonb)
+-- Workers say, when they start and every minute, which definitions they have without a limit of their own. What queues for a
+-- limit that is no more becomes due.
+create or replace function holdfast.free_unlimited_processes(types text[])
 returns void
 language plpgsql
 as $$
 declare
-  v_now timestamptz := holdfast.now();
   v_type text;
 begin
-  insert into holdfast.process_definition as known (type, version, lease_ms, seen_at)
-  select noted.type, noted.version, noted.lease_ms, v_now
-  from jsonb_to_recordset(definitions) as noted (type text, version int, lease_ms int)
-  order by noted.type
-  on conflict (type, version) do update
-  set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
   for v_type in
     select noted.type
-    from jsonb_to_recordset(definitions) as noted (type text, "limit" int)
+    from unnest(types) as noted (type)
     left join holdfast.process_setting as setting on setting.type = noted.type
-    where noted.limit is null
-      and setting.concurrency is null
+    where setting.concurrency is null
       and exists (select from holdfast.process where process.type = noted.type and queued_at is not null)
     order by noted.type
   loop
-    perform holdfast.free_queued_processes(v_type, v_now);
+    perform holdfast.free_queued_processes(v_type, holdfast.now());
   end loop;
 end
 $$;

@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: kernel
 --
 -- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
@@ -151,15 +151,25 @@ begin
 
   if writes @> '[{"to_status": "WAITING_FOR_TSQ"}]' then
     insert into holdfast.process_trouble (
-      id, type, since, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
+      id, type, since, step, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
     )
-    select asked.id, detail.type, v_now, asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
+    select asked.id, detail.type, v_now,
+      -- What it waits for, or what failed last.
+      coalesce(asked.waiting_for, (
+        select history.name || case when history.occurrence > 1 then '#' || history.occurrence else '' end
+        from holdfast.process_history as history
+        where history.process_id = asked.id and history.generation = process.generation and history.status = 'FAILED'
+        order by history.seq desc
+        limit 1
+      )),
+      asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
       asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
-    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
+    from jsonb_to_recordset(writes) as asked (id uuid, to_status text, waiting_for text, error jsonb)
+    join holdfast.process on process.id = asked.id
     join holdfast.process_detail as detail on detail.id = asked.id
     where asked.to_status = 'WAITING_FOR_TSQ'
     on conflict (id) do update
-    set since = excluded.since, error_kind = excluded.error_kind, error_code = excluded.error_code,
+    set since = excluded.since, step = excluded.step, error_kind = excluded.error_kind, error_code = excluded.error_code,
         error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, commands-send
 --
 -- The rights of a role that only runs Holdfast (K-27): docs/operations/rights.md.
@@ -18,10 +18,10 @@ begin
   -- The wake-ups' sequences are set, not only read.
   execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
   for v_table in
-    select relname, oid::regclass as name
+    select relname, relkind, oid::regclass as name
     from pg_class
     where relnamespace = v_schema::regnamespace
-      and relkind in ('r', 'p')
+      and relkind in ('r', 'p', 'v')
       -- Audit rows are written and read through the parent.
       and not relispartition
   loop
@@ -29,7 +29,7 @@ begin
     execute format(
       'grant %s on table %s to %I',
       case
-        when v_table.relname in ('clock', 'migration', 'function_file') then 'select'
+        when v_table.relname in ('clock', 'migration', 'function_file') or v_table.relkind = 'v' then 'select'
         when v_table.relname = 'audit' then 'select, insert'
         else 'select, insert, update, delete'
       end,

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel, workflows-write, presence
 --
 -- What operators and housekeeping ask of workflows.
@@ -49,8 +49,7 @@ begin
   missing as (
     select queued.name
     from (select name from ready union select name from delayed) as queued
-    left join holdfast.workflow_handler as known on known.handler = queued.name
-    where queued.name is not null and holdfast.is_absent(known.seen_at, interval '2 minutes')
+    where queued.name is not null and holdfast.is_absent(holdfast.last_seen('workflows', queued.name), interval '2 minutes')
   ),
   longest as (
     select missing.name as wanted, step.*
@@ -76,10 +75,10 @@ begin
     ) as step
   ),
   told as (
-    insert into holdfast.workflow_handler as known (handler, missed_at)
+    insert into holdfast.missed_handler as known (handler, missed_at)
     select wanted, v_now from longest order by wanted
-    on conflict on constraint workflow_handler_pkey do update set missed_at = v_now
-    where known.missed_at is null or known.missed_at <= v_now - interval '1 minute'
+    on conflict on constraint missed_handler_pkey do update set missed_at = v_now
+    where known.missed_at <= v_now - interval '1 minute'
     returning known.handler
   ),
   noted as (

@@ -14,9 +14,9 @@ export function batchSource(db: Executor): WorkSource<Claimed> {
     types: () => ['close'],
     async claim() {
       const [row] = await db.run<{ taken: number; next_due_ms: number | null }>(closeStatement, [MOST])
-      const dealtWith = row?.taken ?? 0
+      const handled = row?.taken ?? 0
       // A full helping means that more may be due: look again at once.
-      return { items: [], marks: [], dealtWith, nextDueMs: dealtWith === MOST ? 0 : (row?.next_due_ms ?? null) }
+      return { items: [], marks: [], handled, nextDueMs: handled === MOST ? 0 : (row?.next_due_ms ?? null) }
     },
     extend: async () => ({ extended: [], lost: [] }),
     release: async () => undefined,

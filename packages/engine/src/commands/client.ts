@@ -51,7 +51,7 @@ export function createCommandClient(
   domains: Domains,
   { codec, logger, metrics, missing }: { codec: Codec; logger: Logger; metrics: Metrics; missing: MissingWorkers },
 ): CommandClient {
-  const isLive = presenceIn(db, 'command_handler')
+  const isLive = presenceIn(db, 'commands')
   const made = ({ domain, type }: CommandDefinition<never>) => missing.made('commands', `${domain}/${type}`, isLive)
   const sends: Batcher<Envelope, SendOutcome> = createBatcher<Envelope, SendOutcome>({
     name: 'commands.send',

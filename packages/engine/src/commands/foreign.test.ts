@@ -23,6 +23,14 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
+/** SQL refuses types that no worker has ever had. */
+const hadHandler = ({ sql }: TestBus, domain: string) =>
+  sql(
+    `insert into holdfast.worker_definition (model, name, version, worker, seen_at)
+     values ('commands', $1 || '/Do', 0, 'w', holdfast.now())`,
+    [domain],
+  )
+
 const by = { actor: 'ann', reason: 'test' }
 const pgmqSend = (domain: string, message: object, headers: object | null = null) =>
   bus.sql('select pgmq.send($1, $2::jsonb, $3::jsonb, 0)', [
@@ -64,8 +72,9 @@ describe('K-27 reply queues', () => {
 
   test('C-10 a send by SQL with a reply_to that names a sequence is refused as a queue that does not exist', async () => {
     await bus.hf.send(defineCommand('sequence', 'Do'), 1)
+    await hadHandler(bus, 'sequence')
     await expect(
-      bus.sql(`select holdfast.send_command('sequence', 'Do', '1', reply_to => 'sequence__commands_msg_id_seq')`),
+      bus.sql(`select holdfast.send('sequence', 'Do', '1', '{"replyTo": "sequence__commands_msg_id_seq"}')`),
     ).rejects.toMatchObject({ message: expect.stringContaining('does not exist') })
   })
 
@@ -200,10 +209,11 @@ test('K-23 a claim takes no more than 32 MB, and the rest follows at once', asyn
 })
 
 describe('K-10 the size limit in SQL', () => {
-  test('K-10 holdfast.send_command refuses what is over 1 MB', async () => {
+  test('K-10 holdfast.send refuses what is over 1 MB', async () => {
     await bus.hf.send(defineCommand('large', 'Do'), 1)
+    await hadHandler(bus, 'large')
     const send = (characters: number) =>
-      bus.sql(`select holdfast.send_command('large', 'Do', to_jsonb(repeat('x', $1)))`, [characters])
+      bus.sql(`select holdfast.send('large', 'Do', to_jsonb(repeat('x', $1)))`, [characters])
     await expect(send(1_048_576)).rejects.toMatchObject({ message: expect.stringContaining('HF_TOO_LARGE') })
     await send(1_048_000)
   })
@@ -215,9 +225,10 @@ describe('K-10 the size limit in SQL', () => {
     await first.send(Do, 1)
     const second = await holdfast({ connectionString, logger: false })
     const other = await openTestBus({ connectionString })
-    await other.sql(`select holdfast.send_command('larger', 'Do', to_jsonb(repeat('x', 4000000)))`)
+    await hadHandler(other, 'larger')
+    await other.sql(`select holdfast.send('larger', 'Do', to_jsonb(repeat('x', 4000000)))`)
     await expect(
-      other.sql(`select holdfast.send_command('larger', 'Do', to_jsonb(repeat('x', 6000000)))`),
+      other.sql(`select holdfast.send('larger', 'Do', to_jsonb(repeat('x', 6000000)))`),
     ).rejects.toMatchObject({ message: expect.stringContaining('5000000') })
     expect((await first.auditTrail({ name: 'payload_bytes' })).map(({ after }) => after)).toEqual([5_000_000])
     await Promise.all([first.close(), second.close(), other.close()])

@@ -7,7 +7,6 @@ import { noReports, type Reports } from '../kernel/reports/reports.js'
 import type { CommandContext } from './context.js'
 import { defineCommand } from './define.js'
 import { commandChores } from './sweep.js'
-import { noteHandlers } from './worker.js'
 
 let bus: TestBus
 const notOurs: Record<string, number> = {}
@@ -256,7 +255,8 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   expect((await bus.hf.commands.get(Nobody, id)).status).toBe('PENDING')
   // Noted before the clock moves: the chore of another test's worker may sweep in the same moment.
   await bus.sql(
-    `insert into holdfast.command_handler values ('sweep', 'Stopped', holdfast.now() + interval '10 minutes')`,
+    `insert into holdfast.worker_definition (model, name, version, worker, seen_at)
+     values ('commands', 'sweep/Stopped', 0, 'w', holdfast.now() + interval '10 minutes')`,
   )
   await bus.moveClock(200_000)
   // That worker may hold the rows still, which our sweep then leaves to it.
@@ -312,7 +312,9 @@ test('C-09 what waited for a worker through a long outage is run by it, not swep
 test('C-09 after a standstill of hours nothing is swept before every worker that lives has had a beat', async () => {
   const Do = defineCommand('standstill', 'Do')
   const id = await bus.hf.send(Do, null)
-  await bus.sql(`insert into holdfast.command_handler values ('standstill', 'Do', holdfast.now())`)
+  const noteWorker = () =>
+    bus.sql(`select holdfast.note_worker('w', '[{ "model": "commands", "name": "standstill/Do", "version": 0 }]')`)
+  await noteWorker()
   await bus.steady()
   // The database was away, the machine was suspended, or the clock jumped: nobody could beat.
   await bus.moveClock(2 * 3_600_000)
@@ -328,7 +330,7 @@ test('C-09 after a standstill of hours nothing is swept before every worker that
   await bus.sql('select holdfast.note_beat()')
   expect(await status()).toBe('PENDING')
   // Now the worker that has the handler; it lives, and nothing is swept later either.
-  await noteHandlers(bus.db, 'standstill', ['Do'])
+  await noteWorker()
   await bus.moveClock(90_000)
   await bus.sql('select holdfast.note_beat()')
   expect(await status()).toBe('PENDING')

@@ -5,7 +5,7 @@ import type { Domains } from './domains.js'
 
 /**
  * Which queues a foreign client's message may name in `reply_to` (K-27). Without this list, whoever may write into the
- * queue of one domain could have replies put into the queues of all others. What `hf.send` and `holdfast.send_command` are
+ * queue of one domain could have replies put into the queues of all others. What `hf.send` and `holdfast.send` are
  * told is not restricted: their callers have the rights of the installation.
  */
 export interface ReplyQueues {

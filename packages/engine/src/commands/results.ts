@@ -22,7 +22,7 @@ export const resultKey = (domain: string, commandId: string): string => `${comma
 
 /** The ends of commands (K-22): a result, an error that says why there is none, or a need for a person. */
 export function commandResults(db: Database, codec: Codec): ResultSource<Found> {
-  const isLive = presenceIn(db, 'command_handler')
+  const isLive = presenceIn(db, 'commands')
 
   return {
     model: 'commands',

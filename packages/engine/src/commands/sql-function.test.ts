@@ -3,6 +3,7 @@ import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
+import { keyedId } from '../kernel/ids/keyed-id.js'
 import { defineCommand } from './define.js'
 
 let bus: TestBus
@@ -20,7 +21,7 @@ afterAll(async () => {
 })
 
 const sendCommand = async (call: string, params: unknown[] = []): Promise<string> => {
-  const { rows } = await client.query<{ id: string }>(`select holdfast.send_command(${call}) as id`, params)
+  const { rows } = await client.query<{ id: string }>(`select holdfast.send(${call}) as id`, params)
   return rows[0]?.id ?? ''
 }
 
@@ -35,8 +36,8 @@ test('C-02 it takes all that send takes', async () => {
   const batchId = await bus.hf.batches.open('shop')
   const [commandId, correlationId] = [randomUUID(), randomUUID()]
   const id = await sendCommand(
-    `domain => 'shop', type => 'Book', data => '{"amount": 1}', command_id => $1, correlation_id => $2,
-     reply_to => 'shop__replies', max_attempts => 7, delay => interval '1 day', batch_id => $3`,
+    `'shop', 'Book', '{"amount": 1}', jsonb_build_object('id', $1::text, 'correlationId', $2::text,
+     'replyTo', 'shop__replies', 'retry', '{"maxAttempts": 7}'::jsonb, 'delay', '1d', 'batch', $3::text)`,
     [commandId, correlationId, batchId],
   )
   expect(id).toBe(commandId)
@@ -49,35 +50,62 @@ test('C-02 it takes all that send takes', async () => {
 
 test('C-04 a duplicate is refused with our code, or ignored', async () => {
   const id = await sendCommand(`'shop', 'Book', '{"amount": 1}'`)
-  await expect(sendCommand(`'shop', 'Book', '{"amount": 2}', $1`, [id])).rejects.toMatchObject({
+  await expect(sendCommand(`'shop', 'Book', '{"amount": 2}', $1`, [{ id }])).rejects.toMatchObject({
     code: '23505',
     message: expect.stringContaining('HF_DUPLICATE_COMMAND'),
   })
-  expect(await sendCommand(`'shop', 'Book', '{"amount": 2}', $1, if_exists => 'ignore'`, [id])).toBe(id)
+  expect(await sendCommand(`'shop', 'Book', '{"amount": 2}', $1`, [{ id, ifExists: 'ignore' }])).toBe(id)
   expect(await bus.hf.commands.result(Book, id)).toBe(2)
 })
 
 test.each([
-  ['a domain that nobody defined', `'nowhere', 'Book', '{}'`, '22023', 'unknown domain nowhere'],
+  [
+    'a domain that nobody defined',
+    `'nowhere', 'Book', '{}'`,
+    '22023',
+    'HF_NOT_FOUND: there is no command nowhere/Book',
+  ],
+  ['a type that no worker has had', `'shop', 'Bok', '{}'`, '22023', 'HF_NOT_FOUND: there is no command shop/Bok'],
+  ['an option that is none', `'shop', 'Book', '{}', '{"dellay": "5s"}'`, '22023', 'send: there is no option `dellay`'],
+  ['a delay that is none', `'shop', 'Book', '{}', '{"delay": "soon"}'`, '22023', '`delay` must be a duration'],
+  ['a moment that is none', `'shop', 'Book', '{}', '{"startAt": "2031-13-01"}'`, '22023', '`startAt` must be a moment'],
+  ['both times', `'shop', 'Book', '{}', '{"delay": 1, "startAt": "2031-01-01"}'`, '22023', 'goes without `delay`'],
   [
     'a reply queue that is not there',
-    `'shop', 'Book', '{}', reply_to => 'gone'`,
+    `'shop', 'Book', '{}', '{"replyTo": "gone"}'`,
     '42P01',
     'reply queue gone does not exist',
   ],
   [
     'a batch that is not there',
-    `'shop', 'Book', '{}', batch_id => gen_random_uuid()`,
+    `'shop', 'Book', '{}', jsonb_build_object('batch', gen_random_uuid())`,
     '22023',
     'takes no more commands',
   ],
-  ['no attempts', `'shop', 'Book', '{}', max_attempts => 0`, '23514', 'max_attempts'],
-  ['an if_exists that is none', `'shop', 'Book', '{}', if_exists => 'replace'`, '22023', 'if_exists'],
-  ['no type', `'shop', null, '{}'`, '22023', 'type'],
+  ['no attempts', `'shop', 'Book', '{}', '{"retry": {"maxAttempts": 0}}'`, '22023', '`maxAttempts`'],
+  ['an ifExists that is none', `'shop', 'Book', '{}', '{"ifExists": "replace"}'`, '22023', '`ifExists`'],
+  ['no type', `'shop', null, '{}'`, '22023', 'HF_NOT_FOUND'],
 ])('%s is refused, and nothing is written', async (_, call, code, said) => {
   const before = await bus.hf.commands.list({ domain: 'shop', limit: 1_000 })
   await expect(sendCommand(call)).rejects.toMatchObject({ code, message: expect.stringContaining(said) })
   expect(await bus.hf.commands.list({ domain: 'shop', limit: 1_000 })).toHaveLength(before.length)
+})
+
+test('U-02 a key makes it idempotent: the same key is the same command', async () => {
+  const send = (amount: number) => sendCommand(`'shop', 'Book', $1, '{"key": "PAY-7"}'`, [{ amount }])
+  const id = await send(4)
+  expect(id).toBe(keyedId('command', 'shop', 'Book', 'PAY-7'))
+  expect(await send(5)).toBe(id)
+  expect(await bus.hf.commands.result(Book, id)).toBe(8)
+  for (const key of ['', 'äöü "quoted" \\ \n \u2028 \u0007', '💶']) {
+    const [row] = await bus.sql<{ id: string }>('select holdfast.keyed_id($1, $2, $3, $4) as id', [
+      'command',
+      'a',
+      'b',
+      key,
+    ])
+    expect(row?.id).toBe(keyedId('command', 'a', 'b', key))
+  }
 })
 
 test('K-15 it is part of the transaction of whoever calls it', async () => {

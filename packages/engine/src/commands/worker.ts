@@ -1,54 +1,53 @@
-import { createBatcher } from '../kernel/batching/batcher.js'
-import { databaseUptimeMs } from '../kernel/clock/clock.js'
-import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
+import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Listener } from '../kernel/notify/listener.js'
-import type { Reports } from '../kernel/reports/reports.js'
-import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
-import type { Gate } from '../kernel/work/alone.js'
-import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
+import type { Runtime } from '../kernel/model/runtime.js'
+import type { WorkLoop } from '../kernel/work/loop.js'
+import { batchSource } from './batch-closer.js'
+import type { Domains } from './domains.js'
 import { createExecutor } from './executor.js'
 import { type FinishWrite, finishCommands } from './queries/finish-commands.js'
 import type { HandlerRegistry } from './registry.js'
 import { commandSource } from './source.js'
 
-export interface CommandWorkerSettings {
-  readonly name: string
-  readonly concurrency: number
-  readonly leaseMs: number
-  readonly pollMs: number
-  readonly timeoutMs: number | undefined
-  readonly maxAttempts: number
-  readonly retry: RetryPolicy
-}
-
-interface Parts {
-  readonly db: Database
-  readonly queue: string
+interface CommandParts {
   readonly registry: HandlerRegistry
-  readonly codec: Codec
-  readonly listener: Listener | undefined
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
-  readonly abortGraceMs: number
-  readonly inquireForMs: number
-  readonly gate: Gate
+  readonly queues: Domains
 }
 
-/** The loop of one domain's commands (C-05). */
-export function createCommandWorker(
-  domain: string,
-  settings: CommandWorkerSettings,
-  { db, queue, registry, codec, listener, logger, metrics, reports, abortGraceMs, inquireForMs, gate }: Parts,
-): WorkLoop {
-  const types = () => registry.types(domain)
-  const source = commandSource(db.reserved, { domain, queue, types, metrics, logger })
-  const finishes = createBatcher<FinishWrite, void>({
+/** What a worker does for commands: a loop per domain that has handlers here, and one that closes batches. */
+export function commandWork(runtime: Runtime, parts: CommandParts, worker: WorkerParts): ModelWork {
+  const { db } = runtime
+  const { registry, queues } = parts
+  const domains = new Map<string, Batcher<FinishWrite, void>>()
+  let closesBatches = false
+  return {
+    async grow({ add, addOwn }) {
+      if (!closesBatches) {
+        closesBatches = true
+        const run = async () => undefined
+        addOwn(worker.loop({ source: batchSource(db), run, concurrency: 1, topic: 'batches', gate: 'none' }))
+      }
+      for (const domain of worker.domains()) {
+        if (domains.has(domain) || !registry.domains().includes(domain)) continue
+        const queue = await queues.ready(domain)
+        const finishes = finishBatcher(runtime, domain, queue)
+        domains.set(domain, finishes)
+        add(domainLoop(runtime, { domain, queue, registry, finishes }, worker))
+      }
+    },
+    has: () =>
+      [...domains.keys()].flatMap((domain) =>
+        registry.types(domain).map((type) => ({ model: 'commands' as const, name: `${domain}/${type}` })),
+      ),
+    async close() {
+      await Promise.all([...domains.values()].map((finishes) => finishes.close(1_000)))
+    },
+  }
+}
+
+function finishBatcher({ db, logger, metrics }: Runtime, domain: string, queue: string): Batcher<FinishWrite, void> {
+  return createBatcher<FinishWrite, void>({
     name: 'commands.finish',
     key: (write) => write.messageId,
     flush: async (writes) => {
@@ -65,21 +64,23 @@ export function createCommandWorker(
     logger,
     metrics,
   })
+}
+
+interface DomainParts extends Pick<CommandParts, 'registry'> {
+  readonly domain: string
+  readonly queue: string
+  readonly finishes: Batcher<FinishWrite, void>
+}
+
+/** The loop of one domain's commands (C-05). */
+function domainLoop(runtime: Runtime, parts: DomainParts, { settings, loop }: WorkerParts): WorkLoop {
+  const { db, metrics, logger } = runtime
+  const { domain, queue, registry } = parts
+  const source = commandSource(db.reserved, { domain, queue, types: () => registry.types(domain), metrics, logger })
   const run = createExecutor({
-    db,
-    domain,
-    queue,
-    registry,
-    codec,
-    finishes,
-    retry: settings.retry,
-    maxAttempts: settings.maxAttempts,
-    timeoutMs: settings.timeoutMs,
-    leaseMs: settings.leaseMs,
-    abortGraceMs,
-    inquireForMs,
-    logger,
-    reports,
+    ...runtime,
+    ...parts,
+    ...settings,
     extend: async (lease, milliseconds) => {
       const { lost } = await source.extend([lease.item], milliseconds)
       if (lost.length > 0) {
@@ -88,44 +89,5 @@ export function createCommandWorker(
       lease.extended(milliseconds)
     },
   })
-  const loop = createWorkLoop({
-    source,
-    run,
-    worker: settings.name,
-    concurrency: settings.concurrency,
-    leaseMs: settings.leaseMs,
-    pollMs: settings.pollMs,
-    databaseUptimeMs: () => databaseUptimeMs(db),
-    gate,
-    ...(listener ? { onWake: (wake: () => void) => listener.subscribe(`commands:${domain}`, wake) } : {}),
-    logger,
-    metrics,
-  })
-  return {
-    ...loop,
-    async stop(timeout) {
-      const answer = await loop.stop(timeout)
-      await finishes.close(1_000)
-      return answer
-    },
-    get isRunning() {
-      return loop.isRunning
-    },
-    get inFlight() {
-      return loop.inFlight
-    },
-  }
-}
-
-/** Notes that these types have a worker; a type that none has named for an hour counts as unhandled (C-09). */
-export async function noteHandlers(db: Executor, domain: string, types: readonly string[]): Promise<void> {
-  await db.run(seenStatement, [domain, types])
-}
-
-const seenStatement = {
-  name: 'commands.note-handlers',
-  text: `
-    insert into holdfast.command_handler (domain, type, seen_at)
-    select $1, type, holdfast.now() from pg_catalog.unnest($2::text[]) as type order by type
-    on conflict (domain, type) do update set seen_at = excluded.seen_at`,
+  return loop({ source, run, concurrency: settings.concurrency, topic: `commands:${domain}` })
 }

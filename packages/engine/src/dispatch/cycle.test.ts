@@ -157,7 +157,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
   await bus.hf.dispatch.pause(Settlement, by)
   expect((await executions(Settlement.name)).every(({ due_at }) => due_at === null)).toBe(true)
   bus.hf.register(Settlement)
-  const worker = await bus.runProcesses(Pay)
+  const worker = await bus.runProcesses(Pay, { domains: [Pay.domain, Settlement.domain] })
   await bus.moveClock(31 * 60_000)
   // A process that nobody dispatched goes on: it is the item type that is switched off, not the definition.
   await bus.hf.start(Pay, { n: -1 }, { deferred: true })
@@ -334,7 +334,7 @@ test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle t
   ])
   measured.hf.register(Settlement)
   measured.hf.register(defineProcess('cycle', 'Bystander', { state: z.any(), execute: async () => undefined }))
-  const worker = await measured.hf.run({ domains: ['cycle'], poll: '20ms' })
+  const worker = await measured.hf.run({ domains: [Settlement.domain], poll: '20ms' })
   await waitFor('the depth was measured', () => counts.has('dispatch_depth DEAD_LETTER'))
   await worker.stop()
   expect(Object.fromEntries(counts)).toMatchObject({
@@ -377,7 +377,7 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
   })
   await bus.hf.schedule(Settlement, items(600))
   bus.hf.register(Settlement)
-  const worker = await bus.runProcesses(Quick, { concurrency: 20 })
+  const worker = await bus.runProcesses(Quick, { domains: [Quick.domain, Settlement.domain], concurrency: 20 })
   await waitFor('all are completed', async () => {
     const [row] = await bus.sql<{ live: number }>(
       `select count(*)::int as live from holdfast.process where dispatch_type = $1 and status = 'PENDING' and leased_at is null`,

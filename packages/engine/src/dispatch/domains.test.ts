@@ -174,7 +174,7 @@ test('U-01 types of items from before domains belong to `default`: items of ever
   const idsBefore = await bus.sql('select item_id, execution_id, status from holdfast.dispatch_item order by item_id')
   await asBeforeDomains()
 
-  const file = new URL('../../sql/migrations/0025_dispatch_domains.sql', import.meta.url)
+  const file = new URL('../../sql/migrations/0029_dispatch_domains.sql', import.meta.url)
   await bus.sql(await readFile(file, 'utf8'))
 
   expect(await bus.sql('select item_id, execution_id, status from holdfast.dispatch_item order by item_id')).toEqual(

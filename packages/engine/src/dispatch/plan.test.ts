@@ -102,7 +102,10 @@ test('D-12 depth and plan follow every change of an item, and read no items', as
   await bus.hf.schedule(Settlement, many(20, four))
   await bus.hf.schedule(Settlement, item('other', new Date('2020-01-01T00:00:30Z')))
   await runDispatchCycle(bus.db, Settlement)
-  await bus.sql(`select holdfast.schedule_item($1, 'later', $2, '{}', replace => true)`, [Settlement.name, four])
+  await bus.sql(`select holdfast.schedule($1, 'Items', 'later', '{}', $2, '{"replace": true}')`, [
+    Settlement.domain,
+    four,
+  ])
   await bus.sql('delete from holdfast.dispatch_item where item_type = $1 and item_id = $2', [Settlement.name, '3'])
   const counted = async () => {
     const rows = await bus.sql<{ status: string; minute: Date | null; count: number }>(

@@ -11,7 +11,6 @@ import {
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError } from '../kernel/failure/failure-errors.js'
-import { defineProcess } from '../processes/index.js'
 import { type DispatchDefinition, defineDispatch } from './define.js'
 import type { DispatchSettings } from './settings.js'
 import type { ExecutionStart, ExecutionState, ExecutionTarget, StartOutcome } from './targets.js'
@@ -174,8 +173,8 @@ test('D-06 a start that was refused goes back to READY with its count raised and
 test.each([
   ['throws', () => Promise.reject(new Error('read ECONNRESET')), 'read ECONNRESET'],
   ['hangs', () => new Promise(() => undefined), 'HF_TARGET_TIMEOUT'],
-  ['answers nonsense', () => 42, 'HF_TARGET_NONSENSE'],
-  ['answers too little', (outcomes: StartOutcome[]) => outcomes.slice(1), 'HF_TARGET_NONSENSE'],
+  ['answers nonsense', () => 42, 'HF_TARGET_INVALID_RESULT'],
+  ['answers too little', (outcomes: StartOutcome[]) => outcomes.slice(1), 'HF_TARGET_INVALID_RESULT'],
   [
     'answers an error that proves nothing',
     (outcomes: StartOutcome[]) => outcomes.map(() => ({ failed: new Error('502 Bad Gateway') })),
@@ -352,8 +351,7 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
   const slow = await openTestBus({ connectionString: bus.connectionString })
   const Patient = { ...Hanging, callTimeoutMs: 600_000 }
   slow.hf.register(Patient)
-  slow.hf.register(defineProcess('remote', 'Bystander', { state: z.any(), execute: async () => undefined }))
-  const worker = await slow.hf.run({ domains: ['remote'], poll: '20ms' })
+  const worker = await slow.hf.run({ domains: [Hanging.domain], poll: '20ms' })
   await waitFor('the target is asked', () => asked > 0)
   await bus.hf.schedule(
     Hanging,

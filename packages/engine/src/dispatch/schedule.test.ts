@@ -146,11 +146,11 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
     settings: { jitterWindow: 0, dispatchInterval: 0 },
   })
   bus.hf.register(Settlement)
-  await bus.runProcesses(Settle)
+  await bus.runProcesses(Settle, { domains: [Settle.domain, Settlement.domain] })
   const past = '2020-01-01T00:00:00Z'
   const schedule = (id: string, context: object) =>
-    bus.sql<{ is_new: boolean }>('select holdfast.schedule_item($1, $2, $3, $4) as is_new', [
-      Settlement.name,
+    bus.sql<{ is_new: boolean }>(`select holdfast.schedule($1, 'Items', $2, $4, $3) as is_new`, [
+      Settlement.domain,
       id,
       past,
       context,
@@ -165,12 +165,12 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.name}:bad:0` })
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
   expect(await bus.hf.item(Settlement, 'bad').get()).toMatchObject({ status: 'DISPATCHED' })
-  await expect(bus.sql(`select holdfast.schedule_item('nobody', 'x', now(), '{}')`)).rejects.toThrow(
-    'unknown item type nobody',
+  await expect(bus.sql(`select holdfast.schedule('nobody', 'Items', 'x', '{}', now())`)).rejects.toThrow(
+    'HF_NOT_FOUND: there is no dispatch nobody/Items',
   )
   await expect(
-    bus.sql(`select holdfast.schedule_item($1, 'x', 'infinity', '{}')`, [Settlement.name]),
-  ).rejects.toThrow('an item needs a context and an execution time')
+    bus.sql(`select holdfast.schedule($1, 'Items', 'x', '{}', 'infinity')`, [Settlement.domain]),
+  ).rejects.toThrow('an item needs a context and a time to start at')
 })
 
 test('D-01 what the codec keeps beside the JSON comes back at the execution, also under another version', async () => {
@@ -187,7 +187,7 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
   await bus.hf.schedule(First, { key: 'one', context: { on: past }, startAt: past })
   await bus.hf.schedule(Second, { key: 'two', context: { on: past }, startAt: past })
   bus.hf.register(Second)
-  await bus.runProcesses(Settle)
+  await bus.runProcesses(Settle, { domains: [Settle.domain, name] })
   await hasStatus(First.name, 'one', 'COMPLETED')
   await hasStatus(First.name, 'two', 'COMPLETED')
   expect(seen).toEqual([true, true])
@@ -215,14 +215,14 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
   const past = new Date('2020-01-01T00:00:00Z')
   await secret.hf.schedule(First, { key: 'old', context: { note: 'old' }, startAt: past })
   await secret.hf.schedule(Second, { key: 'new', context: { note: 'new' }, startAt: past })
-  await bus.sql(`select holdfast.schedule_item($1, 'sql', $2, '{"note": "sql"}')`, [First.name, past])
+  await bus.sql(`select holdfast.schedule($1, 'Items', 'sql', '{"note": "sql"}', $2)`, [name, past])
   const stored = await bus.sql(
     `select context from holdfast.dispatch_context where item_type = $1 and item_id = 'new'`,
     [First.name],
   )
   expect(stored).toEqual([{ context: { hidden: '{"note":"new"}' } }])
   secret.hf.register(Second)
-  await secret.runProcesses(Settle)
+  await secret.runProcesses(Settle, { domains: [Settle.domain, name] })
   for (const item of ['old', 'new', 'sql']) await hasStatus(First.name, item, 'COMPLETED')
   expect(new Set(seen)).toEqual(new Set(['new', 'old', 'sql']))
   await secret.close()
@@ -269,13 +269,13 @@ test('D-01 a context that is too large or cannot be encoded is refused where it 
 test('D-01 what is no definition, and names that cannot be, are refused', async () => {
   await expect(bus.hf.schedule({} as never, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   const target = processTarget(settle())
-  expect(() => defineDispatch('no spaces', 'Items', { target })).toThrow('must be letters, digits')
+  expect(() => defineDispatch('a/b', 'Items', { target })).toThrow('must not contain')
   expect(() => defineDispatch('x', 'Items', { target: {} as never })).toThrow('must be processTarget(…)')
   expect(() => defineDispatch('x', 'Items', { target, context: z.any() } as never)).toThrow('is the state of the process')
   expect(() => processTarget({} as never)).toThrow('must be made with defineProcess')
   const Settlement = settlement()
   bus.hf.register(Settlement)
-  expect(() => bus.hf.register(defineDispatch(Settlement.name, 'Items', { target }))).toThrow(
+  expect(() => bus.hf.register(defineDispatch(Settlement.domain, 'Items', { target }))).toThrow(
     expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }),
   )
 })

@@ -1,9 +1,13 @@
 import type { Why } from '../kernel/model/why.js'
-import { MISSING_AFTER } from './queries/list-definitions.js'
 import type { ItemStanding } from './queries/read-standing.js'
 
+interface Standing extends ItemStanding {
+  /** Whether a live worker has its definition. */
+  readonly live: boolean
+}
+
 /** Why an item has not been executed yet, in one sentence; pure, so that each reason has its test without a database. */
-export function whyOf(standing: ItemStanding): Why {
+export function whyOf(standing: Standing): Why {
   switch (standing.status) {
     case 'COMPLETED':
     case 'FAILED':
@@ -47,8 +51,8 @@ function whyDispatched({ dispatchedAt, executionId, checkAt, execution }: ItemSt
   return { reason: 'running', text: `${since}, which is ${execution.status}` }
 }
 
-function whyReady(standing: ItemStanding): Why {
-  const { enabled, switchedOff, trippedAt, tripReason, dueAt, now, overdueMs, itemType } = standing
+function whyReady(standing: Standing): Why {
+  const { enabled, switchedOff, trippedAt, tripReason, dueAt, now, live, itemType } = standing
   if (!enabled) {
     const who = switchedOff ? ` by ${switchedOff.actor} at ${switchedOff.at}: ${switchedOff.reason}` : ''
     return { reason: 'paused', text: `${itemType} is switched off${who}` }
@@ -61,7 +65,7 @@ function whyReady(standing: ItemStanding): Why {
     const after = standing.retryCount > 0 ? `, after ${attempts(standing)}: ${standing.lastError}` : ''
     return { reason: 'notDue', text: `it is due at ${dueAt.toISOString()}${after}`, at: dueAt }
   }
-  if (overdueMs === null || overdueMs > MISSING_AFTER) {
+  if (!live) {
     const text = `no live worker has ${itemType}: register it with hf.register and start a worker with hf.run`
     return { reason: 'noWorker', text }
   }

@@ -8,7 +8,7 @@ happened and to what, \`status\` is the HTTP status that fits, and \`next\` says
 This page is made from the registry by \`node scripts/error-reference.mjs\` after a build; do not edit it by hand.`
 
 /**
- * The page docs/reference/errors.md (K-14). A script writes it and a test compares it, both from here.
+ * The page docs/reference/errors.md. A script writes it and a test compares it, both from here.
  *
  * @example
  * await writeFile('docs/reference/errors.md', renderErrorReference())

@@ -1,5 +1,5 @@
 /**
- * The one registry of errors (K-14): every code that Holdfast can throw, its sentence, its HTTP status and what to do next.
+ * The one registry of errors: every code that Holdfast can throw, its sentence, its HTTP status and what to do next.
  * The page docs/reference/errors.md is made from it, and a test keeps the two the same.
  */
 interface ErrorEntry<Details> {
@@ -146,7 +146,7 @@ export const errorRegistry = {
   HF_LEASE_LOST: entry<{ id: string; epoch: string }>(
     409,
     (d) => `the lease ${d.epoch} of ${d.id} is lost: another worker has it, or it has ended`,
-    'Nothing was written and nothing needs doing: whoever holds the newer lease carries on.',
+    'Nothing was written and nothing needs doing: the worker with the newer lease continues.',
   ),
   HF_STOPPED: entry<{ what: string }>(
     503,
@@ -227,7 +227,27 @@ export const errorRegistry = {
   HF_WRONG_STATUS: entry<{ what: string; id: string; status: string; operation: string }>(
     409,
     (d) => `${d.what} ${d.id} cannot be ${d.operation}: it is ${d.status}`,
-    'Look at it again: somebody else may have acted on it, or it went on by itself. Nothing was changed.',
+    'Read it again: another person may have acted on it, or it continued by itself. Nothing was changed.',
+  ),
+  HF_NOT_IN_TROUBLE: entry<{ model: string; domain: string; type: string; id: string }>(
+    409,
+    (d) => `${d.id} of ${d.model} ${d.domain}/${d.type} does not need a person`,
+    'Nothing was changed. Another operator has acted on it, it went on by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.',
+  ),
+  HF_UNKNOWN_TROUBLE: entry<{ id: string }>(
+    404,
+    (d) => `nothing with the id ${d.id} needs a person`,
+    'Nothing was changed. Another operator has acted on it, it went on by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.',
+  ),
+  HF_AMBIGUOUS_TROUBLE: entry<{ id: string; found: string }>(
+    409,
+    (d) => `the id ${d.id} is that of several pieces of work that need a person: ${d.found}`,
+    'Nothing was changed. Pass records of `hf.trouble.list`, or a filter that has only one of them.',
+  ),
+  HF_CANNOT_SKIP: entry<{ what: string; id: string; problem: string }>(
+    409,
+    (d) => `${d.what} ${d.id} has no failed step that can be skipped: ${d.problem}`,
+    'Nothing was changed. Complete it with its result, or cancel it.',
   ),
   HF_RESULT_TIMEOUT: entry<{ what: string; id: string; waited: string; status: string; why: string }>(
     504,
@@ -334,12 +354,12 @@ export const errorRegistry = {
   HF_REDUCER_THREW: entry<{ response: string; problem: string }>(
     500,
     (d) => `the reducer of the response \`${d.response}\` threw: ${d.problem}`,
-    'Mend `apply` in the definition and retry the process: the same response is met again. A reducer should not throw.',
+    'Correct `apply` in the definition and retry the process: the same response is applied again. A reducer should not throw.',
   ),
   HF_CONDITION_THREW: entry<{ wait: string; problem: string }>(
     500,
     (d) => `the condition of the wait \`${d.wait}\` threw: ${d.problem}`,
-    'Mend the condition and retry the process. It should only read the state, also where a value is not there yet.',
+    'Correct the condition and retry the process. It should only read the state, also where a value is not there yet.',
   ),
   HF_CANCELLED: entry<{ id: string }>(
     409,
@@ -410,7 +430,7 @@ export const errorRegistry = {
   ),
   HF_INSTANCE_HELD: entry<{ id: string }>(
     503,
-    (d) => `somebody else holds a step of workflow instance ${d.id}`,
+    (d) => `another transaction has locked a step of workflow instance ${d.id}`,
     'Nothing was changed; the step is tried again.',
   ),
   HF_INSTANCE_OF_OTHER_WORKFLOW: entry<{ id: string; workflow: string; actual: string }>(
@@ -421,7 +441,7 @@ export const errorRegistry = {
   HF_START_VETOED: entry<{ workflow: string; hook: string; problem: string }>(
     409,
     (d) => `workflow ${d.workflow} was not started: the hook ${d.hook} refused it: ${d.problem}`,
-    'Nothing was written. Mend what the hook objects to, or remove the hook.',
+    'Nothing was written. Correct what the hook objects to, or remove the hook.',
   ),
   HF_WORKFLOW_NOT_COMPLETED: entry<{ id: string; status: string; code: string; message: string }>(
     409,
@@ -443,10 +463,10 @@ export const errorRegistry = {
     (d) => `the target ${d.target} did not answer within ${d.limit}`,
     'The items are tried again under the same execution ids. Look at the target, or raise `callTimeout`.',
   ),
-  HF_TARGET_NONSENSE: entry<{ target: string; problem: string }>(
+  HF_TARGET_INVALID_RESULT: entry<{ target: string; problem: string }>(
     502,
     (d) => `the target ${d.target} ${d.problem}`,
-    'Correct the target: it answers one outcome for each item, in their order.',
+    'Correct the target: it must return one outcome for each item, in their order.',
   ),
 } satisfies Record<string, ErrorEntry<never>>
 

@@ -3,7 +3,7 @@ import { type Metrics, noMetrics } from './metrics/metrics.js'
 import { formatLine } from './stderr-logger.js'
 
 /**
- * The user's logger and metrics sink, so that a failure of theirs reaches no caller (K-16). They are called between two
+ * The user's logger and metrics sink, so that a failure of theirs reaches no caller. They are called between two
  * statements, in timers and in loops: an error thrown there would end a worker, stop a loop, or fail a `send` that is
  * committed and that its caller would then repeat. `holdfast()` wraps both once; the rest of the engine calls them without
  * a guard. What they throw, and a promise of theirs that rejects, is written to stderr, once a minute at most.
@@ -23,7 +23,7 @@ const ofThisProcess: Surroundings = {
 
 /** A sink whose failures reach nobody. Nothing is allocated for a call that succeeds. */
 export function guardedMetrics(metrics: Metrics, surroundings = ofThisProcess): Metrics {
-  // Compared by identity: whoever measures only for a sink looks for this one.
+  // Compared by identity: code that measures only for a sink checks for this one.
   if (metrics === noMetrics) return metrics
   const failed = createFailureReport('the metrics sink', surroundings)
   return {

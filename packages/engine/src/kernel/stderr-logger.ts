@@ -3,7 +3,7 @@ import type { Logger } from './logger.js'
 
 /**
  * The logger of an installation that was opened without one: warnings and errors as readable lines on stderr, so that no
- * failure is hidden (K-21). `logger: false` silences it.
+ * failure is hidden. `logger: false` silences it.
  *
  * @example
  * // 2026-03-02T16:00:00.000Z WARN  holdfast: attempt 1 of payments/BookRisk failed: connect ECONNREFUSED model=commands code=INTERNAL_ERROR

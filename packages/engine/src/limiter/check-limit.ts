@@ -1,13 +1,13 @@
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, integerOption, numberOption, textOption } from '../kernel/validation/options.js'
 
-/** What a rate limit allows. */
+/** What a rate limit allows. */
 export interface RateLimitOptions {
   /** Fractions are fine: 0.5 is one every two seconds. */
   readonly ticketsPerSecond: number
-  /** How many may come at once after a quiet while; one second's worth (at least 1) unless given. */
+  /** How many may come at once after a quiet time. Default: as many as in one second, at least 1. */
   readonly burst?: number
-  /** For operators: whose limit it is. */
+  /** Shown to operators: what the limit is for. */
   readonly description?: string
 }
 

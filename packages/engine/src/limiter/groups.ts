@@ -1,42 +1,42 @@
 import type { Outcome } from '../kernel/batching/flusher.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { isTransient } from '../kernel/database/transient.js'
-import { type RunAnswer, reserveSlots } from './queries/reserve-slots.js'
-import { type Asking, dealSlots, type Run, runsOf, type Slots } from './runs.js'
+import { distributeSlots, type MergedRequest, mergeRequests, type SlotRequest, type Slots } from './merged-requests.js'
+import { type MergedResult, reserveSlots } from './queries/reserve-slots.js'
 
-/** Somebody who waits for the answer. */
-export interface Asker extends Asking {
-  /** Does not want it any more: nothing is reserved for it, if that is not too late. */
-  isGone: boolean
+/** A request of a caller that waits for its slots. */
+export interface PendingRequest extends SlotRequest {
+  /** The caller no longer waits: nothing is reserved for it, unless the statement has gone out. */
+  isAbandoned: boolean
   readonly resolve: (slots: Slots | 'unknown') => void
   readonly reject: (error: unknown) => void
 }
 
-/** All who ask for slots of one key at about the same moment: one write of the group commit. */
+/** All requests for slots of one key at about the same moment: one write of the group commit. */
 export interface Group {
   readonly key: string
-  readonly askers: Asker[]
-  /** It has gone out: who comes now makes the next one. */
-  isSealed: boolean
-  /** Somebody else has its bucket locked: from now on that is waited for, apart from the other groups. */
-  isHeld: boolean
+  readonly requests: PendingRequest[]
+  /** The group has gone out: later requests form the next group. */
+  isSent: boolean
+  /** Another transaction has locked its bucket: from now on the group waits for it, apart from the other groups. */
+  isLocked: boolean
 }
 
-export type Dealt = readonly { readonly asker: Asker; readonly slots: Slots | 'unknown' }[]
+export type Distributed = readonly { readonly request: PendingRequest; readonly slots: Slots | 'unknown' }[]
 
 /**
- * Reserves for the groups in one statement. It waits for nobody's lock while it holds others, so a group whose bucket is
- * locked is held; those come back here by themselves and have a statement each, which waits a little.
+ * Reserves slots for the groups in one statement. It never waits for a lock while it holds others, so a group whose bucket
+ * is locked comes back here later, and then has a statement of its own, which waits a little.
  */
-export async function flushGroups(db: Executor, groups: readonly Group[]): Promise<readonly Outcome<Dealt>[]> {
+export async function flushGroups(db: Executor, groups: readonly Group[]): Promise<readonly Outcome<Distributed>[]> {
   if (groups.length === 1) return reserve(db, groups, true)
-  if (!groups.every(({ isHeld }) => isHeld)) return reserve(db, groups, false)
-  const answers = await Promise.all(groups.map((group) => reserveApart(db, group)))
-  return answers.flat()
+  if (!groups.every(({ isLocked }) => isLocked)) return reserve(db, groups, false)
+  const results = await Promise.all(groups.map((group) => reserveApart(db, group)))
+  return results.flat()
 }
 
-/** Trouble of one group must not have the others repeated, which would waste what they have got. */
-async function reserveApart(db: Executor, group: Group): Promise<readonly Outcome<Dealt>[]> {
+/** Trouble of one group must not repeat the others, which would waste the slots that they got. */
+async function reserveApart(db: Executor, group: Group): Promise<readonly Outcome<Distributed>[]> {
   try {
     return await reserve(db, [group], true)
   } catch (error) {
@@ -45,26 +45,30 @@ async function reserveApart(db: Executor, group: Group): Promise<readonly Outcom
   }
 }
 
-async function reserve(db: Executor, groups: readonly Group[], patient: boolean): Promise<readonly Outcome<Dealt>[]> {
+async function reserve(
+  db: Executor,
+  groups: readonly Group[],
+  waitForLocks: boolean,
+): Promise<readonly Outcome<Distributed>[]> {
   const now = performance.now()
-  const requests = groups.map((group) => {
-    group.isSealed = true
-    const here = group.askers.filter(({ isGone }) => !isGone)
-    return { group, runs: runsOf(here, now) }
+  const toReserve = groups.map((group) => {
+    group.isSent = true
+    const wanted = group.requests.filter(({ isAbandoned }) => !isAbandoned)
+    return { group, merged: mergeRequests(wanted, now) }
   })
-  const all = requests.flatMap(({ group: { key }, runs }) => runs.map((run) => ({ key, run })))
-  const answers = all.length === 0 ? [] : await reserveSlots(db, all, patient)
+  const all = toReserve.flatMap(({ group: { key }, merged }) => merged.map((one) => ({ key, merged: one })))
+  const results = all.length === 0 ? [] : await reserveSlots(db, all, waitForLocks)
   let place = 0
-  return requests.map(({ group, runs }) => {
-    const own = answers.slice(place, place + runs.length)
-    place += runs.length
-    group.isHeld = own.some(({ outcome }) => outcome === 'held')
-    return group.isHeld ? 'held' : { done: own.flatMap((answer, nth) => deal(runs[nth], answer)) }
+  return toReserve.map(({ group, merged }) => {
+    const own = results.slice(place, place + merged.length)
+    place += merged.length
+    group.isLocked = own.some(({ outcome }) => outcome === 'held')
+    return group.isLocked ? 'held' : { done: own.flatMap((result, nth) => distribute(merged[nth], result)) }
   })
 }
 
-function deal(run: Run<Asker> | undefined, answer: RunAnswer): Dealt {
-  if (run === undefined) return []
-  if (answer.outcome !== 'reserved') return run.askers.map((asker) => ({ asker, slots: 'unknown' }))
-  return dealSlots(run, answer)
+function distribute(merged: MergedRequest<PendingRequest> | undefined, result: MergedResult): Distributed {
+  if (merged === undefined) return []
+  if (result.outcome !== 'reserved') return merged.requests.map((request) => ({ request, slots: 'unknown' }))
+  return distributeSlots(merged, result)
 }

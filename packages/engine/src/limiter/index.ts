@@ -1,5 +1,5 @@
 export type { RateLimitOptions } from './check-limit.js'
 export { limiterChores } from './chores.js'
-export { createLimiter, type Limiter, type Reservation } from './limiter.js'
+export { createLimiter } from './limiter.js'
 export { type AcquireOptions, createRateLimits, type RateLimits } from './limits.js'
 export type { RateLimit } from './queries/find-limits.js'

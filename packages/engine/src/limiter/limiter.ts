@@ -3,81 +3,51 @@ import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
-import { type Asker, type Dealt, flushGroups, type Group } from './groups.js'
-import { type Slots, waitOf } from './runs.js'
-
-/**
- * One slot: how long it is until it comes, counted from the answer, and when that is by the database's clock (milliseconds
- * since 1970); or from when on there may be one.
- */
-export type Reservation =
-  | { readonly granted: true; readonly waitMs: number; readonly atMs: number }
-  | { readonly granted: false; readonly retryAfterMs: number }
-
-/** Token buckets, exact across all workers; does not know what it limits. Waiting for a slot is up to who asks. */
-export interface Limiter {
-  /** Takes one slot if it lies within the wait. Whoever then does not use it has wasted it. */
-  reserve(key: string, maxWaitMs: number, signal?: AbortSignal): Promise<Reservation>
-  /**
-   * Takes as many of so many slots as lie within the wait, which is 0 unless given: those that are free now. Answers how
-   * long it is until each.
-   */
-  reserveMany(
-    key: string,
-    count: number,
-    maxWaitMs?: number,
-  ): Promise<{
-    readonly granted: number
-    readonly waitsMs: readonly number[]
-    /** The same as moments of the database's clock, in milliseconds since 1970. */
-    readonly atsMs: readonly number[]
-    readonly retryAfterMs: number
-  }>
-  /** Asks for nothing more; what was asked for is answered. */
-  close(timeout?: number): Promise<void>
-}
+import type { Limiter } from '../kernel/model/limiter.js'
+import { type Distributed, flushGroups, type Group, type PendingRequest } from './groups.js'
+import { type Slots, waitOf } from './merged-requests.js'
 
 interface LimiterOptions {
-  /** Give a caller an error after so long without a database; without it, it waits for as long as it takes. */
+  /** Reject a request after this many milliseconds without a database. Default: wait for as long as it takes. */
   readonly giveUpAfter?: number
   readonly logger?: Logger
   readonly metrics?: Metrics
 }
 
-/** Bounds what is made ready in one turn of the event loop. */
+/** Bounds the work of one turn of the event loop. */
 const LARGEST_GROUP = 1_000
 
 /**
- * The limiter of one process. Reservations go through the kernel's group commit: what is asked for while a statement is
- * under way goes out with the next, whatever its key, and what is asked of one key is one entry of it.
+ * The limiter of one process. Reservations go through the kernel's group commit: requests that arrive while a statement is
+ * in flight go out with the next one, and all requests for one key are one entry of it.
  *
- * A flush whose answer was lost is repeated and reserves again: the slots of the first time are wasted, as R-02 allows. To
- * recognise them, the bucket would have to remember the last reservation of every worker.
+ * A flush whose result was lost is repeated and reserves again: the slots of the first time are wasted. To recognise them,
+ * the bucket would have to store the last reservation of every worker.
  *
  * @example
  * const limiter = createLimiter(db)
  * const slot = await limiter.reserve('risk_api', 5_000)
  */
 export function createLimiter(db: Database, options: LimiterOptions = {}): Limiter {
-  /** The last group of a key that has not been answered. */
+  /** The last group of each key that has no result yet. */
   const last = new Map<string, Group>()
-  const batcher = createBatcher<Group, Dealt>({
+  const batcher = createBatcher<Group, Distributed>({
     name: 'limits.reserve',
     key: ({ key }) => key,
     flush: (groups) => flushGroups(db, groups),
     ...options,
   })
 
-  /** The group that the next who asks for this key joins. */
+  /** The group that the next request for this key joins. */
   function groupOf(key: string): Group {
     const there = last.get(key)
-    if (there && !there.isSealed && there.askers.length < LARGEST_GROUP) return there
-    const group: Group = { key, askers: [], isSealed: false, isHeld: false }
+    if (there && !there.isSent && there.requests.length < LARGEST_GROUP) return there
+    const group: Group = { key, requests: [], isSent: false, isLocked: false }
     last.set(key, group)
     void batcher
       .write(group)
-      .then(answerAll, (error) => {
-        for (const asker of group.askers) asker.reject(error)
+      .then(resolveAll, (error) => {
+        for (const pending of group.requests) pending.reject(error)
       })
       .finally(() => {
         if (last.get(key) === group) last.delete(key)
@@ -85,17 +55,17 @@ export function createLimiter(db: Database, options: LimiterOptions = {}): Limit
     return group
   }
 
-  async function ask(key: string, count: number, maxWaitMs: number, signal?: AbortSignal): Promise<Slots> {
+  async function request(key: string, count: number, maxWaitMs: number, signal?: AbortSignal): Promise<Slots> {
     signal?.throwIfAborted()
-    const { asker, answer } = newAsker(count, maxWaitMs)
+    const { pending, result } = newRequest(count, maxWaitMs)
     const leave = () => {
-      asker.isGone = true
-      asker.reject(signal?.reason)
+      pending.isAbandoned = true
+      pending.reject(signal?.reason)
     }
     signal?.addEventListener('abort', leave)
     try {
-      groupOf(key).askers.push(asker)
-      const slots = await answer
+      groupOf(key).requests.push(pending)
+      const slots = await result
       if (slots === 'unknown') throw new HoldfastError('HF_UNKNOWN_RATE_LIMIT', { key })
       return slots
     } finally {
@@ -105,13 +75,13 @@ export function createLimiter(db: Database, options: LimiterOptions = {}): Limit
 
   return {
     async reserve(key, maxWaitMs, signal) {
-      const slots = await ask(key, 1, maxWaitMs, signal)
+      const slots = await request(key, 1, maxWaitMs, signal)
       return slots.granted === 1
         ? { granted: true, waitMs: waitOf(slots), atMs: slots.atMs + waitOf(slots) }
         : { granted: false, retryAfterMs: slots.retryAfterMs }
     },
     async reserveMany(key, count, maxWaitMs = 0) {
-      const slots = await ask(key, count, maxWaitMs)
+      const slots = await request(key, count, maxWaitMs)
       const waitsMs = Array.from({ length: slots.granted }, (_, nth) => waitOf(slots, nth))
       const atsMs = waitsMs.map((wait) => slots.atMs + wait)
       return { granted: slots.granted, waitsMs, atsMs, retryAfterMs: slots.granted === count ? 0 : slots.retryAfterMs }
@@ -120,14 +90,21 @@ export function createLimiter(db: Database, options: LimiterOptions = {}): Limit
   }
 }
 
-function newAsker(count: number, maxWaitMs: number): { asker: Asker; answer: Promise<Slots | 'unknown'> } {
-  const asker: Asker = { count, maxWaitMs, since: performance.now(), isGone: false, resolve() {}, reject() {} }
-  const answer = new Promise<Slots | 'unknown'>((resolve, reject) => {
-    Object.assign(asker, { resolve, reject })
+function newRequest(count: number, maxWaitMs: number): { pending: PendingRequest; result: Promise<Slots | 'unknown'> } {
+  const pending: PendingRequest = {
+    count,
+    maxWaitMs,
+    since: performance.now(),
+    isAbandoned: false,
+    resolve() {},
+    reject() {},
+  }
+  const result = new Promise<Slots | 'unknown'>((resolve, reject) => {
+    Object.assign(pending, { resolve, reject })
   })
-  return { asker, answer }
+  return { pending, result }
 }
 
-function answerAll(dealt: Dealt): void {
-  for (const { asker, slots } of dealt) asker.resolve(slots)
+function resolveAll(distributed: Distributed): void {
+  for (const { request, slots } of distributed) request.resolve(slots)
 }

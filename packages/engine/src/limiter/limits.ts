@@ -3,45 +3,45 @@ import type { Database } from '../kernel/database/database.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { type Duration, formatDuration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
+import type { Limiter } from '../kernel/model/limiter.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
 import { checkLimit, checkLimitKey, type RateLimitOptions } from './check-limit.js'
-import type { Limiter } from './limiter.js'
 import { defineLimit, removeLimit, setLimit } from './queries/change-limit.js'
 import { findLimits, type RateLimit } from './queries/find-limits.js'
 import { createWaitingRoom } from './waiting-room.js'
 
 export interface AcquireOptions {
-  /** How far ahead the slot may lie, 30 s by default and a day at most. */
+  /** How far ahead the slot may lie; at most a day. Default: 30 s. */
   readonly maxWait?: Duration
-  /** Ends the waiting; a slot that was reserved already is wasted. */
+  /** Ends the wait. A slot that was reserved already is wasted. */
   readonly signal?: AbortSignal
 }
 
-/** Rate limits across all workers and machines (R-01 to R-03): how often something may be done, by a key. */
+/** Rate limits across all workers and machines: how often something may be done, by a key. */
 export interface RateLimits {
   /**
-   * What a service says of a limit that it needs, whenever it starts: made where there is none of that key. One that is
-   * there stays as it is, because an operator may have changed it. Answers whether it was made; if so it is audited.
+   * Creates a limit if there is none of that key. Services call it when they start. An existing limit stays as it is, because
+   * an operator may have changed it. Returns whether the limit was created; if so, it is audited.
    */
   define(key: string, limit: RateLimitOptions): Promise<boolean>
   /**
-   * What an operator says of a limit. It replaces what there was and holds for the next reservation, everywhere. Answers whether it
-   * changed anything; if so it is audited.
+   * Sets a limit, for operators. It replaces an existing limit and applies from the next reservation on, everywhere. Returns
+   * whether it changed anything; if so, it is audited.
    */
   set(key: string, limit: RateLimitOptions, by: By): Promise<boolean>
-  /** Removes a limit: from then on its key is unknown. Answers whether there was one. */
+  /** Removes a limit: from then on its key is unknown. Returns whether there was one. */
   remove(key: string, by: By): Promise<boolean>
   get(key: string): Promise<RateLimit>
   list(): Promise<RateLimit[]>
-  /** Takes the next slot and resolves when it has come; HF_RATE_LIMITED, and none taken, if that is beyond `maxWait`. */
+  /** Takes the next slot and resolves at its time. Rejects with HF_RATE_LIMITED, without taking it, if that is beyond `maxWait`. */
   acquire(key: string, options?: AcquireOptions): Promise<void>
   /** Takes a slot if one is free now. */
   tryAcquire(key: string): Promise<boolean>
 }
 
 /**
- * What applications and operators do with rate limits.
+ * The rate limits of an installation, for applications and operators.
  *
  * @example
  * await hf.limits.define('risk_api', { ticketsPerSecond: 10 })

@@ -1,16 +1,16 @@
 import { HoldfastError } from '../kernel/errors.js'
 
-/** Where those wait whose slot is still to come. */
+/** The callers that wait for the time of their slot. */
 export interface WaitingRoom {
-  /** Resolves when so long has passed by this process's monotonic clock, never sooner. */
+  /** Resolves after this many milliseconds of this process's monotonic clock, never sooner. */
   wait(milliseconds: number, signal?: AbortSignal): Promise<void>
-  /** Sends everybody away with HF_STOPPED. */
+  /** Rejects all waits with HF_STOPPED. */
   close(): void
 }
 
 /**
- * The clocks of two machines may run at different speeds, each wrong by half a thousandth at most (what NTP corrects by):
- * so much longer is waited that a slot is not used before the database's clock has come to it.
+ * The clocks of two machines may run at different speeds, each wrong by at most half a thousandth (the limit of NTP). Waits
+ * are longer by this share, so that a slot is not used before its time by the database's clock.
  */
 const DRIFT = 0.001
 
@@ -23,26 +23,26 @@ export function createWaitingRoom(): WaitingRoom {
         let timer: NodeJS.Timeout
         const leave = (settle: () => void) => {
           clearTimeout(timer)
-          waiting.delete(sendAway)
+          waiting.delete(refuse)
           signal?.removeEventListener('abort', onAbort)
           settle()
         }
-        const sendAway = (reason: unknown) => leave(() => reject(reason))
-        const onAbort = () => sendAway(signal?.reason)
+        const refuse = (reason: unknown) => leave(() => reject(reason))
+        const onAbort = () => refuse(signal?.reason)
         // Timers may fire a little early.
-        const look = () => {
+        const check = () => {
           const left = until - performance.now()
           if (left <= 0) leave(resolve)
-          else timer = setTimeout(look, Math.ceil(left))
+          else timer = setTimeout(check, Math.ceil(left))
         }
         if (signal?.aborted) return reject(signal.reason)
-        waiting.add(sendAway)
+        waiting.add(refuse)
         signal?.addEventListener('abort', onAbort)
-        look()
+        check()
       })
     },
     close() {
-      for (const sendAway of waiting) sendAway(new HoldfastError('HF_STOPPED', { what: 'the rate limiter' }))
+      for (const refuse of waiting) refuse(new HoldfastError('HF_STOPPED', { what: 'the rate limiter' }))
     },
   }
 }

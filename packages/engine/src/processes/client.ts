@@ -78,7 +78,7 @@ export function createProcessClient(
   db: Database,
   { codec, logger, metrics, immediate, respond, missing }: Parts,
 ): ProcessClient {
-  const isLive = presenceIn(db, 'process_definition')
+  const isLive = presenceIn(db, 'processes')
   const made = ({ name }: ProcessDefinition) => missing.made('processes', name, isLive)
   const starts: Batcher<SealedStart, StartAnswer> = createBatcher<SealedStart, StartAnswer>({
     name: 'processes.start',

@@ -32,36 +32,81 @@ export interface CompleteOptions<Result = unknown> {
  */
 export async function complete(
   parts: CompletingParts,
-  { name, code }: { readonly name: string; readonly code: ProcessDefinition | undefined },
+  process: Completed,
   reference: string,
   by: By,
   options: CompleteOptions,
 ): Promise<OperationAnswer> {
-  const { db, codec } = parts
-  const overrides = checkOverrides(name, options.state)
-  const result = options.result === undefined ? undefined : codec.encode(options.result, { at: 'result' })
-  const said = overrides && codec.encode(overrides, { at: 'state' })
+  const prepared = prepare(parts, process.name, options)
   for (;;) {
-    const answer = await operatorCall(db, `complete ${name} ${reference}`, once).catch(lockedAnswer)
+    const answer = await operatorCall(parts.db, `complete ${process.name} ${reference}`, (tx) =>
+      once(tx, parts, process, reference, by, prepared),
+    ).catch(lockedAnswer)
     // Somebody was faster: a response, a worker, another operator. Look again.
     if (answer.outcome !== 'changed') return answer
-  }
-
-  async function once(tx: Executor): Promise<OperationAnswer> {
-    const found = await findCompletable(tx, name, reference)
-    if (!found) return { reference, outcome: 'unknown', actual: null }
-    if (found.type !== name) return { reference, outcome: 'other type', actual: found.type }
-    const state = overrides || found.missed.length > 0 ? stateAfter(parts, code, found, overrides) : undefined
-    return {
-      reference,
-      outcome: await completeProcess(tx, found, by, { state, result, overrides: said }),
-      actual: null,
-    }
   }
 
   function lockedAnswer(error: unknown): OperationAnswer {
     if (error instanceof HoldfastError && error.code === 'HF_BUSY') return { reference, outcome: 'busy', actual: null }
     throw error
+  }
+}
+
+/** The same inside an operator's transaction, for a process that needs a person; any other is left as it is. */
+export async function completeWithin(
+  tx: Executor,
+  parts: CompletingParts,
+  process: Completed,
+  reference: string,
+  by: By,
+  options: CompleteOptions,
+): Promise<OperationAnswer> {
+  const prepared = prepare(parts, process.name, options)
+  for (;;) {
+    const answer = await once(tx, parts, process, reference, by, prepared, true)
+    if (answer.outcome !== 'changed') return answer
+  }
+}
+
+/** Which process is completed, and its code where this program has it. */
+interface Completed {
+  readonly name: string
+  readonly code: ProcessDefinition | undefined
+}
+
+interface Prepared {
+  readonly overrides: Readonly<Record<string, unknown>> | undefined
+  readonly said: Encoded | undefined
+  readonly result: Encoded | undefined
+}
+
+function prepare({ codec }: CompletingParts, name: string, options: CompleteOptions): Prepared {
+  const overrides = checkOverrides(name, options.state)
+  return {
+    overrides,
+    said: overrides && codec.encode(overrides, { at: 'state' }),
+    result: options.result === undefined ? undefined : codec.encode(options.result, { at: 'result' }),
+  }
+}
+
+async function once(
+  tx: Executor,
+  parts: CompletingParts,
+  { name, code }: Completed,
+  reference: string,
+  by: By,
+  { overrides, said, result }: Prepared,
+  onlyInTrouble = false,
+): Promise<OperationAnswer> {
+  const found = await findCompletable(tx, name, reference)
+  if (!found) return { reference, outcome: 'unknown', actual: null }
+  if (found.type !== name) return { reference, outcome: 'other type', actual: found.type }
+  if (onlyInTrouble && found.status !== 'WAITING_FOR_TSQ') return { reference, outcome: 'not in trouble', actual: null }
+  const state = overrides || found.missed.length > 0 ? stateAfter(parts, code, found, overrides) : undefined
+  return {
+    reference,
+    outcome: await completeProcess(tx, found, by, { state, result, overrides: said }),
+    actual: null,
   }
 }
 

@@ -43,7 +43,7 @@ export interface RecordDetail {
   /** Of `OUTCOME_UNKNOWN`: the call has no `inquire`, so only a person can say what became of it. */
   readonly noInquire?: boolean
   /** Of `RESOLVE`: what the person said. */
-  readonly resolved?: 'done' | 'notDone'
+  readonly resolved?: 'done' | 'notDone' | 'skipped'
   /** What was recorded is `undefined`. */
   readonly nothing?: boolean
   readonly timeoutMs?: number

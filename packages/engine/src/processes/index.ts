@@ -1,3 +1,4 @@
+export { createProcessBulk } from './bulk.js'
 export {
   createProcessClient,
   type ProcessClient,
@@ -29,6 +30,7 @@ export { defineManager, isManager, type ManagerDefinition, type ManagerOptions }
 export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
+export { processModel } from './model.js'
 export type {
   BulkOperationAnswer,
   CancelOptions,
@@ -48,4 +50,3 @@ export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'
 export type { DeadlineAction, ProcessStatus } from './states.js'
 export { StepFailed } from './step-failed.js'
 export type { TimelineEntry, TimelineEvent, TimelineType } from './timeline.js'
-export { createProcessWork, type ProcessWork } from './worker.js'

@@ -1,9 +1,6 @@
 import type { Outgoing } from '../commands/index.js'
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import type { ProcessEngine } from './engine.js'
 import { createManagerDriver } from './managers/driver.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
@@ -14,13 +11,9 @@ import { createReplyRecorder } from './replies/recorder.js'
 import { replySource } from './replies/source.js'
 import { processSource } from './source.js'
 
-interface Parts {
-  readonly db: Database
+interface Parts extends Runtime {
   readonly engine: ProcessEngine
   readonly outgoing: Outgoing
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
 }
 
 /** How long a reply is left for workers that have the definition of its process. */

@@ -196,7 +196,7 @@ test('P-11 K-15 another language responds through holdfast.respond; what does no
       process,
       name,
       JSON.stringify(data),
-      responseId,
+      { responseId },
     ])
   await respond(id, 'told', 1)
   await respond(id, 'told', 1)

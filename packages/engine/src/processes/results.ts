@@ -17,7 +17,7 @@ function split(key: string): { readonly name: string; readonly reference: string
 
 /** The ends of processes (K-22): a result, an error that says why there is none, or a need for a person. */
 export function processResults(db: Database, codec: Codec): ResultSource<Standing> {
-  const isLive = presenceIn(db, 'process_definition')
+  const isLive = presenceIn(db, 'processes')
 
   return {
     model: 'processes',

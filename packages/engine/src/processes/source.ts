@@ -63,7 +63,8 @@ const oldestStatement = {
   name: 'processes.oldest-due',
   text: `
     select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
-    from holdfast.process_definition as definition,
+    from (select distinct name as type, version from holdfast.worker_definition where model = 'processes' and name = any ($1::text[]))
+      as definition,
     -- Of each version by itself, as the index has it: the oldest of all versions at once would read the whole backlog.
     lateral (
       select due_at
@@ -71,6 +72,5 @@ const oldestStatement = {
       where type = definition.type and version = definition.version and due_at <= holdfast.now()
       order by due_at
       limit 1
-    ) oldest
-    where definition.type = any ($1::text[])`,
+    ) oldest`,
 }

@@ -33,7 +33,7 @@ afterAll(async () => {
 })
 
 const start = async (call: string, params: unknown[] = []): Promise<string> => {
-  const { rows } = await client.query<{ id: string }>(`select holdfast.start_process(${call}) as id`, params)
+  const { rows } = await client.query<{ id: string }>(`select holdfast.start(${call}) as id`, params)
   return rows[0]?.id ?? ''
 }
 const get = (id: string) => bus.hf.processes.get(Pay, id)
@@ -52,11 +52,9 @@ test('K-15 it takes all that start takes', async () => {
   const batchId = await bus.hf.batches.open('sql')
   const startAt = new Date(Date.now() + 86_400_000)
   const deadline = new Date(Date.now() + 2 * 86_400_000)
-  const answer = await start(
-    `domain => 'sql', type => 'Pay', state => '{"amount": 1}', id => $1, key => 'PAY-1', start_at => $2,
-     deadline => $3, attributes => '{"country": "CH", "n": 1, "vip": true}', batch_id => $4`,
-    [id, startAt, deadline, batchId],
-  )
+  const answer = await start(`domain => 'sql', type => 'Pay', input => '{"amount": 1}', options => $1`, [
+    { id, key: 'PAY-1', startAt, deadline, attributes: { country: 'CH', n: 1, vip: true }, batch: batchId },
+  ])
   expect(answer).toBe(id)
   expect(await get('PAY-1')).toMatchObject({
     id,
@@ -70,9 +68,9 @@ test('K-15 it takes all that start takes', async () => {
 })
 
 test('K-15, P-10 an id or key that is there already starts nothing', async () => {
-  const id = await start(`'sql', 'Pay', '{"amount": 3}', key => 'ONCE'`)
-  expect(await start(`'sql', 'Pay', '{"amount": 4}', key => 'ONCE'`)).toBe(id)
-  expect(await start(`'sql', 'Pay', '{"amount": 5}', id => $1`, [id])).toBe(id)
+  const id = await start(`'sql', 'Pay', '{"amount": 3}', '{"key": "ONCE"}'`)
+  expect(await start(`'sql', 'Pay', '{"amount": 4}', '{"key": "ONCE"}'`)).toBe(id)
+  expect(await start(`'sql', 'Pay', '{"amount": 5}', $1`, [{ id }])).toBe(id)
   expect(await bus.hf.processes.result(Pay, id)).toBe(6)
 })
 
@@ -105,7 +103,7 @@ test("K-15, P-15 the definition's deadline holds, unless the starter gave one", 
   const { deadline, createdAt } = await get(own)
   expect((deadline?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThanOrEqual(3_600_000)
   const given = new Date(Date.now() + 86_400_000)
-  const other = await start(`'sql', 'Pay', '{"amount": 200, "note": "wait"}', deadline => $1`, [given])
+  const other = await start(`'sql', 'Pay', '{"amount": 200, "note": "wait"}', $1`, [{ deadline: given }])
   await waitFor('it waits', async () => (await get(other)).status === 'WAITING_FOR_ASYNC')
   expect((await get(other)).deadline).toEqual(given)
   await bus.moveClock(3_700_000)
@@ -141,7 +139,7 @@ test('K-10 with a codec of its own, what comes through SQL is plain JSON and sto
   const own = await openTestBus({ codec: secret })
   own.hf.register(Pay)
   await own.hf.run({ domains: ['sql'], poll: '20ms' })
-  const [row] = await own.sql<{ id: string }>(`select holdfast.start_process('sql', 'Pay', '{"amount": 4}') as id`)
+  const [row] = await own.sql<{ id: string }>(`select holdfast.start('sql', 'Pay', '{"amount": 4}') as id`)
   const id = row?.id ?? ''
   expect(await own.hf.processes.result(Pay, id)).toBe(8)
   const [stored] = await own.sql('select state from holdfast.process_detail where id = $1', [id])
@@ -152,9 +150,9 @@ test('K-10 with a codec of its own, what comes through SQL is plain JSON and sto
 test('P-18 a start through SQL takes the newest version that workers have lately had', async () => {
   const note = (version: number, ago: string) =>
     bus.sql(
-      `insert into holdfast.process_definition (type, version, lease_ms, seen_at)
-       values ('versions/V', $1, 30000, holdfast.now() - $2::interval)
-       on conflict (type, version) do update set seen_at = excluded.seen_at`,
+      `insert into holdfast.worker_definition (model, name, version, worker, lease_ms, seen_at)
+       values ('processes', 'versions/V', $1, 'w', 30000, holdfast.now() - $2::interval)
+       on conflict (model, name, version, worker) do update set seen_at = excluded.seen_at`,
       [version, ago],
     )
   const version = async () => {
@@ -172,14 +170,25 @@ test('P-18 a start through SQL takes the newest version that workers have lately
 })
 
 test.each([
-  ['a process that nobody defined', `'sql', 'Nobody', '{}'`, '22023', 'unknown process sql/Nobody'],
-  ['no type', `'sql', null, '{}'`, '22023', 'unknown process'],
-  ['no state', `'sql', 'Pay', null`, '22023', 'state'],
-  ['an empty key', `'sql', 'Pay', '{}', key => ''`, '22023', 'key'],
-  ['a key that looks like an id', `'sql', 'Pay', '{}', key => gen_random_uuid()::text`, '22023', 'key'],
-  ['nested attributes', `'sql', 'Pay', '{}', attributes => '{"a": ["b"]}'`, '22023', 'attributes'],
-  ['attributes that are a list', `'sql', 'Pay', '{}', attributes => '[1]'`, '22023', 'attributes'],
-  ['a batch that is not there', `'sql', 'Pay', '{}', batch_id => gen_random_uuid()`, '22023', 'takes no more'],
+  [
+    'a process that nobody defined',
+    `'sql', 'Nobody', '{}'`,
+    '22023',
+    'HF_NOT_FOUND: there is no process or workflow sql/Nobody',
+  ],
+  ['an option that is none', `'sql', 'Pay', '{}', '{"execTime": 1}'`, '22023', 'start: there is no option `execTime`'],
+  ['no type', `'sql', null, '{}'`, '22023', 'HF_NOT_FOUND'],
+  ['no input', `'sql', 'Pay', null`, '22023', 'input'],
+  ['an empty key', `'sql', 'Pay', '{}', '{"key": ""}'`, '22023', 'key'],
+  ['a key that looks like an id', `'sql', 'Pay', '{}', jsonb_build_object('key', gen_random_uuid())`, '22023', 'key'],
+  ['nested attributes', `'sql', 'Pay', '{}', '{"attributes": {"a": ["b"]}}'`, '22023', 'attributes'],
+  ['attributes that are a list', `'sql', 'Pay', '{}', '{"attributes": [1]}'`, '22023', 'attributes'],
+  [
+    'a batch that is not there',
+    `'sql', 'Pay', '{}', jsonb_build_object('batch', gen_random_uuid())`,
+    '22023',
+    'takes no more',
+  ],
 ])('K-15 %s is refused, and nothing is written', async (_, call, code, said) => {
   const count = async () => (await bus.sql('select id from holdfast.process_detail')).length
   const before = await count()

@@ -1,48 +1,56 @@
 import { setMaxListeners } from 'node:events'
 import type { Outgoing } from '../commands/index.js'
-import { databaseUptimeMs } from '../kernel/clock/clock.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Listener } from '../kernel/notify/listener.js'
+import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import { createTopics, type Topics } from '../kernel/notify/topics.js'
-import type { Reports } from '../kernel/reports/reports.js'
-import type { Gate } from '../kernel/work/alone.js'
+import type { WorkerDefinition } from '../kernel/presence/presence.js'
 import type { Lease } from '../kernel/work/leases.js'
-import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
+import type { WorkLoop } from '../kernel/work/loop.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
 import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'
 import { handOver, inboxSource } from './inbox.js'
-import { noteDefinitions } from './queries/note-definitions.js'
+import { freeUnlimited } from './queries/free-unlimited.js'
 import { createReplyWork } from './replies.js'
 import { processSource } from './source.js'
 
-interface WorkerSettings {
-  readonly name: string
-  readonly concurrency: number
-  readonly leaseMs: number
-  readonly pollMs: number
-}
-
-interface Parts {
-  readonly db: Database
+interface ProcessParts {
   readonly engine: ProcessEngine
   readonly outgoing: Outgoing
-  readonly listener: Listener | undefined
-  readonly gate: Gate
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
 }
 
-/** What a worker does for the processes of one domain. */
-export interface ProcessWork {
-  /** Makes the loops for what was registered since; answers them, not started. */
-  grow(): Promise<readonly WorkLoop[]>
-  /** Says which definitions this worker has. */
-  note(): Promise<void>
+/** What a worker does for processes and managers, domain by domain. */
+export function processWork(runtime: Runtime, parts: ProcessParts, worker: WorkerParts): ModelWork {
+  const { registry, managers } = parts.engine
+  const works = new Map<string, DomainWork>()
+  return {
+    async grow({ add }) {
+      for (const domain of worker.domains()) {
+        if (registry.inDomain(domain).length === 0 && managers.inDomain(domain).length === 0) continue
+        const work = works.get(domain) ?? (await createDomainWork(domain, worker, { ...runtime, ...parts }))
+        works.set(domain, work)
+        await work.grow(add)
+      }
+    },
+    has: () => [...works.values()].flatMap((work) => work.has()),
+    async beaten() {
+      for (const work of works.values()) await work.beaten()
+    },
+    stopping() {
+      for (const work of works.values()) work.stopping()
+    },
+    async close() {
+      await Promise.all([...works.values()].map((work) => work.close()))
+    },
+  }
+}
+
+/** The same for one domain. */
+interface DomainWork {
+  grow(add: (loop: WorkLoop) => void): Promise<void>
+  has(): readonly WorkerDefinition[]
+  beaten(): Promise<void>
   stopping(): void
   close(): Promise<void>
 }
@@ -55,11 +63,12 @@ interface Pace {
 }
 
 /** The loops that run a domain's processes: executions, the inbox, replies to commands, step-based processes. */
-export async function createProcessWork(
+async function createDomainWork(
   domain: string,
-  settings: WorkerSettings,
-  { db, engine, outgoing, listener, gate, logger, metrics, reports }: Parts,
-): Promise<ProcessWork> {
+  { settings, listener, loop }: WorkerParts,
+  parts: Runtime & ProcessParts,
+): Promise<DomainWork> {
+  const { db, engine, logger } = parts
   const stop = new AbortController()
   // As many listen as steps wait for a slot.
   setMaxListeners(0, stop.signal)
@@ -68,17 +77,14 @@ export async function createProcessWork(
   const paces = new Map<string, Pace>()
   const inboxTopics = createTopics(listener)
   const managerTopics = createTopics(listener)
-  const replies = await createReplyWork(domain, { db, engine, outgoing, logger, metrics, reports })
+  const replies = await createReplyWork(domain, parts)
   let hasInbox = false
   let looksAfterManagers = false
 
-  /** Made, and not answered yet: an attempt that fails half-way loses none. */
-  const added: WorkLoop[] = []
-
-  async function grow(): Promise<readonly WorkLoop[]> {
+  async function grow(add: (loop: WorkLoop) => void): Promise<void> {
     if (!hasInbox) {
-      added.push(inboxLoop())
-      if (replies) added.push(replyLoop(replies))
+      add(inboxLoop())
+      if (replies) add(replyLoop(replies))
       hasInbox = true
     }
     for (const definition of definitions()) {
@@ -92,14 +98,13 @@ export async function createProcessWork(
       inboxTopics.add(`process-inbox:${definition.name}`)
       if (known) continue
       paces.set(`${leaseMs} ${pollMs}`, pace)
-      added.push(executionLoop(pace, pollMs))
+      add(executionLoop(pace, pollMs))
     }
     for (const { name } of managers()) managerTopics.add(`processes:${name}`)
     if (replies && !looksAfterManagers && managers().length > 0) {
       looksAfterManagers = true
-      added.push(loopOf(replies.due, { concurrency: 100, topics: managerTopics, run: replies.look }))
+      add(loopOf(replies.due, { concurrency: 100, topics: managerTopics, run: replies.look }))
     }
-    return added.splice(0)
   }
 
   function executionLoop({ leaseMs, names, topics }: Pace, pollMs: number): WorkLoop {
@@ -115,14 +120,14 @@ export async function createProcessWork(
       async run(item, lease) {
         const definition = engine.registry.find(item.type)
         if (!definition) return
-        const parts = await engine.partsFor(definition, { inStarter: false, stop: stop.signal })
+        const own = await engine.partsFor(definition, { inStarter: false, stop: stop.signal })
         // One that was lost before has begun, and must stay not released (K-19).
         if (item.beginBy !== undefined && !item.lost && performance.now() > item.beginBy) {
           await source.release([item])
           return
         }
         const now = executionClock(item.now)
-        const rest = await runProcess(item, lease, parts, engine.live)
+        const rest = await runProcess(item, lease, own, engine.live)
         // The last claim may have looked no further than the next poll: what is due before that is remembered here.
         const inMs = rest?.dueAt == null ? Number.POSITIVE_INFINITY : rest.dueAt - now()
         if (inMs < pollMs && !stop.signal.aborted)
@@ -160,38 +165,27 @@ export async function createProcessWork(
       readonly run: (item: Item, lease: Lease<Item>) => Promise<void>
     },
   ): WorkLoop {
-    const { topics, leaseMs = settings.leaseMs, pollMs = settings.pollMs, ...rest } = options
-    return createWorkLoop({
-      source,
-      worker: settings.name,
-      leaseMs,
-      pollMs,
-      databaseUptimeMs: () => databaseUptimeMs(db),
-      onWake: (wake) => topics.onWake(wake),
-      gate,
-      logger,
-      metrics,
-      ...rest,
-    })
+    const { topics, ...rest } = options
+    return loop({ source, onWake: (wake) => topics.onWake(wake), ...rest })
   }
 
   return {
     grow,
-    async note() {
+    has() {
       const leaseOf = (wanted: string) => [...paces.values()].find(({ names }) => names.has(wanted))?.leaseMs
-      const rows = definitions().map(({ name, version, concurrency = null }) => ({
-        type: name,
+      return [...definitions(), ...managers()].map(({ name, version }) => ({
+        model: 'processes',
+        name,
         version,
         leaseMs: leaseOf(name) ?? settings.leaseMs,
-        limit: concurrency,
       }))
-      const managed = managers().map(({ name, version }) => ({
-        type: name,
-        version,
-        leaseMs: settings.leaseMs,
-        limit: null,
-      }))
-      await noteDefinitions(db, [...rows, ...managed])
+    },
+    async beaten() {
+      const unlimited = definitions().filter(({ concurrency }) => concurrency === undefined)
+      await freeUnlimited(
+        db,
+        [...unlimited, ...managers()].map(({ name }) => name),
+      )
     },
     stopping() {
       stop.abort()

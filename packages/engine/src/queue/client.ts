@@ -9,7 +9,7 @@ import { createRemoving } from './removing.js'
 import { createSending, type SendBatchOptions, type SendOptions } from './sending.js'
 
 /**
- * PGMQ's functions, typed (Q-03); each call is one statement. Names are those of this installation; `queueName` tells how
+ * PGMQ's functions, typed; each call is one statement. Names are those of this installation; `queueName` tells how
  * foreign clients call a queue.
  */
 export interface QueueClient {
@@ -21,9 +21,9 @@ export interface QueueClient {
   exists(name: string): Promise<boolean>
   /** The queues of this installation; in the default schema also those that foreign clients have made. */
   list(): Promise<QueueDescription[]>
-  /** Answers with the message's id. */
+  /** Returns the message's id. */
   send(name: string, message: unknown, options?: SendOptions): Promise<string>
-  /** All or none; answers with their ids in order. */
+  /** All or none; returns their ids in order. */
   sendBatch(name: string, messages: readonly unknown[], options?: SendBatchOptions): Promise<string[]>
   /** Reads messages and hides them for the visibility timeout. */
   read<Message = unknown>(name: string, options?: ReadOptions): Promise<QueueMessage<Message>[]>
@@ -34,7 +34,7 @@ export interface QueueClient {
   /** One: was it there? Many: the ids of those that were. */
   delete(name: string, messageId: string): Promise<boolean>
   delete(name: string, messageIds: readonly string[]): Promise<string[]>
-  /** Moves messages to the queue's archive; answers like `delete`. */
+  /** Moves messages to the queue's archive; returns the same as `delete`. */
   archive(name: string, messageId: string): Promise<boolean>
   archive(name: string, messageIds: readonly string[]): Promise<string[]>
   /** Hides a message for so long from now on; undefined if it is not there. */
@@ -43,7 +43,7 @@ export interface QueueClient {
     messageId: string,
     timeout: Duration,
   ): Promise<QueueMessage<Message> | undefined>
-  /** Deletes all messages and answers how many there were. */
+  /** Deletes all messages and returns how many there were. */
   purge(name: string): Promise<number>
   metrics(name: string): Promise<QueueMetrics>
 }

@@ -28,7 +28,7 @@ const LOCK_TIMEOUT = 5_000
 
 /**
  * Makes a queue for commands: PGMQ's own tables and one index of ours, by which claims find the messages of a type in
- * the order in which they become visible (Q-02). Asks the database once per process.
+ * the order in which they become visible. Asks the database once per process.
  *
  * @example
  * await ensureCommandQueue(db, commandQueueFor(db.schema, 'payments'))

@@ -3,7 +3,7 @@ import { codeOf, isTransient } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { createBackoff } from '../kernel/retry/backoff.js'
 
-/** Somebody has made the same thing at the same moment: PostgreSQL's `if not exists` does not hold among transactions. */
+/** Another session has created the same thing at the same moment: PostgreSQL's `if not exists` does not hold among transactions. */
 const MADE_MEANWHILE = new Set(['23505', '42P06', '42P07', '42710', '42723'])
 
 export interface ContentionOptions {
@@ -13,7 +13,7 @@ export interface ContentionOptions {
 }
 
 /**
- * Repeats something that several instances may try at once, until it answers. Undefined means: another instance is at
+ * Repeats something that several instances may try at once, until it returns a value. Undefined means: another instance is at
  * it, or something has just been done, so look again.
  */
 export async function amongOthers<T>(

@@ -18,7 +18,7 @@ const takenEnding = /_(msg_id_seq|pkey|vt_idx|hf_type_idx)$/
 
 /**
  * The name under which PGMQ, and so every foreign client, knows a queue of an installation. In the default schema it is
- * the name itself; in another one the schema's name comes before it, so that two installations never meet (Q-03).
+ * the name itself; in another one the schema's name comes before it, so that two installations never meet.
  *
  * @example
  * queueNameFor('holdfast', 'orders__replies')   // 'orders__replies'

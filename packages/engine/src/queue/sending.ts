@@ -76,7 +76,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof HoldfastError && error.code === 'HF_QUEUE_NOT_FOUND'
 }
 
-// `materialized`, because a subquery would be flattened and the JSON parsed anew wherever a part of it is used. Delays
+// `materialized`, because a subquery would be flattened and the JSON parsed again wherever a part of it is used. Delays
 // count from PGMQ's own clock, which is the one its `read` goes by.
 const VISIBLE_AT = `
       coalesce(

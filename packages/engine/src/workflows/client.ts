@@ -86,7 +86,7 @@ export function createWorkflowClient(
 ): WorkflowClient {
   const { definitions, hooks, happenings } = engine
   const ends = workflowResults(db, engine.codec)
-  const isLive = presenceIn(db, 'workflow_handler')
+  const isLive = presenceIn(db, 'workflows')
   const starts: Batcher<Sealed, StartAnswer> = createBatcher<Sealed, StartAnswer>({
     name: 'workflows.start',
     key: ({ id, key }) => key ?? id,

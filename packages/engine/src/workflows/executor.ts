@@ -9,7 +9,8 @@ import type { Occurrence } from './decide/occurrence.js'
 import { compensationOf } from './definition/definition.js'
 import type { Definitions } from './definitions.js'
 import type { Happened } from './happenings.js'
-import { type ClaimedStep, ROOT } from './queries/claim-steps.js'
+import { type ClaimedStep, ROOT, START } from './queries/claim-steps.js'
+import { applyQueuedDecision } from './queued-decision.js'
 import type { StepHandlers } from './registry.js'
 import { StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
@@ -31,7 +32,8 @@ export function createStepExecutor(parts: StepExecutorParts) {
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
     try {
       if (item.type === ROOT) {
-        await happenings.report({ id: item.workflowId, occurrence: { type: 'started' } })
+        if (item.number < START) await applyQueuedDecision(parts, item)
+        else await happenings.report({ id: item.workflowId, occurrence: { type: 'started' } })
         return
       }
       const called = await begin(item)

@@ -1,3 +1,4 @@
+export { createWorkflowBulk } from './bulk.js'
 export {
   createWorkflowClient,
   type StartedWorkflow,
@@ -23,6 +24,7 @@ export type { CompensationOptions, StepOptions, WorkflowOptions } from './defini
 export { createDefinitions } from './definitions.js'
 export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
+export { workflowModel } from './model.js'
 export type { CleanUpOptions, RequeueAnswer, RequeueOptions, WorkflowOperations } from './operations.js'
 export type { DeadLetterFilter, DeadLetterGroup, WorkflowDeadLetter } from './queries/find-dead-letters.js'
 export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
@@ -33,5 +35,4 @@ export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
-export { createWorkflowWork, type WorkflowWork, workflowChores } from './worker.js'
 export { createWorkflows, type WorkflowListFilter, type Workflows } from './workflows.js'

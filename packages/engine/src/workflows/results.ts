@@ -25,7 +25,7 @@ interface ActiveStep {
 
 /** The ends of workflow instances (K-22): an output, an error that says why there is none, or a need for a person. */
 export function workflowResults(db: Database, codec: Codec): ResultSource<Found> {
-  const isLive = presenceIn(db, 'workflow_handler')
+  const isLive = presenceIn(db, 'workflows')
 
   return {
     model: 'workflows',

@@ -1,75 +1,51 @@
 import type { Chores } from '../kernel/chores/chores.js'
-import { databaseUptimeMs } from '../kernel/clock/clock.js'
-import type { Database } from '../kernel/database/database.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import type { Listener } from '../kernel/notify/listener.js'
-import type { Gate } from '../kernel/work/alone.js'
-import { createWorkLoop, type WorkLoop } from '../kernel/work/loop.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'
 import { ROOT } from './queries/claim-steps.js'
 import { type CalledOff, stepSource } from './source.js'
 
-interface WorkerSettings {
-  readonly name: string
-  readonly concurrency: number
-  readonly leaseMs: number
-  readonly pollMs: number
-}
-
-interface Parts {
-  readonly db: Database
-  readonly engine: WorkflowEngine
-  readonly listener: Listener | undefined
-  readonly gate: Gate
-  readonly logger: Logger
-  readonly metrics: Metrics
-}
-
-/** What a worker does for workflows. */
-export interface WorkflowWork {
-  readonly loop: WorkLoop
-  /** Stores the definitions that were registered since. */
-  grow(): Promise<void>
-  /** Says which handlers this worker has. */
-  note(): Promise<void>
-}
-
-/** The loop that runs the steps whose handlers this program has (W-04). Definitions registered here are stored first. */
-export async function createWorkflowWork(settings: WorkerSettings, parts: Parts): Promise<WorkflowWork> {
-  const { db, engine, listener, gate, logger, metrics } = parts
+/** What a worker does for workflows: the loop that runs the steps whose handlers this program has (W-04). */
+export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: WorkerParts): ModelWork {
+  const { db } = runtime
+  const { settings, listener, loop } = worker
   const stored = new Set<WorkflowDefinition>()
-  async function grow(): Promise<void> {
-    for (const definition of engine.registered) {
-      if (stored.has(definition)) continue
-      await engine.definitions.store(definition)
-      stored.add(definition)
-    }
+  let made = false
+  return {
+    async grow({ add }) {
+      if (!settings.workflows) return
+      // Definitions that are registered here are stored before their steps run.
+      for (const definition of engine.registered) {
+        if (stored.has(definition)) continue
+        await engine.definitions.store(definition)
+        stored.add(definition)
+      }
+      if (made) return
+      const shortest = await engine.definitions.shortestLease()
+      const source = stepSource(db.reserved, {
+        worker: settings.name,
+        handlers: () => lanesOf(engine),
+        leaseMs: settings.leaseMs,
+        calledOff: (step) => reportCalledOff(engine, step),
+      })
+      made = true
+      add(
+        loop({
+          source,
+          run: createStepExecutor({ ...engine, ...runtime }),
+          concurrency: settings.concurrency,
+          leaseMs: Math.min(settings.leaseMs, shortest ?? settings.leaseMs),
+          onWake: (wake) => subscribe(engine, listener, wake),
+        }),
+      )
+    },
+    has: () => (made ? lanesOf(engine).map((name) => ({ model: 'workflows' as const, name })) : []),
   }
-  await grow()
-  const shortest = await engine.definitions.shortestLease()
-  const beatMs = Math.min(settings.leaseMs, shortest ?? settings.leaseMs)
-  const loop = createWorkLoop({
-    source: stepSource(db.reserved, {
-      worker: settings.name,
-      handlers: () => lanesOf(engine),
-      leaseMs: settings.leaseMs,
-      calledOff: (step) => reportCalledOff(engine, step),
-    }),
-    run: createStepExecutor({ ...engine, db, logger, metrics }),
-    worker: settings.name,
-    concurrency: settings.concurrency,
-    leaseMs: beatMs,
-    pollMs: settings.pollMs,
-    databaseUptimeMs: () => databaseUptimeMs(db),
-    onWake: (wake) => subscribe(engine, listener, wake),
-    gate,
-    logger,
-    metrics,
-  })
-  return { loop, grow, note: () => noteHandlers(db, lanesOf(engine)) }
 }
 
 /** It was never called, so it has no effect that anybody would have to undo (K-19). */
@@ -103,10 +79,6 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   }
 }
 
-async function noteHandlers(db: Database, handlers: readonly string[]): Promise<void> {
-  await db.run(seenStatement, [handlers])
-}
-
 /** Tells, once a minute, which handlers steps wait for and no worker has (W-04). */
 export function workflowChores({ logger, metrics }: { logger: Logger; metrics: Metrics }): Chores {
   let missed = new Set<string>()
@@ -126,13 +98,6 @@ export function workflowChores({ logger, metrics }: { logger: Logger; metrics: M
   }
 }
 
-const seenStatement = {
-  name: 'workflows.note-handlers',
-  text: `
-    insert into holdfast.workflow_handler (handler, seen_at)
-    select handler, holdfast.now() from pg_catalog.unnest($1::text[]) as handler order by handler
-    on conflict (handler) do update set seen_at = excluded.seen_at`,
-}
 const missingStatement = {
   name: 'workflows.missing-handlers',
   text: 'select handler, waiting, oldest_seconds from holdfast.note_missing_handlers()',

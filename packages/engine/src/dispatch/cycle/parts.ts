@@ -1,25 +1,14 @@
-import type { Codec } from '../../kernel/codec/codec.js'
-import type { Database } from '../../kernel/database/database.js'
-import type { Logger } from '../../kernel/logger.js'
-import type { Metrics } from '../../kernel/metrics/metrics.js'
-import type { Reports } from '../../kernel/reports/reports.js'
-import type { Limiter } from '../../limiter/index.js'
+import type { Runtime } from '../../kernel/model/runtime.js'
 import type { WorkflowEngine } from '../../workflows/index.js'
 import type { DefinedDispatch } from '../define.js'
 import type { Marks } from './marks.js'
 
 /** What the stages of a cycle work with. */
-export interface CycleParts {
-  readonly db: Database
+export interface CycleParts extends Pick<Runtime, 'db' | 'codec' | 'limiter' | 'logger' | 'metrics' | 'reports'> {
   readonly definition: DefinedDispatch
-  readonly limiter: Limiter
-  readonly codec: Codec
   readonly marks: Marks
   /** For targets that are workflows. */
   readonly workflows: Pick<WorkflowEngine, 'definitions'>
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
 }
 
 /** Which cycle it is: every write that takes from the queue names its epoch. */

@@ -48,7 +48,7 @@ async function describeAll(
     )
     if (Array.isArray(states) && states.length === ids.length) return states
     const problem = `answered ${describe(states)} about ${ids.length} executions`
-    throw new HoldfastError('HF_TARGET_NONSENSE', { target: target.name, problem })
+    throw new HoldfastError('HF_TARGET_INVALID_RESULT', { target: target.name, problem })
   } catch (error) {
     logger.warn(
       { err: error, type: definition.name, items: ids.length },

@@ -98,7 +98,7 @@ async function startAll(
     )
     if (Array.isArray(outcomes) && outcomes.length === starts.length) return outcomes
     const problem = `answered ${describe(outcomes)} to the start of ${starts.length} items`
-    throw new HoldfastError('HF_TARGET_NONSENSE', { target: target.name, problem })
+    throw new HoldfastError('HF_TARGET_INVALID_RESULT', { target: target.name, problem })
   } catch (error) {
     return starts.map((): StartOutcome => ({ failed: error }))
   }
@@ -113,7 +113,7 @@ function failureOf(target: ExecutionTarget<never>, outcome: unknown): Omit<Start
   const failed =
     typeof outcome === 'object' && outcome !== null && 'failed' in outcome
       ? outcome.failed
-      : new HoldfastError('HF_TARGET_NONSENSE', {
+      : new HoldfastError('HF_TARGET_INVALID_RESULT', {
           target: target.name,
           problem: `answered ${describe(outcome)} to a start`,
         })

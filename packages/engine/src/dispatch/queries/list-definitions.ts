@@ -1,32 +1,32 @@
 import type { Executor } from '../../kernel/database/executor.js'
+import { knownDefinitions } from '../../kernel/results/presence.js'
 import { namesOf } from '../reference.js'
 import type { TargetKind } from '../settings-record.js'
 
-/** A type of items that the installation knows. */
+/** A type of items that the installation knows, and how many live workers have which version of its definition. */
 export interface KnownDispatch {
   readonly domain: string
   readonly type: string
   readonly target: TargetKind
-  /** Whether a live worker runs its cycles. */
-  readonly live: boolean
+  readonly versions: readonly { readonly version: number; readonly liveWorkers: number; readonly lastSeenAt: Date }[]
 }
 
-/** A cycle that was due for so long without a worker that ran it has none: a live worker looks every second. Milliseconds. */
-export const MISSING_AFTER = 15_000
-
 export async function listDefinitions(executor: Executor): Promise<readonly KnownDispatch[]> {
-  const rows = await executor.run<{ itemType: string; target: TargetKind; live: boolean }>(listStatement, [
-    MISSING_AFTER,
+  const [types, seen] = await Promise.all([
+    executor.run<{ itemType: string; target: TargetKind }>(listStatement),
+    knownDefinitions(executor, 'dispatch'),
   ])
-  return rows.map(({ itemType, target, live }) => ({ ...namesOf(itemType), target, live }))
+  return types.map(({ itemType, target }) => ({
+    ...namesOf(itemType),
+    target,
+    versions: seen.filter(({ name }) => name === itemType).map(({ name: _, ...version }) => version),
+  }))
 }
 
 const listStatement = {
   name: 'dispatch.list-definitions',
   text: `
-    select config.item_type as "itemType", pg_catalog.lower(config.engine) as target,
-      coalesce(cycle.due_at > holdfast.now() - $1::float8 * interval '1 ms', false) as live
-    from holdfast.dispatch_config as config
-    left join holdfast.dispatch_cycle as cycle using (item_type)
-    order by config.item_type`,
+    select item_type as "itemType", pg_catalog.lower(engine) as target
+    from holdfast.dispatch_config
+    order by item_type`,
 }

@@ -26,8 +26,6 @@ export interface ItemStanding {
   readonly interval: number
   readonly rateLimitKey: string | null
   readonly limitPerSecond: number | null
-  /** For how long the cycle of its type has been due without a worker that runs it; null where there is no cycle. */
-  readonly overdueMs: number | null
   readonly cycleError: string | null
   /** How many items are before it, up to one more than are counted. */
   readonly before: number
@@ -54,7 +52,6 @@ const standingStatement = {
       config.rate_limit_key as "rateLimitKey",
       (select tickets_per_second from holdfast.rate_limit where resource_key = config.rate_limit_key) as "limitPerSecond",
       cycle.tripped_at as "trippedAt", cycle.trip_reason as "tripReason", cycle.last_error as "cycleError",
-      extract(epoch from holdfast.now() - cycle.due_at)::float8 * 1000::float8 as "overdueMs",
       case when not config.enabled then (
         select pg_catalog.json_build_object('at', at, 'actor', actor, 'reason', reason)
         from holdfast.audit

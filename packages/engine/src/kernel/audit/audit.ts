@@ -3,7 +3,7 @@ import { HoldfastError } from '../errors.js'
 import { parseId } from '../ids/id.js'
 import { checkOptions, textOption } from '../validation/options.js'
 
-/** Who acts and why: asked of every call by which an operator changes something (K-12). */
+/** Who acts and why: asked of every call by which an operator changes something. */
 export interface By {
   readonly actor: string
   readonly reason: string

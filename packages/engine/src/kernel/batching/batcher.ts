@@ -7,7 +7,7 @@ import { roughSize } from './rough-size.js'
 export interface BatcherOptions<Write, Result> {
   /** The model and what is written: `commands.finish`. Goes into logs and metrics. */
   readonly name: string
-  /** One statement for many writes; answers in their order. Must be harmless when repeated (each write carries a token). */
+  /** One statement for many writes; returns their outcomes in order. Must be harmless when repeated (each write carries a token). */
   readonly flush: Flush<Write, Result>
   /**
    * What a write locks. Two writes of one key never share a flush and keep their order; flushes are sorted by it, so
@@ -39,7 +39,7 @@ export interface Batcher<Write, Result> {
 const LANES = 2
 
 /**
- * Group commit (K-05). Writes that come while a flush is in flight go out together in the next one; when idle, a write
+ * Group commit. Writes that come while a flush is in flight go out together in the next one; when idle, a write
  * goes out at once (all that were made in the same turn of the event loop share the statement).
  *
  * @example
@@ -98,7 +98,7 @@ export function createBatcher<Write, Result>(options: BatcherOptions<Write, Resu
     }
   }
 
-  /** How many of the first so many writes go out together: a flush is bounded in bytes too (K-23). */
+  /** How many of the first so many writes go out together: a flush is bounded in bytes too. */
   function fitting(most: number): number {
     let bytes = 0
     for (let count = 0; count < most; count++) {

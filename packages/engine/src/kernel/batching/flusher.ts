@@ -6,7 +6,7 @@ import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
 import { type Backoff, createBackoff } from '../retry/backoff.js'
 
-/** What became of one write: its result, or that somebody else holds its row and it must be tried again apart. */
+/** The outcome of one write: its result, or `held`: another transaction has locked its row, and it is tried again apart. */
 export type Outcome<Result> = { readonly done: Result } | { readonly failed: Error } | 'held'
 
 export type Flush<Write, Result> = (writes: readonly Write[]) => Promise<readonly Outcome<Result>[]>
@@ -32,7 +32,7 @@ interface FlusherOptions<Write, Result> {
   readonly settled: (entry: Pending<Write, Result>) => void
 }
 
-/** What a statement with a `lock_timeout` gets that would have to wait for a row or a key somebody else holds. */
+/** The error of a statement with a `lock_timeout` that would have to wait for a row or a key locked by another transaction. */
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Ended by statement_timeout, or by an administrator. */
@@ -62,11 +62,11 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
     let held = entries
     while (held.length > 0) {
       await pause(backoff.next())
-      held = await settleWhatCan(giveUpOnLate(held, new Error('somebody else holds the row')))
+      held = await settleWhatCan(giveUpOnLate(held, new Error('another transaction has locked the row')))
     }
   }
 
-  /** Repeats the flush until the database has taken it, answers the callers, and returns the entries that are held. */
+  /** Repeats the flush until the database has committed it, settles the callers' promises, and returns the entries that are held. */
   async function settleWhatCan(batch: readonly Entry[]): Promise<readonly Entry[]> {
     let backoff: Backoff | undefined
     let entries = batch
@@ -122,7 +122,7 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
     return splitInHalves(entries)
   }
 
-  /** A statement that waited for somebody's lock in vain: halving finds whose row it was, and the others go on. */
+  /** A statement that waited for a lock in vain: halving finds the locked row, and the other entries are written. */
   async function splitOrHold(entries: readonly Entry[]): Promise<readonly Entry[]> {
     return entries.length === 1 ? entries : splitInHalves(entries)
   }

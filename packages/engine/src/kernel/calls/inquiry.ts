@@ -3,7 +3,7 @@ import { describe } from '../validation/describe.js'
 import { callLimited, type LazySignal } from './limited.js'
 
 /**
- * What `inquire` answers about a call of unknown outcome (K-20): it was done, with this result; it was not done, so that it may
+ * What `inquire` returns about a call of unknown outcome: it was done, with this result; it was not done, so that it may
  * be made; or that is still unknown.
  */
 export type Inquiry<Result> = { readonly done: Result } | 'notDone' | 'unknown'

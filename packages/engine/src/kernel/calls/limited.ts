@@ -13,7 +13,7 @@ export interface CallLimits {
 /**
  * Calls user code with a signal and, if there is one, a time limit. A call whose time is up fails with `TIMEOUT` whatever it
  * returns afterwards, but the failure is reported only when the code has ended or the grace is over: the next attempt and the
- * compensation must not run beside the call that they follow (K-19).
+ * compensation must not run beside the call that they follow.
  */
 export function callLimited<Result>(
   { limitMs, graceMs, around }: CallLimits,

@@ -1,7 +1,7 @@
 import type { Failure } from '../failure/classify.js'
 
 /**
- * How a call of user code to the outside ended, as far as the engine knows (K-19). `refused`: the code itself said that it
+ * How a call of user code to the outside ended, as far as the engine knows. `refused`: the code itself said that it
  * had no effect. `unknown`: the worker died, the lease was lost, the time was up, or any other error was thrown; the effect
  * may have taken place.
  */

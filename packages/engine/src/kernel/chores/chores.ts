@@ -14,12 +14,15 @@ export const kernelChores: Chores = {
   async audit_partitions(db) {
     await db.run({ name: 'chores.audit-partitions', text: 'select holdfast.ensure_audit_partitions(4)' })
   },
+  async worker_definitions(db) {
+    await db.run({ name: 'chores.worker-definitions', text: 'select holdfast.forget_workers()' })
+  },
   async lost_claims(db) {
     await db.run({ name: 'chores.lost-claims', text: "select holdfast.clean_up_lost_claims('7 days', 10000)" })
   },
 }
 
-/** Housekeeping as due items (K-01): whichever worker is there claims them; a failed one is tried again next time. */
+/** Housekeeping as due items: whichever worker is there claims them; a failed one is tried again next time. */
 export function choreSource(db: Executor, chores: Chores): WorkSource<Claimed> {
   const names = Object.keys(chores)
   return {

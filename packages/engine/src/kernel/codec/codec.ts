@@ -20,7 +20,7 @@ export interface Stored {
 }
 
 /**
- * How values become JSON and come back (K-10). Anything with these two methods is a codec: wrap the one that
+ * How values become JSON and come back. Anything with these two methods is a codec: wrap the one that
  * `createCodec` makes in order to encrypt or redact.
  */
 export interface Codec {

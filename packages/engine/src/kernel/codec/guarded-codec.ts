@@ -3,7 +3,7 @@ import { type Codec, type Encoded, isPlainCodec } from './codec.js'
 import { refuseUnstorableText } from './refuse-text.js'
 
 /**
- * A codec of the user's, held to what ours does (K-26): what it makes is checked to be JSON that PostgreSQL can hold, before anything
+ * A codec of the user's, held to what ours does: what it makes is checked to be JSON that PostgreSQL can hold, before anything
  * is sent, so that a result is refused after one call instead of failing the write again and again. What it throws when it decodes (a
  * missing key, a damaged value) is an error of the registry, which every model takes for permanent.
  */

@@ -5,7 +5,7 @@ import type { Session } from './session.js'
 import { codeOf } from './transient.js'
 
 /**
- * Runs our statements inside a caller's own transaction (K-15): unnamed, because the connection is not ours to leave
+ * Runs our statements inside a caller's own transaction: unnamed, because the connection is not ours to leave
  * prepared statements on, and without a retry, because a failed statement ends the caller's transaction.
  *
  * A statement for callers' transactions takes ONE parameter of type text, `$1::text::jsonb`: postgres.js would encode a

@@ -15,7 +15,7 @@ export interface Checkout {
   lend<T>(use: (connection: LentConnection) => Promise<T>): Promise<T>
   /**
    * The same for a transaction with user code in it, which may take its time. These never have the whole pool, so that our own
-   * statements find a connection beside them (K-23); whoever comes too late waits here until the signal fires.
+   * statements find a connection beside them; a caller that comes too late waits here until the signal fires.
    */
   lendToUser<T>(use: (connection: LentConnection) => Promise<T>, signal?: AbortSignal): Promise<T>
   /** Lends nothing from now on, waits a moment for what is lent, and takes back the rest: its transactions are rolled back. */

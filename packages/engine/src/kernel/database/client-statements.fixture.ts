@@ -18,6 +18,11 @@ const SQL = /^\s*(select|insert|update|delete|with)\s/
 /** Pieces that are known only when the program runs, each with a sample. A new one fails the test until it has a sample here. */
 const SAMPLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'kernel/work/table-leases.ts': { table: 'chore', key: 'name' },
+  'trouble/queries/find-trouble.ts': {
+    conditions: `model = any ($1::text[]) and (model, place, since) in (select model, place, since from holdfast.trouble_assignment where assigned_to = $2)
+      and (since, place) < (timestamptz '1970-01-01 00:00:00+00' + $3::float8 * interval '1 microsecond', $4::text collate "C")`,
+    limit: '5',
+  },
   'workflows/queries/find-instances.ts': {
     "conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`":
       'where id = $2 and name = $3 and version = $4 and key = $5 and status = $6 and created_at >= $7 and created_at < $8',

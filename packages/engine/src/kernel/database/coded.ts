@@ -3,7 +3,7 @@ import { HoldfastError } from '../errors.js'
 import { codeOf, isTransient, outcomeUnknown } from './transient.js'
 
 /**
- * Makes every function of an object, and of the objects in it, reject with an error of the registry (K-14): what PostgreSQL or the
+ * Makes every function of an object, and of the objects in it, reject with an error of the registry: what PostgreSQL or the
  * driver says in their own codes becomes the `cause`, and so does a TypeError or a RangeError, by which JavaScript says that an
  * argument is not what its type promises. Other errors pass as they are. Applied once, to the public API.
  */

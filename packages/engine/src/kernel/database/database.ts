@@ -16,12 +16,12 @@ export interface Database extends Executor {
   transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
    * The same as `run`, on a few connections that nothing else uses: for claims and heartbeats, which must go on while user
-   * transactions, or whatever else a user's pool serves, have taken all others (K-23).
+   * transactions, or whatever else a user's pool serves, have taken all others.
    */
   readonly reserved: Executor
   /** Runs our statements inside a caller's transaction, where each takes one parameter of type text (see caller.ts). */
   inside(caller: Queryable): Executor
-  /** A connection of its own, outside the pool, to be closed by whoever asked for it. */
+  /** A separate connection, outside the pool, which the caller closes. */
   connect(): Promise<DirectConnection>
   /** Ends our own pool and all direct connections. A user's pool stays open. */
   close(): Promise<void>

@@ -25,7 +25,7 @@ export interface DriverQuery {
   query_timeout?: number
 }
 
-/** Of a text with several statements `pg` answers a list of these. */
+/** For a text with several statements `pg` returns a list of these. */
 export interface DriverResult {
   rows: unknown[]
   command: string

@@ -13,7 +13,7 @@ export interface Executor {
 }
 
 /**
- * What a caller's own transaction must have (K-15). A `pg` client has it as it is; for other libraries it is a
+ * What a caller's own transaction must have. A `pg` client has it as it is; for other libraries it is a
  * three-line adapter, shown in docs/guides/transactions.md.
  */
 export interface Queryable {

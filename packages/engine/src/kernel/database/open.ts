@@ -90,7 +90,7 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
 /** What a server says that is there and will take connections a little later. */
 const NOT_READY = new Set(['57P03', '57P01', '57P02', '53300'])
 
-/** How a connection ends that somebody had accepted: a server that is being restarted, and not a wrong address. */
+/** How a connection ends that had been accepted: the server is being restarted; the address is not wrong. */
 const DROPPED = /^Connection terminated unexpectedly$|ECONNRESET/
 
 /**

@@ -6,7 +6,7 @@ import type { Executor } from './executor.js'
 import { codeOf, isTransient, outcomeUnknown } from './transient.js'
 
 /**
- * Calls of operators (K-23). A person waits for the answer, and acts on it: so it comes within five seconds, and it says
+ * Calls of operators. A person waits for the answer, and acts on it: so it comes within five seconds, and it says
  * whether the call took effect. HF_BUSY and HF_DATABASE_UNAVAILABLE: it did not and will not. HF_OUTCOME_UNKNOWN: the answer to
  * its commit was lost, so it may have.
  */
@@ -27,7 +27,7 @@ interface OperatorCallOptions {
 }
 
 /**
- * Runs what an operator asked for in one transaction of its own, and answers within five seconds. A connection that is lost
+ * Runs what an operator asked for in one transaction of its own, and returns within five seconds. A connection that is lost
  * before the commit is replaced and the work repeated meanwhile.
  *
  * @example
@@ -69,7 +69,7 @@ export async function operatorCall<T>(
 
 /**
  * The same for many items at once. A locked item does not keep the others from being done: the list is halved until it is
- * alone. Answers what the work answered, and the items that are locked.
+ * alone. Returns what the work returned, and the items that are locked.
  */
 export async function operatorCallForMany<Item, Answer>(
   db: Database,

@@ -1,6 +1,6 @@
 import type { Executor } from './executor.js'
 
-/** Tells SQL functions, and whoever receives foreign messages, how large a value may be (K-10). Audited like all settings. */
+/** Stores how large a value may be, for SQL functions and for workers that receive foreign messages. Audited like all settings. */
 export async function storePayloadLimit(db: Executor, maxBytes: number): Promise<void> {
   await db.run(statement, [Math.min(maxBytes, 2 ** 31 - 1)])
 }

@@ -3,7 +3,7 @@ import type { Logger } from '../logger.js'
 import { codeOf } from './transient.js'
 
 /**
- * Prepared statements behind a pooler (K-04). In transaction mode a pooler hands out another server connection for
+ * Prepared statements behind a pooler. In transaction mode a pooler hands out another server connection for
  * every transaction, and an older one does not know which statements were prepared where. Nothing tells us
  * beforehand: the first statement that fails this way switches preparing off.
  */
@@ -36,7 +36,7 @@ export function preparedStatements(mode: 'auto' | 'off', logger: Logger): Prepar
       return true
     }
     if (!planIsOutdated(error)) return false
-    // Every connection has the old plan under the old name; a new name makes each of them plan anew.
+    // Every connection has the old plan under the old name; a new name makes each of them plan again.
     if (names.get(text) === name) names.set(text, nameFor(text, generationOf(name) + 1))
     return true
   }

@@ -20,7 +20,7 @@ export interface DatabaseRetryOptions {
 }
 
 /**
- * Repeats an operation while the database is in trouble (K-11): connection lost, failover, deadlock, too many
+ * Repeats an operation while the database is in trouble: connection lost, failover, deadlock, too many
  * connections. Every other error is thrown at once, as it is.
  *
  * @example

@@ -2,9 +2,9 @@ import { HoldfastError } from '../errors.js'
 
 /** A bounded number of places, given out in the order in which they were asked for. */
 export interface Slots {
-  /** Resolves with how to give the place back. Rejects when the signal fires, or when the slots are closed, before one is free. */
+  /** Resolves with a function that frees the slot. Rejects when the signal fires, or when the slots are closed, before one is free. */
   take(signal?: AbortSignal): Promise<() => void>
-  /** Whoever waits, and whoever comes later, is refused. */
+  /** Rejects all callers that wait, and all that come later. */
   close(): void
 }
 

@@ -63,7 +63,7 @@ function labelOf(config: pg.ClientConfig, leaks: boolean): string {
   }
 }
 
-/** An unencoded `/`, `?` or `#` in the password makes a part of it look like the port or the database. */
+/** A `/`, `?` or `#` in the password that is not percent-encoded makes a part of it look like the port or the database. */
 function mayLeak(connectionString: string): boolean {
   return /:\/\/[^@]*[/?#][^@]*@/.test(connectionString)
 }

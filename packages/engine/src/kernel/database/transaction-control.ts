@@ -28,10 +28,11 @@ export function refuseControl(text: string): void {
   for (const statement of masked.split(';')) {
     const words = statement.trim()
     if (ENDS_TRANSACTION.test(words)) throw refused(words, 'would end a transaction that Holdfast opened')
-    if (CHANGES_SESSION.test(words)) throw refused(words, 'would change the session for whoever uses it next')
+    if (CHANGES_SESSION.test(words))
+      throw refused(words, 'would change the session for the next user of the connection')
   }
   if (SESSION_SETTING.test(text))
-    throw refused('set_config(…, false)', 'would change the session for whoever uses it next')
+    throw refused('set_config(…, false)', 'would change the session for the next user of the connection')
 }
 
 /** Whether a text that was not refused may still leave a setting behind: the connection is not used again then. */

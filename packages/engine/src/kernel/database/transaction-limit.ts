@@ -3,7 +3,7 @@ import { TransientError } from '../failure/failure-errors.js'
 import type { LentConnection } from './checkout.js'
 
 /**
- * What bounds a transaction with user code in it (K-23). Its statements that would end the transaction or change the session
+ * What bounds a transaction with user code in it. Its statements that would end the transaction or change the session
  * are refused (`query` only; our own go through `run`), and such transactions never take all connections of the pool.
  */
 export interface UserCodeLimits {
@@ -49,7 +49,7 @@ interface TransactionLimit {
 
 /**
  * The clock of one transaction with user code in it: ends it when its time is up, and until then tells the server now and then
- * that this process lives, so that only a frozen one runs into the session's idle limit (K-23).
+ * that this process lives, so that only a frozen one runs into the session's idle limit.
  */
 export function startTransactionLimit(
   connection: LentConnection,

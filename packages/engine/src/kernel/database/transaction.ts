@@ -112,7 +112,7 @@ function openTransaction(connection: LentConnection, session: Session, watched: 
   let ended = false
   let broken: Error | undefined
   function use(): LentConnection {
-    // The connection is somebody else's by now: a late statement would land in a stranger's transaction.
+    // The connection is in use elsewhere by now: a late statement would land in another transaction.
     if (ended) throw new HoldfastError('HF_STOPPED', { what: 'the transaction' })
     if (broken) throw broken
     return connection
@@ -187,8 +187,8 @@ async function commit(connection: LentConnection, session: Session, timeLimit?: 
     const problem = error instanceof Error ? error.message : String(error)
     throw new HoldfastError('HF_OUTCOME_UNKNOWN', { operation: 'a commit', problem }, { cause: error })
   }
-  // PostgreSQL answers the commit of a failed transaction with ROLLBACK and no error: somebody swallowed the error of a
-  // statement and took the rest for done.
+  // PostgreSQL responds to the commit of a failed transaction with ROLLBACK and no error: the caller caught the error of a
+  // statement and went on as if it had succeeded.
   if (result.command === 'ROLLBACK') throw new HoldfastError('HF_TRANSACTION_FAILED', {})
 }
 

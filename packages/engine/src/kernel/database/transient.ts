@@ -8,21 +8,21 @@ const TRANSIENT_STATES: Readonly<Record<string, string>> = {
   '08004': 'the server rejected the connection',
   '08006': 'the connection failed',
   '08007': 'the connection was lost while a transaction was being decided',
-  '25006': 'read-only: a standby answers, so a failover is under way or pg_hba points at the old primary',
+  '25006': 'read-only: a standby responds, so a failover is under way or pg_hba points at the old primary',
   '25P03': 'ended by idle_in_transaction_session_timeout',
   '25P04': 'ended by transaction_timeout',
   '26000': 'the prepared statement is unknown: a pooler gave us another server connection',
   '40001': 'serialization failure',
   '40003': 'statement completion unknown',
   '40P01': 'deadlock: we were the one chosen to give way',
-  '42P05': 'the prepared statement exists already: a pooler gave us the server connection of somebody else',
+  '42P05': 'the prepared statement exists already: a pooler gave us the server connection of another client',
   '53000': 'insufficient resources',
   '53100': 'disk full',
   '53200': 'out of memory',
   '53300': 'too many connections',
   '53400': 'configuration limit exceeded',
   '55P03': 'lock not available (lock_timeout, NOWAIT)',
-  '57014': 'canceled by an operator or by statement_timeout',
+  '57014': 'cancelled by an operator or by statement_timeout',
   '57P01': 'the server shuts down or the backend was terminated',
   '57P02': 'another backend crashed, all were ended',
   '57P03': 'the server starts up or is in recovery',
@@ -90,7 +90,7 @@ export function markNotApplied(error: unknown): void {
 }
 
 /**
- * Does this error mean "try again" (K-11)? Data errors, missing rights and mistakes in SQL do not.
+ * Does this error mean "try again"? Data errors, missing rights and mistakes in SQL do not.
  *
  * @example
  * if (!isTransient(error)) throw error
@@ -115,7 +115,7 @@ function isTransientOfOurs(error: HoldfastError): boolean {
 
 /**
  * Was the connection lost after the statement was sent, so that it may or may not have been applied? Such a write is
- * repeated only if it recognises its own earlier success (K-05). False means: refused or rolled back for certain.
+ * repeated only if it recognises its own earlier success. False means: refused or rolled back for certain.
  */
 export function outcomeUnknown(error: unknown): boolean {
   if (!(error instanceof Error) || notApplied.has(error)) return false
@@ -132,7 +132,7 @@ export function outcomeUnknown(error: unknown): boolean {
 
 /** Is the connection broken or in an unknown state after this error, so that it must not go back to the pool? */
 export function breaksConnection(error: unknown): boolean {
-  // PostgreSQL answers mistakes with severity ERROR and ends the session with FATAL or PANIC. What has no severity
+  // PostgreSQL reports mistakes with severity ERROR and ends the session with FATAL or PANIC. What has no severity
   // comes from the driver or the socket, where half a conversation may be left on the line.
   if (severityOf(error) !== 'ERROR') return true
   // PgBouncer gives its own errors this class and hangs up.

@@ -5,7 +5,7 @@ import { type FailureKind, failureKind } from './failure-errors.js'
 import { fingerprint, messageShape } from './fingerprint.js'
 import { describeThrown, originOf, read, readText, shorten, stackOf, toDetails } from './thrown.js'
 
-/** What went wrong, as data: it can be stored, shown, grouped and searched whatever was thrown (K-08). */
+/** What went wrong, as data: it can be stored, shown, grouped and searched whatever was thrown. */
 export interface Failure {
   readonly kind: FailureKind
   readonly code: string
@@ -16,7 +16,7 @@ export interface Failure {
   readonly fingerprint: string
   /**
    * The error says itself, by its class or through the definition's classifier, that the call was refused and had no
-   * effect (K-19). Never set by default: an unknown error proves nothing.
+   * effect. Never set by default: an unknown error proves nothing.
    */
   readonly refused?: true
   readonly details?: Json

@@ -1,10 +1,10 @@
-/** Transient failures are retried, business failures end or compensate, permanent ones need a person (K-08). */
+/** Transient failures are retried, business failures end or compensate, permanent ones need a person. */
 export type FailureKind = 'TRANSIENT' | 'BUSINESS' | 'PERMANENT'
 
 export interface FailureOptions extends ErrorOptions {
   /** A stable name for programs, such as `'CARD_DECLINED'`. */
   readonly code?: string
-  /** Whatever helps whoever looks at it; stored as JSON. */
+  /** More information for the person who looks at the failure; stored as JSON. */
   readonly details?: unknown
 }
 

@@ -15,7 +15,7 @@ const placeholders: readonly (readonly [RegExp, string])[] = [
 ]
 
 /**
- * A message without what differs from one occurrence to the next.
+ * A message without the parts that differ each time: ids, numbers, times.
  *
  * @example
  * messageShape("payment 4711 of 'Smith' was refused")   // 'payment <n> of <text> was refused'

@@ -42,7 +42,7 @@ export function describeThrown(thrown: unknown): { message: string; causes: stri
   return { message: withRemedy(thrown, withCause(messageOf(thrown), causes)), causes }
 }
 
-/** Bounded in bytes: the record keeps it with every failed attempt (K-21). */
+/** Bounded in bytes: the record keeps it with every failed attempt. */
 const longestStack = 4_096
 
 /** The lines of the stack that say where; the message is kept apart, and may be long. */
@@ -70,7 +70,7 @@ function withCause(message: string, [nearest]: readonly string[]): string {
   return message.includes(said) ? message : `${message} (${shorten(nearest, 500)})`
 }
 
-/** Errors of ours say what to do about them; whoever finds the record needs that most. */
+/** Our own errors say what to do about them; the person who reads the record needs that most. */
 function withRemedy(thrown: unknown, message: string): string {
   const remedy = readText(thrown, 'name') === 'HoldfastError' ? readText(thrown, 'next') : undefined
   return remedy === undefined ? message : `${message}. ${remedy}`
@@ -90,7 +90,7 @@ function show(thrown: unknown): string {
   }
 }
 
-/** What an error of somebody else's calls itself. */
+/** What an error that is not ours calls itself. */
 export function originOf(thrown: unknown): Json | undefined {
   const name = readText(thrown, 'name')
   const code = read(thrown, 'code')

@@ -5,7 +5,7 @@ const NAMESPACE = Buffer.from('6f1c9a2e5b7d4c3f8a90b1c2d3e4f506', 'hex')
 
 /**
  * A UUID v5: the same parts give the same id, on every machine and after every crash. The first part says what the id is for;
- * the parts are joined as JSON, so that no two different lists give the same id (K-24).
+ * the parts are joined as JSON, so that no two different lists give the same id.
  *
  * @example
  * derivedId('process command', processId, generation, name, occurrence)

@@ -27,7 +27,7 @@ export function isId(value: unknown): value is string {
 }
 
 /**
- * An id in the one spelling that PostgreSQL gives back (lower case), or an error.
+ * An id in the one spelling that PostgreSQL returns (lower case), or an error.
  *
  * @example
  * parseId('send: commandId', '0190163D-8694-739B-AEA5-966C26F8AD91')   // '0190163d-8694-739b-aea5-966c26f8ad91'

@@ -5,7 +5,7 @@ import { invalidOption } from '../validation/invalid-option.js'
 const LONGEST = 200
 
 /**
- * The name of a step, a wait, a command or a definition, checked where it enters (K-24). Ids and idempotency keys are made of
+ * The name of a step, a wait, a command or a definition, checked where it enters. Ids and idempotency keys are made of
  * names and join them with `#` and `/`, so a name contains neither: two different calls never share a key.
  *
  * @example

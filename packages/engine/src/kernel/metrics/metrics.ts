@@ -1,5 +1,5 @@
 /**
- * What the kernel measures (K-16). Labels come from a closed set of names whose values are definitions' names, never
+ * What the kernel measures. Labels come from a closed set of names whose values are definitions' names, never
  * ids, so the number of series is bounded. The sinks (Prometheus, OpenTelemetry) live in other packages.
  */
 export interface MetricLabels {

@@ -7,6 +7,7 @@ import { HoldfastError } from '../errors.js'
 import type { FunctionFile, MigrationFile, SqlFiles } from './files.js'
 import { tryMigrationLock } from './lock.js'
 import { planMigration } from './plan.js'
+import { markFunctions } from './public-functions.js'
 import { schemaMustBeCreated } from './rights.js'
 import { fixSearchPaths } from './search-path.js'
 import { CREATE_BOOKKEEPING, hasBookkeeping, readState } from './state.js'
@@ -78,6 +79,7 @@ export async function recordMigration(
 async function applyFunctions(db: Database, tx: Transaction, file: FunctionFile): Promise<ApplyOutcome> {
   await execute(`functions/${file.name}`, db.sql(file.text), (text) => tx.query(text, undefined, 0))
   await fixSearchPaths(tx, db.schema)
+  await markFunctions(tx, db.schema)
   await tx.run(noteFunctions, [file.name, file.revision, file.checksum])
   return { functions: file.name }
 }

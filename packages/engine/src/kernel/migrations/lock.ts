@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Queryable } from '../database/executor.js'
 
 /**
- * Takes the lock of this schema's migrations until the transaction ends; false if somebody else has it.
+ * Takes the lock of this schema's migrations until the transaction ends; false if another instance has it.
  *
- * Tried rather than waited for: whoever waits inside a statement holds a snapshot, an index that is being built
+ * Tried rather than waited for: a session that waits inside a statement holds a snapshot, an index that is being built
  * concurrently waits for all older snapshots, and the two would wait for each other.
  */
 export async function tryMigrationLock(transaction: Queryable, schema: string): Promise<boolean> {

@@ -30,7 +30,7 @@ export interface MigrationReport {
 }
 
 /**
- * Brings the schema up to date (K-09). Any number of instances may call it at once: one works, the others wait and find
+ * Brings the schema up to date. Any number of instances may call it at once: one works, the others wait and find
  * nothing left to do. A file that fails is rolled back whole.
  *
  * @example

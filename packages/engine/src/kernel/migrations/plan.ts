@@ -8,7 +8,7 @@ export interface MigrationPlan {
 }
 
 /**
- * What a schema lacks of these files. Refuses a schema that is too new for them (K-09: release N runs on the schema of
+ * What a schema lacks of these files. Refuses a schema that is too new for them (release N runs on the schema of
  * N + 1, not beyond) and files that were edited after they had been applied.
  */
 export function planMigration(files: SqlFiles, state: SchemaState, schema: string): MigrationPlan {

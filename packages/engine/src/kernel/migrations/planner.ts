@@ -7,7 +7,7 @@ import { malformed } from './malformed.js'
  *     create or replace function holdfast.claim_processes(…)
  *
  * Why pin at all: a plan that was cached while a table was empty scans for ever, and statistics that are missing or stale
- * make the planner read a whole table for one row (K-17).
+ * make the planner read a whole table for one row.
  */
 const SETS: Readonly<Record<string, readonly string[]>> = {
   /** One plan for all arguments. JIT is off because a switched-off plan node counts as so expensive that JIT would compile it. */

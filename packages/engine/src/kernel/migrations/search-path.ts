@@ -1,7 +1,7 @@
 import type { Queryable } from '../database/executor.js'
 
 /**
- * Fixes the search path of all functions of a schema that do not have one (K-27). Without it, names and operators inside a
+ * Fixes the search path of all functions of a schema that do not have one. Without it, names and operators inside a
  * function are looked up in the caller's path, where anybody who may create in `public` can plant a better match (an operator
  * `*` of int and interval, say) that then runs with the rights of the worker.
  *

@@ -55,7 +55,7 @@ const tables = `
   from tables
   order by tables.relname collate "C"`
 
-// PostgreSQL 18 lists NOT NULL as constraints (contype n) too; it stands beside the column already.
+// PostgreSQL 18 lists NOT NULL as constraints (`contype` n) too; it stands beside the column already.
 const constraints = `
   with tables as (${TABLES})
   select

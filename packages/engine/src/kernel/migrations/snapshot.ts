@@ -3,7 +3,7 @@ import { quoteIdentifier } from '../database/schema-name.js'
 import { SNAPSHOT_QUERIES } from './snapshot-queries.js'
 
 /**
- * The schema as text, for people to read and for a test to compare (K-09): the same on every PostgreSQL from 14 on and
+ * The schema as text, for people to read and for a test to compare: the same on every PostgreSQL from 14 on and
  * for every schema name.
  *
  * @example

@@ -8,7 +8,7 @@ import { createBackoff } from '../retry/backoff.js'
 
 /** One LISTEN connection for all workers of a process. */
 export interface Listener {
-  /** Calls back when something of the topic may have become due; answers how to stop that. */
+  /** Calls `wake` when something of the topic may have become due. Returns a function that ends this. */
   subscribe(topic: string, wake: () => void): () => void
   /** Are notifications known to arrive? Otherwise polling carries on alone. */
   readonly isListening: boolean
@@ -26,7 +26,7 @@ interface ListenerOptions {
 /**
  * Listens on a connection of its own, which it opens again whenever it is lost. A pooler in transaction mode accepts
  * LISTEN and never delivers anything, so each connection proves itself by a notification of our own, at first and now
- * and then (K-04).
+ * and then.
  */
 export function startListener(db: Database, options: ListenerOptions = {}): Listener {
   const { logger = silentLogger, proofMs = 2_000, proveEveryMs = 30_000 } = options

@@ -1,7 +1,7 @@
 import type { Executor } from '../database/executor.js'
 
 /**
- * Wakes the idle workers of a topic when the transaction commits (K-06). Models whose writes are SQL functions call
+ * Wakes the idle workers of a topic when the transaction commits. Models whose writes are SQL functions call
  * `holdfast.wake` there, in the same statement.
  */
 export async function wakeTopic(executor: Executor, topic: string): Promise<void> {

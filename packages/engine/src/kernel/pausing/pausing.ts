@@ -5,7 +5,7 @@ import { HoldfastError } from '../errors.js'
 import { invalidOption } from '../validation/invalid-option.js'
 import { textOption } from '../validation/options.js'
 
-/** What can be paused (K-18): all of a domain, one definition, or one handler. */
+/** What can be paused: all of a domain, one definition, or one handler. */
 export type PauseSubject = { readonly domain: string } | { readonly definition: string } | { readonly handler: string }
 
 export interface Pause {
@@ -43,7 +43,7 @@ export async function pauseWork(
   })
 }
 
-/** Lets claims go on and wakes the workers. Answers whether the subject was paused. */
+/** Allows claims again and wakes the workers. Returns whether the subject was paused. */
 export async function resumeWork(db: Database, subject: PauseSubject, by: By): Promise<boolean> {
   const name = subjectName('resume', subject)
   const actor = checkBy('resume', by)
@@ -60,7 +60,7 @@ export async function listPauses(db: Database): Promise<Pause[]> {
   return db.run<Pause>(listStatement)
 }
 
-type PauseKind = 'domain' | 'definition' | 'handler'
+export type PauseKind = 'domain' | 'definition' | 'handler'
 
 /** The name under which claims look a subject up. */
 export function subjectName(operation: string, subject: PauseSubject): string {
@@ -90,7 +90,7 @@ const pauseStatement = {
     returning subject`,
 }
 
-// Whoever waits for work of the subject is woken, whatever its topic: pauses are rare, and the sixteen wake-ups cheap.
+// All workers that may wait for work of the subject are woken, whatever their topic: pauses are rare, and sixteen wake-ups cheap.
 const resumeStatement = {
   name: 'pausing.resume',
   text: `

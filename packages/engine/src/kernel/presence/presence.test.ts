@@ -1,7 +1,8 @@
 import { openTestBus, type TestBus, waitFor } from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { silentLogger } from '../logger.js'
-import { createPresence } from './presence.js'
+import { knownDefinitions } from '../results/presence.js'
+import { createPresence, type WorkerDefinition } from './presence.js'
 
 let bus: TestBus
 beforeAll(async () => {
@@ -38,12 +39,14 @@ test('K-03 a worker notes what it has before it beats, again when something is r
   const noted: number[] = []
   let failing = false
   const presence = createPresence(bus.db, {
-    note: async () => {
+    worker: 'noting',
+    has() {
       noted.push(noted.length)
       if (failing) {
         failing = false
         throw new Error('the database is away')
       }
+      return [{ model: 'commands', name: 'noting/Do' }]
     },
     everyMs: 60_000,
     logger: silentLogger,
@@ -55,4 +58,35 @@ test('K-03 a worker notes what it has before it beats, again when something is r
   presence.changed()
   await waitFor('it has failed and is noted again', () => noted.length === 3)
   presence.stop()
+})
+
+test('U-05 the installation knows what workers have, and how many live workers have it', async () => {
+  const begin = async (worker: string, has: readonly WorkerDefinition[]) => {
+    const presence = createPresence(bus.db, { worker, has: () => has, everyMs: 60_000, logger: silentLogger })
+    await presence.begin()
+    presence.stop()
+  }
+  const known = async () =>
+    (await knownDefinitions(bus.db, 'processes')).map(({ name, version, liveWorkers }) => [name, version, liveWorkers])
+  await begin('first', [
+    { model: 'processes', name: 'known/A', version: 1, leaseMs: 30_000 },
+    { model: 'processes', name: 'known/A', version: 2, leaseMs: 30_000 },
+    { model: 'workflows', name: 'known' },
+  ])
+  await bus.moveClock(200_000)
+  await begin('second', [{ model: 'processes', name: 'known/A', version: 2, leaseMs: 30_000 }])
+  await begin('third', [{ model: 'processes', name: 'known/A', version: 2, leaseMs: 30_000 }])
+  expect(await known()).toEqual([
+    ['known/A', 1, 0],
+    ['known/A', 2, 2],
+  ])
+  // Rows of workers that are gone are removed; what was known once stays known.
+  await bus.moveClock(3 * 86_400_000)
+  await bus.sql('select holdfast.forget_workers()')
+  expect(await known()).toEqual([
+    ['known/A', 1, 0],
+    ['known/A', 2, 0],
+  ])
+  const rows = await bus.sql(`select worker from holdfast.worker_definition where model = 'processes'`)
+  expect(rows).toEqual([{ worker: 'first' }, { worker: 'third' }])
 })

@@ -1,11 +1,23 @@
 import type { Executor } from '../database/executor.js'
 import type { Logger } from '../logger.js'
+import type { Model } from '../model/handle.js'
 import { createBackoff } from '../retry/backoff.js'
 import { createSignal } from '../work/signal.js'
 
+/** A definition or a handler that a worker has. */
+export interface WorkerDefinition {
+  readonly model: Model
+  /** `domain/type`, or the name of a handler of workflow steps. */
+  readonly name: string
+  /** Default: 0, there are no versions. */
+  readonly version?: number
+  /** How long this worker leases its work for. */
+  readonly leaseMs?: number
+}
+
 /**
  * Says, when a worker starts, every minute, and when something is registered later, which definitions and handlers it has,
- * and then that it lives. What acts on absence (a type that no worker handles) asks `holdfast.absence_counts()`, which is
+ * and that it lives. What acts on absence (a type that no worker handles) asks `holdfast.absence_counts()`, which is
  * false until every worker that lives has had a beat after a standstill.
  */
 export interface Presence {
@@ -19,21 +31,29 @@ export interface Presence {
 const EVERY = 60_000
 
 interface Options {
-  /** Writes down what the worker has, model by model. */
-  readonly note: () => Promise<void>
+  readonly worker: string
+  readonly has: () => readonly WorkerDefinition[]
+  /** What models do with every beat. */
+  readonly beaten?: () => Promise<void>
   readonly everyMs?: number
   readonly logger: Logger
 }
 
-export function createPresence(db: Executor, { note, everyMs = EVERY, logger }: Options): Presence {
+export function createPresence(db: Executor, { worker, has, beaten, everyMs = EVERY, logger }: Options): Presence {
   const wake = createSignal()
   // A beat that failed is tried again soon: after an outage others wait for it.
   const backoff = createBackoff({ base: 250, cap: 15_000 })
   let running = false
 
   async function beat(): Promise<void> {
-    await note()
-    await db.run(beatStatement)
+    const rows = has().map(({ model, name, version = 0, leaseMs = null }) => ({
+      model,
+      name,
+      version,
+      lease_ms: leaseMs,
+    }))
+    await db.run(noteStatement, [worker, JSON.stringify(rows)])
+    await beaten?.()
   }
 
   async function keepBeating(): Promise<void> {
@@ -67,4 +87,4 @@ export function createPresence(db: Executor, { note, everyMs = EVERY, logger }: 
   }
 }
 
-const beatStatement = { name: 'presence.beat', text: 'select holdfast.note_beat()' }
+const noteStatement = { name: 'presence.note', text: 'select holdfast.note_worker($1, $2::text::jsonb)' }

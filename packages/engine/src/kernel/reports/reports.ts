@@ -39,7 +39,7 @@ interface ReportedTimes {
 }
 
 /**
- * Where every model tells what became of its work (K-21). Models call it when the change is committed, from the one place
+ * Where every model tells what became of its work. Models call it when the change is committed, from the one place
  * where the answer of that write arrives: so each is logged and counted once, and never on a replay. An answer that was
  * lost may be reported twice.
  */

@@ -1,42 +1,56 @@
 import type { Executor } from '../database/executor.js'
 import type { Logger } from '../logger.js'
+import type { Model } from '../model/handle.js'
 
 /** Whether a live worker has the code of a definition; workers say so every minute. */
 export type IsLive = (name: string) => Promise<boolean>
 
-/** Why something does not go on that somebody has paused (K-18). */
+/** Why work that an operator has paused does not continue. */
 export const PAUSED = 'paused by an operator until `resume`; `hf.pauses()` says by whom and why'
 
 /** A worker that has not said for so long what it has counts as gone. */
 const GONE_AFTER = 150_000
 
-/** Asks one of the tables in which workers note what they have. */
-export function presenceIn(db: Executor, table: 'command_handler' | 'process_definition' | 'workflow_handler'): IsLive {
-  const { name, text } = statements[table]
-  return async (subject) => {
-    const [row] = await db.run<{ live: boolean }>({ name, text }, [subject, GONE_AFTER])
+/** Whether a live worker has a definition, or a handler of workflow steps, of a model. */
+export function presenceIn(db: Executor, model: Model): IsLive {
+  return async (name) => {
+    const [row] = await db.run<{ live: boolean }>(liveStatement, [model, name, GONE_AFTER])
     return row?.live ?? false
   }
 }
 
-const seen = `seen_at > holdfast.now() - $2::float8 * interval '1 ms'`
-const statements = {
-  command_handler: {
-    name: 'presence.command-handler',
-    text: `select exists (select from holdfast.command_handler where domain || '/' || type = $1 and ${seen}) as live`,
-  },
-  process_definition: {
-    name: 'presence.process-definition',
-    text: `select exists (select from holdfast.process_definition where type = $1 and ${seen}) as live`,
-  },
-  workflow_handler: {
-    name: 'presence.workflow-handler',
-    text: `select exists (select from holdfast.workflow_handler where handler = $1 and ${seen}) as live`,
-  },
-} as const
+const liveStatement = {
+  name: 'presence.is-live',
+  text: `select holdfast.last_seen($1, $2) > holdfast.now() - $3::float8 * interval '1 ms' as live`,
+}
+
+/** A definition that the installation knows, and how many live workers have it. */
+export interface KnownDefinition {
+  readonly name: string
+  readonly version: number
+  readonly liveWorkers: number
+  readonly lastSeenAt: Date
+}
+
+/** What workers have, or once had, of a model; by name. */
+export async function knownDefinitions(db: Executor, model: Model): Promise<readonly KnownDefinition[]> {
+  return db.run<KnownDefinition & object>(knownStatement, [model, GONE_AFTER])
+}
+
+const knownStatement = {
+  name: 'presence.known-definitions',
+  text: `
+    select
+      name, version, pg_catalog.max(seen_at) as "lastSeenAt",
+      (pg_catalog.count(*) filter (where seen_at > holdfast.now() - $2::float8 * interval '1 ms'))::int as "liveWorkers"
+    from holdfast.worker_definition
+    where model = $1
+    group by name, version
+    order by name, version`,
+}
 
 /**
- * Says so when work is made that no live worker has the code for (K-22): a forgotten `run`, `register` or handler would
+ * Says so when work is made that no live worker has the code for: a forgotten `run`, `register` or handler would
  * otherwise look like slowness. It looks a moment after the work was made, at most once per definition and minute.
  */
 export interface MissingWorkers {

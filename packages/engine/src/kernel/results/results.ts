@@ -25,8 +25,8 @@ export interface ResultSource<Found = unknown> {
 }
 
 /**
- * Awaiting results (K-22): one loop per model for all waiters of a program. A poll is one statement whatever the number of
- * waiters; the database notifies the loop when something of the model has ended and somebody waits. A database that
+ * Awaiting results: one loop per model for all waiters of a program. A poll is one statement whatever the number of
+ * waiters; the database notifies the loop when something of the model has ended and a caller waits. A database that
  * restarts meanwhile is waited for within the caller's time.
  */
 export interface Results {
@@ -37,7 +37,7 @@ export interface Results {
 
 interface Options {
   readonly logger: Logger
-  /** Starts listening for notifications; called when somebody has waited for a while. */
+  /** Starts listening for notifications; called when a caller has waited for a while. */
   readonly listen: () => Listener
 }
 
@@ -54,7 +54,7 @@ const QUICK_FOR = 1_000
 const POLL_LISTENING = 1_000
 /** Short waits are over before a connection would be open. */
 const LISTEN_AFTER = 500
-/** The database is told this often that somebody waits; see `result_wait` in sql/functions/kernel.sql. */
+/** How often the database is told that callers wait; see `result_wait` in sql/functions/kernel.sql. */
 const SAY_SO_EVERY = 10_000
 /** How long the error of a wait that is over may take to find out why. */
 const LAST_LOOK = 2_000
@@ -144,7 +144,7 @@ function createLoop(
     polledAt = performance.now()
     const keys = [...waiting.keys()]
     try {
-      await sayThatSomebodyWaits()
+      await announceWaits()
       const found = await source.find(keys)
       for (const key of keys) settle(key, found.get(key))
     } catch (error) {
@@ -190,8 +190,8 @@ function createLoop(
     }
   }
 
-  /** Ends are notified only while somebody says so here: nobody else pays for it. */
-  async function sayThatSomebodyWaits(): Promise<void> {
+  /** The database notifies ends only while callers wait, so that other work does not pay for it. */
+  async function announceWaits(): Promise<void> {
     if (!unsubscribe || performance.now() - saidSo < SAY_SO_EVERY) return
     saidSo = performance.now()
     await db.run(waitStatement, [source.model])

@@ -16,7 +16,7 @@ export interface BackoffOptions {
 }
 
 /**
- * The back-off for database trouble (K-11), with decorrelated jitter: each wait is anything between the base and three
+ * The back-off for database trouble, with decorrelated jitter: each wait is anything between the base and three
  * times the last one. Thousands of workers that lost the same server at the same moment come back spread out, and
  * unlike with full jitter none of them ever asks without a pause.
  *

@@ -31,7 +31,7 @@ export type Retry =
       readonly jitter?: number | 'full'
     }
 
-/** Where only the number of calls can be chosen: how long apart they are is the business of whoever makes them. */
+/** Where only the number of calls can be chosen: the time between them is decided elsewhere. */
 export type RetryCount = { readonly maxAttempts: number }
 
 /** What was given of it; what was not is left to the definition, the worker or a default. */
@@ -66,7 +66,7 @@ export function retryOption(where: string, name: string, value: unknown): GivenR
   }
 }
 
-/** How somebody would have written what was stored: the way back. */
+/** A stored policy as a user would have written it. */
 export function retryAsWritten(maxAttempts: number, policy: RetryPolicy): Retry {
   const { jitter } = policy
   switch (policy.kind) {

@@ -52,7 +52,7 @@ const delayOfEmptyList = toMilliseconds('30s')
 const defaultCap = toMilliseconds('5m')
 
 /**
- * Checks what a user wrote and fills in the rest (K-07).
+ * Checks what a user wrote and fills in the rest.
  *
  * @example
  * normalizeRetryPolicy(['10s', '60s', '300s'])

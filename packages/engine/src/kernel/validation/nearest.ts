@@ -1,6 +1,6 @@
 /**
- * The known name that somebody who wrote `name` most likely meant, or nothing when none is near enough. A third of the
- * letters may be wrong: with more, the guess reads as nonsense.
+ * The known name that a caller who wrote `name` most likely meant, or nothing when none is near enough. A third of the
+ * letters may be wrong: with more, the guess makes no sense.
  *
  * @example
  * nearestName('concurency', ['concurrency', 'lease'])   // 'concurrency'

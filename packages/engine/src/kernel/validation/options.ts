@@ -16,7 +16,7 @@ interface DurationRules {
 }
 
 /**
- * Refuses options that nobody reads, naming the one that was probably meant (K-13). Leaving the options out is the same
+ * Refuses options that nobody reads, naming the one that was probably meant. Leaving the options out is the same
  * as giving none.
  *
  * @example

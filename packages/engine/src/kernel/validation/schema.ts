@@ -5,7 +5,7 @@ import { describe } from './describe.js'
 import { invalidOption } from './invalid-option.js'
 
 /**
- * Parses a value with any Standard Schema (zod, valibot, arktype; K-13). The result is a promise only where the schema
+ * Parses a value with any Standard Schema (zod, valibot, arktype). The result is a promise only where the schema
  * is asynchronous; without a schema the value is what it is.
  *
  * @example
@@ -77,7 +77,7 @@ function outputOf(result: StandardSchemaV1.Result<unknown>, where: string): unkn
   throw new HoldfastError('HF_INVALID_DATA', { where, path, problem, issues })
 }
 
-/** Whoever awaits the result would await this too: mostly a forgotten `await`, and for ever where it never settles. */
+/** Code that awaits the result would await this too: mostly a forgotten `await`, and for ever where it never settles. */
 function refuseThenable(value: unknown, where: string): void {
   if (typeof value !== 'object' || value === null) return
   if (guarded(where, () => !('then' in value) || typeof value.then !== 'function')) return

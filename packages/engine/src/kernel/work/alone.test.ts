@@ -142,8 +142,8 @@ test('K-26 the item that died alone before comes first, then the one that had be
 
 test('K-26 a turn that is called off is never given', async () => {
   const gate = createGate()
-  const { turn, callOff } = gate.queue(lost())
-  callOff()
+  const { turn, cancel } = gate.queue(lost())
+  cancel()
   expect(await turn).toBeUndefined()
   expect(gate.isOpen).toBe(true)
 })

@@ -1,32 +1,32 @@
 import type { LostClaim } from './source.js'
 
 /**
- * Lets an item whose workers died run with nothing beside it in this Node process (K-26), so that it is known whose
- * fault it is if this worker dies too. All loops of a process go through one gate, whatever models and installations they
- * are of: what ends the process ends all of them. While an item is alone nothing else begins; what runs already is awaited
- * for a moment, and an item that does not get to be alone runs beside it and is not to blame for anything.
+ * Runs an item whose workers died with nothing else beside it in this Node process. If this worker dies too, the item is
+ * the cause. All loops of a Node process share one gate, across models and installations, because a crash ends all of them.
+ * While an item runs alone, no other work begins. Work that runs already gets a short time to end; if it does not end, the
+ * item runs beside it, and a crash is then not counted against the item.
  *
- * Work that is well does not starve: a turn lasts a bounded time, and the gate is then open for at least as long as it was
- * closed. The time doubles with each loss, so an item that ends its worker after T is alone at that moment after about
- * log2(T in seconds) losses, and is to blame. Until then other work of this process waits for T at most at a time, and is
- * left to other processes where that is long.
+ * Healthy work does not starve: a turn has a time limit, and the gate then stays open for at least as long as it was
+ * closed. The time limit doubles with each loss, so an item that crashes its worker after T is alone at that moment after
+ * about log2(T in seconds) losses. Until then other work of this Node process waits for at most T at a time. Where that is
+ * long, it is left to other workers.
  */
 export interface Gate {
   /** Whether other work may begin. */
   readonly isOpen: boolean
   /**
-   * Whether other work may not begin for so long that it is better left to other processes: it is not claimed, and what was
-   * claimed and has not begun is given back.
+   * Whether the gate stays closed for so long that other work is better left to other workers: it is not claimed, and what
+   * was claimed and has not begun is released.
    */
   readonly isClosedForLong: boolean
-  /** Something begins; call the answer when it has ended. */
+  /** An item begins. Call the returned function when it has ended. */
   enter(): () => void
   /** Waits until other work may begin, then enters. */
   entered(): Promise<() => void>
-  /** Calls back each time the gate opens; answers how to stop that. */
+  /** Calls the listener each time the gate opens. Returns a function that removes it. */
   onOpen(listener: () => void): () => void
-  /** Queues for a turn; undefined when it was called off. */
-  queue(lost: LostClaim): { readonly turn: Promise<Turn | undefined>; readonly callOff: () => void }
+  /** Queues for a turn; undefined when it was cancelled. */
+  queue(lost: LostClaim): { readonly turn: Promise<Turn | undefined>; readonly cancel: () => void }
 }
 
 export interface Turn {
@@ -34,23 +34,23 @@ export interface Turn {
   readonly alone: boolean
   /** How long it may be alone. */
   readonly milliseconds: number
-  /** Lets other work begin; what has the turn has entered and leaves by `end`. */
+  /** Lets other work begin. The item itself leaves by `end`. */
   open(): void
-  /** It has ended, or did not begin. */
+  /** The item has ended, or did not begin. */
   end(): void
 }
 
-/** Items that are alone for the first time share so much time, however many they are: they all get on within a lease. */
+/** Items that run alone for the first time share this time, however many they are: all of them get a turn within a lease. */
 const FIRST_ROUND = 10_000
-/** Lost so often without progress, an item runs alone: see `isSuspect` in `loop.ts`. */
+/** After this many losses without progress an item runs alone: see `isSuspect` in `loop.ts`. */
 export const FIRST_ALONE = 2
 const SHORTEST = 50
-/** An item that was lost again is alone for twice as long each time: what kills its worker late is found too. */
+/** An item that is lost again runs alone for twice as long each time: one that kills its worker late is found too. */
 const FIRST_TURN = 1_000
-/** Only a few items are ever lost so often: no shorter limit, or what ends its worker later than that is never found. */
+/** Few items are lost so often. With a shorter limit, an item that crashes its worker later than that is never found. */
 const LONGEST_TURN = 24 * 3_600_000
 const LONG_TURN = 60_000
-/** How long an item waits for what runs already. Longer where its turn is long: others may take their time too. */
+/** How long an item waits for work that runs already; longer where its turn is long. */
 const FIRST_PATIENCE = 2_000
 const PATIENCE_OF_TURN = 1 / 4
 
@@ -179,11 +179,11 @@ export function createGate(): Gate {
         entry = { lost, grant }
         queued.push(entry)
       })
-      // Those that were claimed together are all here before the first of them has its turn.
+      // All items of one claim are queued before the first of them gets its turn.
       setImmediate(next)
       return {
         turn: granted,
-        callOff() {
+        cancel() {
           if (!entry || !queued.includes(entry)) return
           queued = queued.filter((one) => one !== entry)
           entry.grant(undefined)
@@ -193,7 +193,7 @@ export function createGate(): Gate {
   }
 }
 
-/** What was lost alone before, then what had begun when its worker died, then the others in their order. */
+/** First items that were lost while alone, then items that had begun when their worker died, then the others in order. */
 function firstOf(queued: readonly Queued[]): number {
   const urgency = ({ lost }: Queued) => (lost.alone > 0 ? 2 : lost.firstToTry ? 1 : 0)
   let first = 0

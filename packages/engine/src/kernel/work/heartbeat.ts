@@ -4,13 +4,13 @@ import { createSignal } from './signal.js'
 
 interface HeartbeatOptions {
   readonly everyMs: number
-  /** One beat; answers how many rows were skipped because somebody holds them. */
+  /** Extends the leases. Returns how many rows were skipped because another transaction has locked them. */
   readonly beat: () => Promise<{ readonly skipped: number }>
   readonly failed: (error: unknown) => void
   readonly logger: Logger
 }
 
-/** Beats at a third of the lease; sooner for rows that were held by somebody, and after a beat that failed. */
+/** A heartbeat at every third of the lease; sooner after rows were skipped because they were locked, or after a failure. */
 export function startHeartbeat({ everyMs, beat, failed, logger }: HeartbeatOptions): { stop(): void } {
   const stopped = createSignal()
   const backoff = createBackoff({ base: Math.min(50, everyMs / 10), cap: everyMs / 2 })

@@ -3,7 +3,7 @@ import type { Logger } from '../logger.js'
 import type { Metrics } from '../metrics/metrics.js'
 import type { Claimed, LeaseRef, WorkSource } from './source.js'
 
-/** Leases with more than this share left wait for the next beat, which finds them with more than half. */
+/** Leases with more than this share left wait for the next heartbeat, when more than half of them is left. */
 const NEWEST = 0.9
 
 /** What the code that runs an item knows of its lease. */
@@ -11,24 +11,24 @@ export interface Lease<Item extends Claimed = Claimed> {
   readonly item: Item
   /** Fires when the lease is lost or the worker is told to stop now. */
   readonly signal: AbortSignal
-  /** Whether it has fired: asking does not make it. */
+  /** Whether the signal has fired. Reading this does not create the signal. */
   readonly aborted: boolean
-  /** The worker is stopped, and has not waited for this any longer. The lease is kept until its code has ended (K-26). */
+  /** The worker has stopped and no longer waits for this item. The lease is kept until the item's code has ended. */
   readonly interrupted: boolean
-  /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than there are. */
+  /** Milliseconds left by the local monotonic clock, counted from before the claim was sent: never more than really remain. */
   remaining(): number
-  /** Tells that the lease's end was moved to so many milliseconds from now, by the model itself. */
+  /** The model itself has moved the end of the lease to this many milliseconds from now. */
   extended(milliseconds: number): void
 }
 
 export interface Leases<Item extends Claimed> {
   take(item: Item, claimSentAt: number): Lease<Item>
   drop(lease: Lease<Item>): void
-  /** Extends in one statement all leases but the newest (those too when asked); aborts the lost ones. */
+  /** Extends all leases but the newest in one statement (`all`: the newest too); aborts the lost ones. */
   beat(all?: boolean): Promise<{ readonly skipped: number }>
-  /** The worker stops: what it holds is interrupted. */
+  /** The worker stops: the items that it holds are interrupted. */
   abortAll(reason: Error): void
-  /** What is held. */
+  /** The leases that this worker holds. */
   refs(): readonly LeaseRef[]
 }
 
@@ -39,7 +39,7 @@ interface LeasesOptions<Item extends Claimed> {
   readonly metrics: Metrics
 }
 
-/** The leases a worker holds, and their heartbeat (K-03). */
+/** The leases a worker holds, and their heartbeat. */
 export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>): Leases<Item> {
   const { source, leaseMs, logger, metrics } = options
   const held = new Set<HeldLease<Item>>()
@@ -69,15 +69,15 @@ export function createLeases<Item extends Claimed>(options: LeasesOptions<Item>)
         due.map(({ item }) => ({ id: item.id, epoch: item.epoch })),
         leaseMs,
       )
-      const answers = new Map<string, 'extended' | 'lost'>()
-      for (const id of extended) answers.set(id, 'extended')
-      for (const id of lost) answers.set(id, 'lost')
+      const outcomes = new Map<string, 'extended' | 'lost'>()
+      for (const id of extended) outcomes.set(id, 'extended')
+      for (const id of lost) outcomes.set(id, 'lost')
       let skipped = 0
       for (const lease of due) {
         if (!held.has(lease)) continue
-        const answer = answers.get(lease.item.id)
-        if (answer === 'extended') lease.endsAt = sentAt + leaseMs
-        else if (answer === 'lost') lose(lease)
+        const outcome = outcomes.get(lease.item.id)
+        if (outcome === 'extended') lease.endsAt = sentAt + leaseMs
+        else if (outcome === 'lost') lose(lease)
         else skipped += 1
       }
       return { skipped }
@@ -112,7 +112,7 @@ class HeldLease<Item extends Claimed> implements Lease<Item> {
     this.endsAt = Math.max(this.endsAt, performance.now() + milliseconds)
   }
 
-  // Made on first use: most short work never looks at it, and a controller costs more than the rest of the lease.
+  // Created on first use: most short work never reads it, and a controller costs more than all other parts of a lease.
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()

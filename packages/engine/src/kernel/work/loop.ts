@@ -5,7 +5,7 @@ import { type Logger, silentLogger } from '../logger.js'
 import { type Metrics, noMetrics } from '../metrics/metrics.js'
 import { createBackoff } from '../retry/backoff.js'
 import { FIRST_ALONE, type Gate, processGate, type Turn } from './alone.js'
-import { createAppetite } from './appetite.js'
+import { createCapacity } from './capacity.js'
 import { createClaimer } from './claimer.js'
 import { startHeartbeat } from './heartbeat.js'
 import { createLeases, type Lease } from './leases.js'
@@ -13,28 +13,28 @@ import { createSignal } from './signal.js'
 import type { Claimed, WorkSource } from './source.js'
 import { createSurveys, enterLoop, leaveLoop, type SurveyedLoop } from './surveys.js'
 
-/** A dead database must not hold up a stop for longer. */
+/** A database that is down must not delay a stop for longer than this. */
 const LONGEST_NOTE = 1_000
 
 export interface WorkLoopOptions<Item extends Claimed> {
   readonly source: WorkSource<Item>
   /**
-   * Runs one item to its end and records it. What it throws is logged and leaves the item to the end of its lease: a
-   * model turns failures of user code into records itself.
+   * Runs one item to its end and records it. An error that it throws is logged, and the item is due again when its lease
+   * ends: a model itself records failures of user code.
    */
   readonly run: (item: Item, lease: Lease<Item>) => Promise<void>
-  /** Who claims: shown to operators beside what it holds. */
+  /** The name of this worker, which operators see beside the items that it holds. */
   readonly worker: string
   readonly concurrency: number
   readonly leaseMs: number
   readonly pollMs: number
-  /** Calls back when something of this source may have become due; answers how to stop that. */
+  /** Calls `wake` when an item of this source may have become due. Returns a function that ends this. */
   readonly onWake?: (wake: () => void) => () => void
-  /** How long the database has been up, asked once at the start (K-03). */
+  /** How long the database has been up; called once at the start. */
   readonly databaseUptimeMs?: () => Promise<number>
   /**
-   * What keeps other work from beginning while an item runs alone (K-26): the gate of this process unless given. `none` for
-   * work that calls no code of the user, or runs for as long as its worker.
+   * Prevents other work from beginning while an item runs alone. Default: the gate of this Node process. `none` for work
+   * that calls no user code, or that runs for as long as its worker.
    */
   readonly gate?: Gate | 'none'
   /** For tests: the wall clock by which the loop notices that its machine was suspended. */
@@ -47,11 +47,12 @@ export interface WorkLoop {
   /** Begins to claim. A second call is harmless; a stopped loop stays stopped. */
   start(): void
   /**
-   * Claims nothing more, gives back what has not begun, and waits for what has; after `timeout` milliseconds that is
-   * abandoned as by `stopNow`. Answers how many were abandoned. They are on record as interrupted: nobody is to blame.
+   * Claims nothing more, releases items that have not begun, and waits for items that have. After `timeout` milliseconds it
+   * abandons them as `stopNow` does. Returns how many were abandoned. They are on record as interrupted, which does not
+   * count as a loss.
    */
   stop(timeout?: number): Promise<{ readonly abandoned: number }>
-  /** Aborts everything in flight and waits for nobody: other workers carry on when the leases end. */
+  /** Aborts everything in flight and does not wait: other workers continue when the leases end. */
   stopNow(): void
   readonly isRunning: boolean
   /** Items whose code is running. */
@@ -59,8 +60,8 @@ export interface WorkLoop {
 }
 
 /**
- * The one loop that every worker is made of: claim what is due into free slots, keep its leases, run it, refill slots
- * as they free up (K-01 to K-06).
+ * The loop of every worker: claims due items into free slots, extends their leases, runs them, and refills slots as they
+ * become free.
  *
  * @example
  * const loop = createWorkLoop({ source, run, worker: 'w1', concurrency: 50, leaseMs: 30_000, pollMs: 1_000 })
@@ -71,17 +72,17 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
   const { source, run, concurrency, leaseMs, logger = silentLogger, metrics = noMetrics } = options
   const heartbeatMs = leaseMs / 3
   const leases = createLeases({ source, leaseMs, logger, metrics })
-  const appetite = createAppetite(concurrency)
+  const capacity = createCapacity(concurrency)
   const slotFreed = createSignal()
   const claimer = createClaimer({ ...options, logger, metrics, leases, heartbeatMs })
   const surveys = createSurveys()
   const gate = options.gate === 'none' ? undefined : (options.gate ?? processGate)
   const { losses } = source
-  /** Claimed ahead of a free slot, in order. */
+  /** Items that were claimed ahead of a free slot, in order. */
   let waiting: Lease<Item>[] = []
-  /** Items whose last worker died, which wait for their turn to run alone, and how to call that off. */
-  const onTrial = new Map<Lease<Item>, () => void>()
-  const unbegun = () => waiting.length + onTrial.size
+  /** Items whose last worker died and that wait for their turn to run alone, each with a function that cancels the wait. */
+  const suspects = new Map<Lease<Item>, () => void>()
+  const unbegun = () => waiting.length + suspects.size
   let stopOpening: (() => void) | undefined
   let running = 0
   let claimed = 0
@@ -99,43 +100,39 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       return claimed
     },
     survey(ceilingMs) {
-      const answer = surveys.ask(ceilingMs)
-      claimer.lookNow()
-      return answer
+      const survey = surveys.ask(ceilingMs)
+      claimer.pollNow()
+      return survey
     },
   }
 
   async function claimUntilStopped(): Promise<void> {
     await claimer.begin()
     while (state === 'running') {
-      const room = appetite.room(running + waiting.length)
-      // Other processes have the time for it (K-26).
+      const room = capacity.toClaim(running + waiting.length)
+      // Other workers have capacity for it (K-26).
       if (room === 0 || gate?.isClosedForLong) {
         await slotFreed.wait()
         continue
       }
       const claimBegan = performance.now()
-      const asked = surveys.take()
-      // No more of those that run one at a time, and others as ever: they must not starve.
-      const enoughOnTrial = onTrial.size > 0
-      const { taken, sated, complete, nextDueMs, dealtWith } = await claimer.claim(
-        room,
-        asked?.ceilingMs,
-        enoughOnTrial,
-      )
-      appetite.claimTook(performance.now() - claimBegan)
+      const survey = surveys.take()
+      // Suspects run one at a time, so no more of them are claimed; other work is, so that it does not starve.
+      const enoughSuspects = suspects.size > 0
+      const { taken, idle, complete, nextDueMs, handled } = await claimer.claim(room, survey?.ceilingMs, enoughSuspects)
+      capacity.claimTook(performance.now() - claimBegan)
       claimed += taken.length
       for (const lease of taken) {
-        if (isSuspect(lease)) void tryAlone(lease)
+        if (isSuspect(lease)) void runAlone(lease)
         else waiting.push(lease)
       }
-      asked?.answer({ complete, taken: taken.length + dealtWith, nextDueMs })
+      survey?.report({ complete, taken: taken.length + handled, nextDueMs })
       if (state !== 'running') break
       fillSlots()
-      if (sated) await claimer.rest()
+      if (idle) await claimer.idle()
     }
     surveys.close()
-    await giveBack([...takeWaiting(), ...takeOnTrial()])
+    await releaseUnbegun([...takeWaiting(), ...takeSuspects()])
   }
 
   function fillSlots(): void {
@@ -146,7 +143,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     }
   }
 
-  /** A stalled process may find its lease over before it began: another worker runs it by now. */
+  /** The lease of an item may end before the item begins, if this process stalled: another worker may run it by now. */
   function hasLease(lease: Lease<Item>): boolean {
     if (lease.remaining() > 0) return true
     leases.drop(lease)
@@ -154,8 +151,8 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
   }
 
   /**
-   * Lost once, it goes on beside other work: most workers die of something else, and what they leave behind must get on as
-   * fast as ever. Lost again, without progress, it may be the reason.
+   * An item that was lost once runs beside other work: most workers die of something else, and the items that they leave
+   * must not be delayed. An item that was lost again without progress may be the cause.
    */
   const isSuspect = ({ item: { lost } }: Lease<Item>) =>
     gate !== undefined &&
@@ -164,30 +161,30 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     !lost.interrupted &&
     lost.alone + lost.shared >= FIRST_ALONE
 
-  /** Waits for its turn to run alone; where that is not to be had soon it runs beside other work, and is not to blame. */
-  async function tryAlone(lease: Lease<Item>): Promise<void> {
+  /** Waits for a turn to run alone. If there is none soon, the item runs beside other work, and a crash is not counted against it. */
+  async function runAlone(lease: Lease<Item>): Promise<void> {
     const { lost, id, type } = lease.item
     if (!gate || !lost) return
-    const { turn, callOff } = gate.queue(lost)
-    onTrial.set(lease, callOff)
+    const { turn, cancel } = gate.queue(lost)
+    suspects.set(lease, cancel)
     const granted = await turn
     if (!granted) return
-    // Given back with all others that have not begun.
+    // It is released with all other items that have not begun.
     if (state !== 'running') return granted.end()
-    onTrial.delete(lease)
+    suspects.delete(lease)
     if (!hasLease(lease)) granted.end()
     else if (running >= concurrency) {
       granted.end()
       waiting.unshift(lease)
     } else {
       metrics.count('runs_alone', { model: source.model, type })
-      logger.info({ id, type, alone: granted.alone, lost }, 'its workers died: nothing else begins beside it')
+      logger.info({ id, type, alone: granted.alone, lost }, 'the workers that ran this item died: it runs alone')
       await runOne(lease, () => granted.end(), granted)
     }
     if (state === 'running') fillSlots()
     slotFreed.fire()
-    // Others like it were left alone meanwhile.
-    if (onTrial.size === 0) claimer.lookNow()
+    // Other suspects were not claimed meanwhile.
+    if (suspects.size === 0) claimer.pollNow()
   }
 
   async function runOne(lease: Lease<Item>, leave: (() => void) | undefined, turn?: Turn): Promise<void> {
@@ -203,7 +200,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       const { id, type } = lease.item
       metrics.count('runs_failed', { model: source.model, type })
       logger.error({ err: error, id, type }, 'an execution failed outside user code; its lease will end')
-      // Trouble of the database says nothing about the item.
+      // Trouble of the database is not the fault of the item.
       if (lease.item.lost && isTransient(error)) await note(() => losses?.begun(lease.item, 'begun'))
     } finally {
       stopSharing?.()
@@ -212,15 +209,15 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       running -= 1
       leases.drop(lease)
       leave?.()
-      appetite.itemTook(performance.now() - began)
+      capacity.itemTook(performance.now() - began)
       if (state === 'running') fillSlots()
       slotFreed.fire()
     }
   }
 
   /**
-   * Puts on record whether anything runs beside an item whose last worker died. Its turn ends after a while, in this order:
-   * first it is on record that it is not alone any more, then other work begins. Answers how to stop that.
+   * Records whether anything runs beside an item whose last worker died. Its turn ends after a while, in this order: first
+   * the record says that it is no longer alone, then other work begins. Returns a function that prevents this.
    */
   async function noteBegun(lease: Lease<Item>, turn: Turn | undefined): Promise<() => void> {
     let stopped = false
@@ -248,19 +245,19 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       await write()
       return true
     } catch (error) {
-      logger.debug({ err: error, model: source.model }, 'could not write down how a lost item runs')
+      logger.debug({ err: error, model: source.model }, 'could not record how a lost item runs')
       return false
     }
   }
 
   async function beat(): Promise<{ skipped: number }> {
     metrics.gauge('in_flight', { model: source.model }, running)
-    if (gate?.isClosedForLong) await giveBack(takeWaiting())
-    const answer = await leases.beat()
+    if (gate?.isClosedForLong) await releaseUnbegun(takeWaiting())
+    const extended = await leases.beat()
     if (metrics !== noMetrics) {
       metrics.gauge('oldest_due_seconds', { model: source.model }, (await source.oldestDueSeconds()) ?? 0)
     }
-    return answer
+    return extended
   }
 
   function start(): void {
@@ -282,7 +279,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     claimer.stop()
     slotFreed.fire()
     const deadline = performance.now() + timeout
-    // A claim that hangs in a dead database must not hold up the stop; what it may still bring is given back.
+    // A claim that hangs because the database is down must not delay the stop; items that it still returns are released.
     await Promise.race([claiming, sleep(timeout, undefined, { ref: false })])
     while (running > 0 && performance.now() < deadline) await slotFreed.wait(deadline - performance.now())
     const abandoned = running
@@ -296,9 +293,9 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
   }
 
   /**
-   * What still runs is on record as interrupted before anybody can claim it. Its lease is kept: code that does not heed its
-   * signal goes on in this process, and nobody must run it a second time beside that. Where the code ends after all, the
-   * lease ends with it (`expire`), and another worker goes on at once.
+   * Records items that still run as interrupted before another worker can claim them. Their leases are kept: code that
+   * ignores its abort signal continues in this process, and no other worker may run it at the same time. When the code ends
+   * after all, the lease ends with it (`expire`), and another worker continues at once.
    */
   async function noteInterrupted(): Promise<void> {
     const held = leases.refs()
@@ -306,16 +303,16 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     try {
       await losses.interrupted(held)
     } catch (error) {
-      logger.warn({ err: error, items: held.length }, 'could not write down that calls were interrupted by a stop')
+      logger.warn({ err: error, items: held.length }, 'could not record that a stop interrupted calls')
     }
   }
 
-  /** The item has left no record, or this does nothing: the fence tells. */
+  /** Does nothing to an item that has been recorded: the fence sees that. */
   async function expire(ended: readonly Lease<Item>[]): Promise<void> {
     try {
       await losses?.expire(ended.map(({ item }) => ({ id: item.id, epoch: item.epoch })))
     } catch (error) {
-      logger.debug({ err: error, items: ended.length }, 'could not end leases; they are due when those end')
+      logger.debug({ err: error, items: ended.length }, 'could not end leases; the items are due when the leases end')
     }
   }
 
@@ -325,15 +322,15 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
     return taken
   }
 
-  function takeOnTrial(): Lease<Item>[] {
-    const taken = [...onTrial.keys()]
-    for (const callOff of onTrial.values()) callOff()
-    onTrial.clear()
+  function takeSuspects(): Lease<Item>[] {
+    const taken = [...suspects.keys()]
+    for (const callOff of suspects.values()) callOff()
+    suspects.clear()
     return taken
   }
 
-  /** What was never begun. An item that was lost before stays so: what its last call did is unknown still. */
-  async function giveBack(all: readonly Lease<Item>[]): Promise<void> {
+  /** Releases items that never began. An item that was lost before stays lost: the outcome of its last call is still unknown. */
+  async function releaseUnbegun(all: readonly Lease<Item>[]): Promise<void> {
     for (const lease of all) leases.drop(lease)
     if (all.length === 0) return
     const refs = (some: readonly Lease<Item>[]) => some.map(({ item }) => ({ id: item.id, epoch: item.epoch }))
@@ -346,7 +343,10 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
         await losses?.expire(refs(lost))
       }
     } catch (error) {
-      logger.warn({ err: error, items: all.length }, 'could not give back unbegun work; it is due when its lease ends')
+      logger.warn(
+        { err: error, items: all.length },
+        'could not release work that has not begun; it is due when its lease ends',
+      )
     }
   }
 

@@ -2,7 +2,7 @@ import type { Executor } from '../database/executor.js'
 import type { LeaseRef, Losses } from './source.js'
 
 interface Options {
-  /** Where the items are claimed from, as their claims name it in `weigh_lost_claims`. */
+  /** The name of the source of the items, as their claims pass it to `weigh_lost_claims`. */
   readonly source: string
   readonly idOf?: (id: string) => string
   readonly expire: (leases: readonly LeaseRef[]) => Promise<void>

@@ -1,4 +1,4 @@
-/** A wake-up that is never lost: fired while nobody waits, it ends the next wait at once. */
+/** A wake-up that is never lost: if it fires while nothing waits, it ends the next wait at once. */
 export interface Signal {
   fire(): void
   /** Resolves when fired, or after the given milliseconds. */

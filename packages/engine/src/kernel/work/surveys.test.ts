@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { createWorkLoop } from './loop.js'
-import type { ClaimAnswer, Claimed, ClaimRequest, WorkSource } from './source.js'
+import type { Claimed, ClaimRequest, ClaimResult, WorkSource } from './source.js'
 import { loopsOf } from './surveys.js'
 
 /** A source that a test fills, and the claims it was asked for. */
 function createSource() {
   const claims: ClaimRequest[] = []
-  let next: Partial<ClaimAnswer<Claimed>> | Error = {}
+  let next: Partial<ClaimResult<Claimed>> | Error = {}
   const source: WorkSource<Claimed> = {
     model: 'things',
     types: () => ['thing'],
@@ -25,7 +25,7 @@ function createSource() {
   return {
     source,
     claims,
-    willAnswer: (answer: Partial<ClaimAnswer<Claimed>> | Error) => {
+    willAnswer: (answer: Partial<ClaimResult<Claimed>> | Error) => {
       next = answer
     },
   }
@@ -65,7 +65,7 @@ test('X-01 a survey counts what it takes up and what the claim itself has dealt 
   })
   const { surveyed, willAnswer } = await startLoop(() => ended)
   await surveyed.survey(1)
-  willAnswer({ items: [{ id: '1', type: 'thing', epoch: 1 }], dealtWith: 2 })
+  willAnswer({ items: [{ id: '1', type: 'thing', epoch: 1 }], handled: 2 })
   expect(await surveyed.survey(1)).toMatchObject({ complete: true, taken: 3 })
   expect(surveyed).toMatchObject({ held: 1, claimed: 1 })
   end()

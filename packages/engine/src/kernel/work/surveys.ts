@@ -1,29 +1,29 @@
-/** What a loop found when it was asked to look at everything. */
+/** What a loop found when it read everything that is due. */
 export interface Survey {
-  /** False when it does not tell everything: the database did not answer, expired leases were spared, the loop has stopped. */
+  /** False if something is missing: the database did not respond, expired leases were skipped, or the loop has stopped. */
   readonly complete: boolean
-  /** How many items the look has taken up, or dealt with by itself. */
+  /** How many items the claim has taken, or handled by itself. */
   readonly taken: number
   /** Milliseconds until the next item falls due, if that is within the ceiling. */
   readonly nextDueMs: number | null
 }
 
-/** A running loop as tests see it, which must know when everything has come to rest. */
+/** A running loop as tests see it: they must know when nothing is left to do. */
 export interface SurveyedLoop {
   readonly model: string
   /** Items that are claimed and have not ended. */
   readonly held: number
   /** How many it has claimed so far. */
   readonly claimed: number
-  /** Looks at everything, beginning now at the earliest; the ceiling says how far ahead. */
+  /** Reads everything that is due, with a claim that begins after this call; the ceiling says how far ahead. */
   survey(ceilingMs: number): Promise<Survey>
 }
 
 const running = new Map<string, Set<SurveyedLoop>>()
 
 /**
- * The running loops of a worker of this process, whichever models they are of: every loop enters itself. No product
- * needs it; a test that waits until nothing is due asks them instead of every model's tables.
+ * The running loops of a worker of this process, of all models: every loop registers itself. Only tests use it: a test that
+ * waits until nothing is due asks the loops instead of the tables of every model.
  */
 export function loopsOf(worker: string): readonly SurveyedLoop[] {
   return [...(running.get(worker) ?? [])]
@@ -41,34 +41,34 @@ export function leaveLoop(worker: string, loop: SurveyedLoop): void {
 
 interface Question {
   readonly ceilingMs: number
-  readonly answer: (survey: Survey) => void
+  readonly report: (survey: Survey) => void
 }
 
-/** The surveys that were asked for and that no claim has begun to answer. */
+/** The surveys that were requested and that no claim has begun to serve. */
 export function createSurveys() {
   let open: Question[] = []
   let closed = false
   return {
     ask: (ceilingMs: number): Promise<Survey> =>
-      closed ? Promise.resolve(untold) : new Promise((answer) => void open.push({ ceilingMs, answer })),
-    /** Those that the claim which is about to begin will answer. */
-    take(): { readonly ceilingMs: number; answer(survey: Survey): void } | undefined {
+      closed ? Promise.resolve(incomplete) : new Promise((report) => void open.push({ ceilingMs, report })),
+    /** The surveys that the next claim serves. */
+    take(): { readonly ceilingMs: number; report(survey: Survey): void } | undefined {
       const taken = open
       if (taken.length === 0) return undefined
       open = []
       return {
         ceilingMs: Math.max(...taken.map(({ ceilingMs }) => ceilingMs)),
-        answer(survey) {
-          for (const { answer } of taken) answer(survey)
+        report(survey) {
+          for (const { report } of taken) report(survey)
         },
       }
     },
     close() {
       closed = true
-      for (const { answer } of open) answer(untold)
+      for (const { report } of open) report(incomplete)
       open = []
     },
   }
 }
 
-const untold: Survey = { complete: false, taken: 0, nextDueMs: null }
+const incomplete: Survey = { complete: false, taken: 0, nextDueMs: null }

@@ -2,7 +2,7 @@ import type { Executor } from '../database/executor.js'
 import type { Claimed, LeaseRef, WorkSource } from './source.js'
 
 /**
- * Keeping and giving back the rows of a table of a handful of rows, where no index is needed: chores, cycles of dispatch.
+ * Extends and releases the leases of a table that has a handful of rows and needs no index: chores, dispatch cycles.
  * `key` is the column by which they are claimed.
  *
  * @example

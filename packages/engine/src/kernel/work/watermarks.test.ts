@@ -7,31 +7,31 @@ test('K-17 the first look is at everything, the next begins at the mark', () => 
   const watermarks = createWatermarks()
   const first = watermarks.lanes(['a'], 0)
   expect(first).toEqual({ full: true, lanes: [{ type: 'a', from: null }] })
-  watermarks.learned(answer([{ type: 'a', mark: 500 }]), { full: true, began: 0, ended: 10 })
+  watermarks.advance(answer([{ type: 'a', mark: 500 }]), { full: true, began: 0, ended: 10 })
   expect(watermarks.lanes(['a'], 11)).toEqual({ full: false, lanes: [{ type: 'a', from: 500 }] })
 })
 
 test('K-17 full looks take two percent of the time: cheap ones are frequent, dear ones rare', () => {
   const cheap = createWatermarks()
-  cheap.learned(answer([]), { full: true, began: 0, ended: 0.2 })
+  cheap.advance(answer([]), { full: true, began: 0, ended: 0.2 })
   expect(cheap.lanes(['a'], 5).full).toBe(false)
   expect(cheap.lanes(['a'], 11).full).toBe(true)
   const dear = createWatermarks()
-  dear.learned(answer([]), { full: true, began: 0, ended: 80 })
+  dear.advance(answer([]), { full: true, began: 0, ended: 80 })
   expect(dear.lanes(['a'], 3_900).full).toBe(false)
   expect(dear.lanes(['a'], 4_081).full).toBe(true)
 })
 
 test('K-17 everything is looked through at least every five seconds', () => {
   const watermarks = createWatermarks()
-  watermarks.learned(answer([]), { full: true, began: 0, ended: 10_000 })
+  watermarks.advance(answer([]), { full: true, began: 0, ended: 10_000 })
   expect(watermarks.lanes(['a'], 14_999).full).toBe(false)
   expect(watermarks.lanes(['a'], 15_000).full).toBe(true)
 })
 
 test('K-17 forgetting makes the next look a full one', () => {
   const watermarks = createWatermarks()
-  watermarks.learned(answer([{ type: 'a', mark: 1 }]), { full: true, began: 0, ended: 100 })
+  watermarks.advance(answer([{ type: 'a', mark: 1 }]), { full: true, began: 0, ended: 100 })
   watermarks.forget()
   expect(watermarks.lanes(['a'], 101).full).toBe(true)
 })

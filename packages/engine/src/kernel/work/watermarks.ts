@@ -1,44 +1,44 @@
-import type { ClaimAnswer, Claimed, ClaimLane } from './source.js'
+import type { Claimed, ClaimLane, ClaimResult } from './source.js'
 
-/** Full looks may take this share of a worker's time; the dearer they are, the rarer they get. */
+/** Full scans may take this share of a worker's time: the more one costs, the rarer they are. */
 const SHARE_OF_TIME = 0.02
-const LONGEST_BETWEEN_FULL_LOOKS = 5_000
+const LONGEST_BETWEEN_FULL_SCANS = 5_000
 
 /**
- * Where each type's next claim begins to look (K-17). Index entries of rows that were claimed stay in the index while
- * somebody's snapshot pins them; a claim that began at the lowest due time would read them all, again and again. So a
- * claim begins where the last one ended, and now and then everything is looked through, for rows that became visible
- * below the mark (a transaction that stayed open for long, a lease in the grace after an outage).
+ * Where the next claim of each type begins to read. Index entries of claimed rows stay in the index while a snapshot of
+ * another transaction pins them; a claim that began at the lowest due time would read all of them every time. So a claim
+ * begins where the last one ended, and from time to time a full scan finds rows that became visible below the watermark
+ * (of a transaction that stayed open for long, or a lease that was not claimed after an outage).
  */
 export interface Watermarks {
   /** The lanes of the next claim, in an order that rotates so that no type starves. */
   lanes(types: readonly string[], now: number): { readonly lanes: readonly ClaimLane[]; readonly full: boolean }
-  learned(
-    answer: ClaimAnswer<Claimed>,
-    look: { readonly full: boolean; readonly began: number; readonly ended: number },
+  advance(
+    result: ClaimResult<Claimed>,
+    scan: { readonly full: boolean; readonly began: number; readonly ended: number },
   ): void
-  /** The next claim looks at everything. */
+  /** The next claim is a full scan. */
   forget(): void
 }
 
 export function createWatermarks(): Watermarks {
   const marks = new Map<string, number>()
-  let nextFullLook = Number.NEGATIVE_INFINITY
+  let nextFullScan = Number.NEGATIVE_INFINITY
   let turn = 0
 
   return {
     lanes(types, now) {
-      const full = now >= nextFullLook
+      const full = now >= nextFullScan
       turn = types.length === 0 ? 0 : (turn + 1) % types.length
       const rotated = [...types.slice(turn), ...types.slice(0, turn)]
       return { full, lanes: rotated.map((type) => ({ type, from: full ? null : (marks.get(type) ?? null) })) }
     },
-    learned(answer, { full, began, ended }) {
-      for (const { type, mark } of answer.marks) marks.set(type, mark)
-      if (full) nextFullLook = ended + Math.min((ended - began) / SHARE_OF_TIME, LONGEST_BETWEEN_FULL_LOOKS)
+    advance(result, { full, began, ended }) {
+      for (const { type, mark } of result.marks) marks.set(type, mark)
+      if (full) nextFullScan = ended + Math.min((ended - began) / SHARE_OF_TIME, LONGEST_BETWEEN_FULL_SCANS)
     },
     forget() {
-      nextFullLook = Number.NEGATIVE_INFINITY
+      nextFullScan = Number.NEGATIVE_INFINITY
     },
   }
 }

@@ -17,7 +17,7 @@ export async function defineLimit(db: Database, key: string, limit: CheckedLimit
   return made.length > 0
 }
 
-/** Sets a limit and audits it in the same transaction (K-12); false where it was so already and nothing was written. */
+/** Sets a limit and audits it in the same transaction; false where it was so already and nothing was written. */
 export async function setLimit(db: Database, key: string, limit: CheckedLimit, by: By): Promise<boolean> {
   return operatorCall(db, `set rate limit ${key}`, async (tx) => {
     const before = await addOrLock(tx, key, limit)
@@ -39,7 +39,7 @@ export async function removeLimit(db: Database, key: string, by: By): Promise<bo
   })
 }
 
-/** Null when it was added; else what there was, locked. Somebody who sets the same key at this moment is waited for. */
+/** Null when it was added; else the existing limit, locked. Waits for another transaction that sets the same key. */
 async function addOrLock(tx: Executor, key: string, limit: CheckedLimit): Promise<CheckedLimit | null> {
   for (;;) {
     const added = await tx.run(insertStatement, valuesOf(key, limit))

@@ -1,8 +1,8 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import { type Level, levelOf } from '../level.js'
+import { type BucketStatus, bucketStatus } from '../bucket-status.js'
 
 /** A rate limit: its configuration, and how things stand. */
-export interface RateLimit extends Level {
+export interface RateLimit extends BucketStatus {
   readonly key: string
   readonly ticketsPerSecond: number
   /** The one in force, whether it was given or is one second's worth. */
@@ -21,7 +21,7 @@ export async function findLimits(executor: Executor, key?: string): Promise<Rate
     key: limit.key,
     ticketsPerSecond: limit.ticketsPerSecond,
     burst: limit.burst,
-    ...levelOf(limit, lead_us / 1000),
+    ...bucketStatus(limit, lead_us / 1000),
     description: limit.description,
   }))
 }

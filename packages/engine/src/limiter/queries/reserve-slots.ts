@@ -1,8 +1,8 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import type { Asking, Run, Slots } from '../runs.js'
+import type { MergedRequest, SlotRequest, Slots } from '../merged-requests.js'
 
-/** What became of a run. */
-export type RunAnswer =
+/** The outcome of a merged request. */
+export type MergedResult =
   | ({ readonly outcome: 'reserved' } & Omit<Slots, 'retryAfterMs'>)
   | { readonly outcome: 'held' | 'unknown' }
 
@@ -16,26 +16,26 @@ interface Row {
 }
 
 /**
- * Reserves slots for runs of any number of keys in one statement; answers in their order. `patient` waits a little for a
- * bucket that somebody else has locked; without it the answer for those is 'held'.
+ * Reserves slots for requests of any number of keys in one statement; returns their results in order. `waitForLocks` waits a
+ * little for a bucket that another transaction has locked; without it the result for such a bucket is `held`.
  */
 export async function reserveSlots(
   executor: Executor,
-  runs: readonly { readonly key: string; readonly run: Run<Asking> }[],
-  patient: boolean,
-): Promise<readonly RunAnswer[]> {
+  requests: readonly { readonly key: string; readonly merged: MergedRequest<SlotRequest> }[],
+  waitForLocks: boolean,
+): Promise<readonly MergedResult[]> {
   const rows = await executor.run<Row>(reserveStatement, [
-    runs.map(({ key }) => key),
-    runs.map(({ run }) => run.count),
-    runs.map(({ run }) => run.maxWaitMs),
-    patient,
+    requests.map(({ key }) => key),
+    requests.map(({ merged }) => merged.count),
+    requests.map(({ merged }) => merged.maxWaitMs),
+    waitForLocks,
   ])
-  const answers: RunAnswer[] = runs.map(() => ({ outcome: 'held' }))
-  for (const row of rows) answers[row.run - 1] = answerOf(row)
-  return answers
+  const results: MergedResult[] = requests.map(() => ({ outcome: 'held' }))
+  for (const row of rows) results[row.run - 1] = resultOf(row)
+  return results
 }
 
-function answerOf({ outcome, granted, first_us, step_us, at_us }: Row): RunAnswer {
+function resultOf({ outcome, granted, first_us, step_us, at_us }: Row): MergedResult {
   if (outcome !== 'reserved') return { outcome }
   return { outcome, granted, firstMs: first_us / 1000, stepMs: step_us / 1000, atMs: at_us / 1000 }
 }

@@ -133,7 +133,7 @@ function retryFailed(execution: Execution): void {
   }
 }
 
-/** A person has said what became of a call of unknown outcome (K-20). What else has failed stays as it is. */
+/** A person has said what became of a failed call (K-20), or has skipped it. What else has failed stays as it is. */
 async function resolve(execution: Execution, record: HistoryRecord): Promise<void> {
   const { name, occurrence, at, seq, detail } = record
   const call = execution.calls.with('failed').find((open) => open.name === name && open.occurrence === occurrence)
@@ -142,7 +142,8 @@ async function resolve(execution: Execution, record: HistoryRecord): Promise<voi
   call.lastSeq = seq
   const others = execution.calls.with('failed')
   execution.verdict = others.find(({ failedAs }) => failedAs !== undefined)?.failedAs
-  if (detail?.resolved === 'done') return execution.complete(call, recordedValue(execution, call, record), at)
+  if (detail?.resolved === 'done' || detail?.resolved === 'skipped')
+    return execution.complete(call, recordedValue(execution, call, record), at)
   call.attempted('notDone')
   // What `execute` has returned stands: a call that it did not wait for is not begun again.
   if (execution.ending) return

@@ -46,7 +46,7 @@ export function createManagerClient(
   db: Database,
   { codec, outgoing, logger, metrics, reports, missing }: Parts,
 ): ManagerClient {
-  const isLive = presenceIn(db, 'process_definition')
+  const isLive = presenceIn(db, 'processes')
   const starts: Batcher<SealedManagedStart, StartAnswer> = createBatcher<SealedManagedStart, StartAnswer>({
     name: 'processes.start-managed',
     key: ({ id, key }) => key ?? id,

@@ -1,6 +1,6 @@
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { ClaimAnswer, Claimed, ClaimRequest } from '../../kernel/work/source.js'
+import type { Claimed, ClaimRequest, ClaimResult } from '../../kernel/work/source.js'
 import {
   type HistoryRecord,
   type HistoryRow,
@@ -74,7 +74,7 @@ export async function claimProcesses(
   executor: Executor,
   laneOf: (name: string) => ProcessLane,
   { lanes, worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest,
-): Promise<ClaimAnswer<ClaimedProcess>> {
+): Promise<ClaimResult<ClaimedProcess>> {
   const known = lanes.map((lane) => laneOf(lane.type))
   const sentAt = performance.now()
   const [row] = await executor.run<ClaimRow>(statement, [

@@ -3,12 +3,14 @@ import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { type RecordedResponse, type ResponseRow, toResponse } from '../history.js'
+import type { ProcessStatus } from '../states.js'
 import type { OperationAnswer } from './operate-processes.js'
 
 /** A process that is to be ended by a person: the state it is seen in, and what would still come into it. */
 export interface Completable {
   readonly id: string
   readonly type: string
+  readonly status: ProcessStatus
   /** The fence: it is completed only as long as these are as they were. */
   readonly epoch: number
   readonly responses: number
@@ -65,7 +67,7 @@ const findStatement = {
   name: 'processes.find-completable',
   text: `
     select
-      process.id, process.type, process.lease_epoch as epoch, process.responses,
+      process.id, process.type, process.status, process.lease_epoch as epoch, process.responses,
       case when detail.projection is null then detail.state else detail.projection end as state,
       case when detail.projection is null then detail.state_notes else detail.projection_notes end as notes,
       (

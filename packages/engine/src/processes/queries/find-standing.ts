@@ -32,16 +32,6 @@ export function findStandings(
   ])
 }
 
-/** Where a process in troubleshooting stands: what it waits for, or what failed last. */
-export const STEP_IN_TROUBLE = `
-      coalesce(detail.waiting_for, (
-        select name || case when occurrence > 1 then '#'::text || occurrence::text else '' end
-        from holdfast.process_history as history
-        where history.process_id = process.id and history.generation = process.generation and history.status = 'FAILED'
-        order by seq desc
-        limit 1
-      ))`
-
 const standingsStatement = {
   name: 'processes.find-standings',
   text: `
@@ -49,7 +39,9 @@ const standingsStatement = {
       asked.name, asked.reference, process.id, process.type, process.status, detail.result, detail.result_notes as "resultNotes",
       coalesce(detail.error_code, '') as code, coalesce(detail.error_message, '') as message,
       detail.model = 'STEP_BASED' as managed,
-      case when process.status = 'WAITING_FOR_TSQ' then ${STEP_IN_TROUBLE} end as step
+      case
+        when process.status = 'WAITING_FOR_TSQ' then (select trouble.step from holdfast.process_trouble as trouble where trouble.id = process.id)
+      end as step
     from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) as asked (name, reference)
     join holdfast.process on process.id = holdfast.process_id_of(asked.name, asked.reference)
     join holdfast.process_detail as detail on detail.id = process.id`,

@@ -3,7 +3,6 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import { STEP_IN_TROUBLE } from './find-standing.js'
 
 export interface TroubledProcess {
   readonly id: string
@@ -78,7 +77,7 @@ const listStatement = {
   text: `
     select
       trouble.id, detail.key, pg_catalog.split_part(trouble.type, '/', 1) as domain, pg_catalog.split_part(trouble.type, '/', 2) as type,
-      trouble.since, ${STEP_IN_TROUBLE} as step, trouble.error_kind as kind, trouble.error_code as code, trouble.error_message as message,
+      trouble.since, trouble.step, trouble.error_kind as kind, trouble.error_code as code, trouble.error_message as message,
       trouble.error_stack as stack, trouble.fingerprint, trouble.batch_id as "batchId",
       case when detail.projection is null then detail.state else detail.projection end as state,
       case when detail.projection is null then detail.state_notes else detail.projection_notes end as notes

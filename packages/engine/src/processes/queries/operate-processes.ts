@@ -2,6 +2,7 @@ import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import { notInTrouble } from '../../kernel/model/bulk.js'
 import type { ProcessStatus } from '../states.js'
 
 export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE' | 'RESOLVE'
@@ -18,6 +19,8 @@ export interface OperationAnswer {
     | 'changed'
     | 'busy'
     | 'nothing'
+    | 'not skippable'
+    | 'not in trouble'
     | `unresolved ${string}`
     | ProcessStatus
   readonly actual: string | null
@@ -64,6 +67,16 @@ export function refusalOf(
       return lockedByOther(`${operation.toLowerCase()} ${name} ${id}`)
     case 'deadline':
       return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
+    case 'not skippable':
+      return new HoldfastError('HF_CANNOT_SKIP', {
+        what: 'process',
+        id,
+        problem: 'it waits for something else than a step',
+      })
+    case 'not in trouble': {
+      const slash = name.indexOf('/')
+      return notInTrouble('processes', { domain: name.slice(0, slash), type: name.slice(slash + 1) }, id)
+    }
     case 'nothing':
       return new HoldfastError('HF_NOTHING_TO_RESOLVE', { id, step })
     default:

@@ -21,7 +21,7 @@ export interface InstallOptions {
 const LOCK_TIMEOUT = 5_000
 
 /**
- * Makes PGMQ available in this database (Q-01): the server's extension where it has one, else PGMQ's own SQL. It lives in
+ * Makes PGMQ available in this database: the server's extension where it has one, else PGMQ's own SQL. It lives in
  * the schema `pgmq`, which all installations of the database share, so any number of them may call this at once. Where
  * PGMQ is there already, nothing is changed.
  *

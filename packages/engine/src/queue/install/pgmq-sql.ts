@@ -13,7 +13,7 @@ const SCHEMA_STATEMENT = 'CREATE SCHEMA IF NOT EXISTS pgmq;'
 
 /**
  * Without the statement that makes the schema: even `if not exists` needs the right to create schemas, which a role
- * lacks for whom an administrator has made this one. Whoever installs it makes the schema where it is missing.
+ * lacks for whom an administrator has made this one. The code that installs it creates the schema where it is missing.
  */
 export async function readPgmqSql(): Promise<PgmqSql> {
   const file = pgmqFile()

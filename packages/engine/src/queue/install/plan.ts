@@ -2,10 +2,10 @@ import { quoteIdentifier } from '../../kernel/database/schema-name.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { PgmqFacts, PgmqFunction } from './facts.js'
 
-/** Which PGMQ a database has: the server's extension, or PGMQ's own SQL installed as plain SQL (Q-01). */
+/** Which PGMQ a database has: the server's extension, or PGMQ's own SQL installed as plain SQL. */
 export interface QueueInfo {
   readonly source: 'extension' | 'sql'
-  /** `unknown` where somebody else has installed the plain SQL and not said which. */
+  /** `unknown` where the plain SQL was installed by other means, without a version. */
   readonly version: string
 }
 

@@ -13,8 +13,11 @@ export interface By {
  */
 export type KnownOfCall = 'notBegun' | 'notDone'
 
-/** What a person found out about a call of unknown outcome (K-20). */
-export type Answer = 'notDone' | { readonly done: Payload }
+/**
+ * What a person found out about a call of unknown outcome (K-20); or `skip`: the step counts as done, and its input is passed on as its
+ * output.
+ */
+export type Answer = 'notDone' | 'skip' | { readonly done: Payload }
 
 /** What is known of a call that was lost, where a claim finds one. */
 export interface LostCall {

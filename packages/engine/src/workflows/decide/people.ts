@@ -5,7 +5,7 @@ import { arriveAgain, complete, proceed } from './advance.js'
 import type { Answer, By, HumanVerdict, Occurrence } from './occurrence.js'
 import { continueRollback, startUndoing } from './rollback.js'
 import { skipActive } from './skip.js'
-import type { StepState } from './state.js'
+import type { Payload, StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /** What people do to an instance. What does not fit its status is refused and changes nothing. */
@@ -65,6 +65,10 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
   const step = t.step(name)
   if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
   const isStep = step.status === 'PAUSED'
+  if (answer === 'skip' && isStep && type !== 'task') {
+    const problem = `step \`${name}\` is a ${type} and calls nothing`
+    throw new HoldfastError('HF_CANNOT_SKIP', { what: 'workflow instance', id: t.id, problem })
+  }
   if (answer !== undefined && isStep && type !== 'task') {
     throw invalidOption(
       'workflows.requeue',
@@ -79,7 +83,11 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
 }
 
 const answerDetail = (answer: Answer | undefined) =>
-  answer === undefined ? {} : { answer: answer === 'notDone' ? answer : 'done' }
+  answer === undefined ? {} : { answer: typeof answer === 'string' ? answer : 'done' }
+
+/** What the step is taken to have returned. */
+const outputBy = (answer: Answer | undefined, { input }: StepState): Payload | undefined =>
+  answer === 'skip' ? input : typeof answer === 'object' ? answer.done : undefined
 
 /** What its calls so far may have done is not forgotten with its counters. */
 function requeueStep(t: Transition, step: StepState, answer: Answer | undefined, by: By): void {
@@ -89,9 +97,10 @@ function requeueStep(t: Transition, step: StepState, answer: Answer | undefined,
   const reset = t.change(t.create(step.name, 'PAUSED', step.input), { outcome })
   const resumed = frozen.map(({ name }) => name)
   const detail = { ...answerDetail(answer), ...(resumed.length === 0 ? {} : { resumed }) }
-  const status = typeof answer === 'object' ? 'COMPLETED' : 'PENDING'
+  const output = outputBy(answer, step)
+  const status = output ? 'COMPLETED' : 'PENDING'
   t.write(stepEvent('dlq_requeued', { ...step, status }, { ...by, ...(Object.keys(detail).length > 0 && { detail }) }))
-  if (typeof answer === 'object') proceed(t, complete(t, { ...reset, attempts: step.attempts }, answer.done))
+  if (output) proceed(t, complete(t, { ...reset, attempts: step.attempts }, output))
   for (const name of [step.name, ...resumed]) resume(t, name)
   arriveAgain(t)
 }
@@ -113,11 +122,12 @@ function requeueCompensation(t: Transition, step: StepState, answer: Answer | un
   const waiting = t.change(step, { compensationAttempts: 0, compensationOutcome })
   const detail = answer === undefined ? {} : { detail: answerDetail(answer) }
   t.write(stepEvent('dlq_requeued', waiting, { ...by, ...detail }))
-  if (typeof answer === 'object') {
+  const undone = outputBy(answer, step) !== undefined
+  if (undone) {
     t.write(stepEvent('compensation_success', t.change(waiting, { status: 'ROLLED_BACK' }), { ...by, ...detail }))
   }
   if (!instanceHasEnded(t.status)) continueRollback(t)
-  else if (typeof answer !== 'object') startUndoing(t, waiting)
+  else if (!undone) startUndoing(t, waiting)
 }
 
 const wrongInstance = (t: Transition, operation: string) =>

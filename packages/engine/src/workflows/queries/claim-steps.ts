@@ -1,7 +1,7 @@
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { ClaimAnswer, Claimed, ClaimRequest, LostClaim } from '../../kernel/work/source.js'
+import type { Claimed, ClaimRequest, ClaimResult, LostClaim } from '../../kernel/work/source.js'
 
 /** A claimed step, or the claimed compensation of one. Its `type` is the handler, its `id` the instance and the number. */
 export interface ClaimedStep extends Claimed {
@@ -24,6 +24,8 @@ export interface ClaimedStep extends Claimed {
 
 /** The lane of instances that begin later: whoever runs workflows takes their start, which needs no handler. */
 export const ROOT = '_root_'
+/** The number of a start in that lane. Numbers below it are decisions of people that came through SQL. */
+export const START = -1
 
 type Row = [
   workflowId: string,
@@ -49,7 +51,7 @@ export async function claimSteps(
   executor: Executor,
   { lanes, worker, limit, leaseMs: beatMs, spareLeased, ceilingMs }: ClaimRequest,
   leaseMs: number,
-): Promise<ClaimAnswer<ClaimedStep>> {
+): Promise<ClaimResult<ClaimedStep>> {
   const handlers = lanes.map(({ type }) => type)
   const params = [handlers, worker, limit, leaseMs, beatMs, spareLeased, ceilingMs]
   const [row] = await executor.run<{ items: Row[]; next_due_ms: number | null }>(statement, params)

@@ -105,13 +105,12 @@ const statement = {
       case when step.due_at = 'infinity' then step.scheduled_at else step.due_at end as due_at,
       step.priority, step.leased_by, letter.id as dead_letter,
       holdfast.shown_priority(step.priority, step.aging, step.scheduled_at, holdfast.now()) as shown_priority,
-      step.handler is not null and (known.seen_at is null or known.seen_at < holdfast.now() - interval '2 minutes')
-        as handler_missing,
+      step.handler is not null
+        and coalesce(holdfast.last_seen('workflows'::text, step.handler) < holdfast.now() - interval '2 minutes', true) as handler_missing,
       step.handler is not null and holdfast.is_paused(array[
         'handler:' || step.handler, 'definition:' || (select name from holdfast.workflow_definition where id = step.definition_id)
       ]) as paused
     from holdfast.workflow_step as step
-    left join holdfast.workflow_handler as known on known.handler = step.handler
     left join holdfast.workflow_dead_letter as letter on letter.workflow_id = step.workflow_id and letter.number = step.number
     where step.workflow_id = $1 and step.number >= 0
     order by step.reached_at, step.number`,

@@ -1,21 +1,21 @@
 import { expect, test } from 'vitest'
-import { createWakefulness } from './wakefulness.js'
+import { createPollTiming } from './poll-timing.js'
 
 test('K-06 rests until the next due time, at most until the poll', () => {
-  const wakefulness = createWakefulness(1_000)
-  expect(wakefulness.rest(null)).toBe(1_000)
-  expect(wakefulness.rest(250.2)).toBe(251)
-  expect(wakefulness.rest(60_000)).toBe(1_000)
+  const wakefulness = createPollTiming(1_000)
+  expect(wakefulness.idleMs(null)).toBe(1_000)
+  expect(wakefulness.idleMs(250.2)).toBe(251)
+  expect(wakefulness.idleMs(60_000)).toBe(1_000)
 })
 
 test('K-06 after a wake-up it looks again soon, then ever later', () => {
-  const wakefulness = createWakefulness(1_000)
+  const wakefulness = createPollTiming(1_000)
   expect(wakefulness.woken()).toBe(0)
-  expect([1, 2, 3, 4, 5].map(() => wakefulness.rest(null))).toEqual([5, 25, 125, 625, 1_000])
+  expect([1, 2, 3, 4, 5].map(() => wakefulness.idleMs(null))).toEqual([5, 25, 125, 625, 1_000])
 })
 
 test('K-06 a worker that is woken in vain hesitates more and more, up to a limit', () => {
-  const wakefulness = createWakefulness(1_000, () => 1)
+  const wakefulness = createPollTiming(1_000, () => 1)
   const hesitations = Array.from({ length: 8 }, () => {
     const hesitation = wakefulness.woken()
     wakefulness.claimed(0)
@@ -28,7 +28,7 @@ test('K-06 a worker that is woken in vain hesitates more and more, up to a limit
 })
 
 test('K-06 a poll in vain is no reason to hesitate', () => {
-  const wakefulness = createWakefulness(1_000, () => 1)
+  const wakefulness = createPollTiming(1_000, () => 1)
   wakefulness.claimed(0)
   wakefulness.claimed(0)
   expect(wakefulness.woken()).toBe(0)

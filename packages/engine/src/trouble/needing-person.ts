@@ -1,12 +1,12 @@
-import type { Executor } from './kernel/database/executor.js'
-import type { Logger } from './kernel/logger.js'
-import { type MetricLabels, type Metrics, noMetrics } from './kernel/metrics/metrics.js'
+import type { Executor } from '../kernel/database/executor.js'
+import type { Logger } from '../kernel/logger.js'
+import { type MetricLabels, type Metrics, noMetrics } from '../kernel/metrics/metrics.js'
 
 const EVERY = 60_000
 
 interface Row {
   readonly model: string
-  readonly domain: string | null
+  readonly domain: string
   readonly type: string
   readonly count: number
   readonly oldest_seconds: number
@@ -23,7 +23,7 @@ export function measureNeedingPerson(db: Executor, { metrics, logger }: { metric
     const rows = await db.run<Row & object>(statement)
     const now = new Map<string, MetricLabels>()
     for (const { model, domain, type, count, oldest_seconds } of rows) {
-      const labels = domain === null ? { model, type } : { model, domain, type }
+      const labels = { model, domain, type }
       now.set(JSON.stringify(labels), labels)
       metrics.gauge('needing_person', labels, count)
       metrics.gauge('oldest_needing_person_seconds', labels, oldest_seconds)
@@ -45,24 +45,10 @@ export function measureNeedingPerson(db: Executor, { metrics, logger }: { metric
 }
 
 const statement = {
-  name: 'needing-person',
+  name: 'trouble.needing-person',
   text: `
-    select model, domain, type, count, extract(epoch from holdfast.now() - oldest)::float8 as oldest_seconds
-    from (
-      select 'commands' as model, domain, type, pg_catalog.count(*)::int as count, pg_catalog.min(since) as oldest
-      from holdfast.command_trouble
-      group by domain, type
-      union all
-      select 'processes', pg_catalog.split_part(type, '/', 1), pg_catalog.split_part(type, '/', 2), pg_catalog.count(*)::int, pg_catalog.min(since)
-      from holdfast.process_trouble
-      group by type
-      union all
-      select 'workflows', null, workflow_name, pg_catalog.count(*)::int, pg_catalog.min(created_at)
-      from holdfast.workflow_dead_letter
-      group by workflow_name
-      union all
-      select 'dispatch', pg_catalog.split_part(item_type, '/', 1), pg_catalog.split_part(item_type, '/', 2), pg_catalog.count(*)::int, pg_catalog.min(since)
-      from holdfast.dispatch_dead_letter
-      group by item_type
-    ) as needing`,
+    select model, domain, type, pg_catalog.count(*)::int as count,
+      extract(epoch from holdfast.now() - pg_catalog.min(since))::float8 as oldest_seconds
+    from holdfast.trouble
+    group by model, domain, type`,
 }

@@ -18,6 +18,7 @@ update holdfast.dispatch_item set item_type = 'default/' || item_type;
 update holdfast.dispatch_context set item_type = 'default/' || item_type;
 update holdfast.dispatch_dead_letter set item_type = 'default/' || item_type;
 update holdfast.dispatch_pace set item_type = 'default/' || item_type;
+update holdfast.trouble_assignment set place = 'default/' || place where model = 'dispatch';
 update holdfast.process set dispatch_type = 'default/' || dispatch_type where dispatch_type is not null;
 update holdfast.workflow set dispatch_type = 'default/' || dispatch_type where dispatch_type is not null;
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { levelOf } from './level.js'
+import { bucketStatus } from './bucket-status.js'
 
 const limit = { ticketsPerSecond: 10, burst: 5 }
 
@@ -11,5 +11,5 @@ test.each([
   [500, { available: 0, reservedAhead: 0, nextSlotMs: 100 }],
   [700, { available: 0, reservedAhead: 2, nextSlotMs: 300 }],
 ])('R-03 a bucket that is full in %d ms', (leadMs, level) => {
-  expect(levelOf(limit, leadMs)).toEqual(level)
+  expect(bucketStatus(limit, leadMs)).toEqual(level)
 })

@@ -1,13 +1,13 @@
 import { expect, test, vi } from 'vitest'
 import { createWorkLoop } from './loop.js'
-import type { ClaimAnswer, Claimed, LeaseRef, WorkSource } from './source.js'
+import type { Claimed, ClaimResult, LeaseRef, WorkSource } from './source.js'
 
 test('K-26 a worker that stops gives back what it has not begun: what was lost before stays lost, the rest counts as never claimed', async () => {
   const told: string[] = []
   const tell = (what: string) => async (leases: readonly LeaseRef[]) => {
     told.push(`${what} ${leases.map(({ id, epoch }) => `${id}@${epoch}`).join(' ')}`)
   }
-  let answer: ((claimed: ClaimAnswer<Claimed>) => void) | undefined
+  let answer: ((claimed: ClaimResult<Claimed>) => void) | undefined
   const source: WorkSource<Claimed> = {
     model: 'things',
     types: () => ['thing'],

@@ -1,0 +1,38 @@
+import type { By } from '../../kernel/audit/audit.js'
+import type { Encoded } from '../../kernel/codec/codec.js'
+import type { Executor } from '../../kernel/database/executor.js'
+
+export type CommandAction = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
+
+/** What became of one command that an operator acted on. */
+export interface OperatedCommand {
+  readonly id: string
+  /**
+   * `outcome unknown`: it can be retried only by a person who says that its last call was not done (K-20). `queue gone`: it cannot be
+   * retried, because the queue of its domain was dropped.
+   */
+  readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'outcome unknown' | 'queue gone'
+  readonly type: string | null
+}
+
+/** Acts on commands of a domain that are in troubleshooting, in one statement with its audit; one row per id. */
+export function operateCommands(
+  executor: Executor,
+  asked: { readonly action: CommandAction; readonly domain: string; readonly ids: readonly string[] },
+  { actor, reason }: By,
+  /** The new data of a retry, with the version that it was parsed under; the result of a completion. */
+  value?: Encoded & { readonly version?: number },
+): Promise<OperatedCommand[]> {
+  const { action, domain, ids } = asked
+  const notes = value?.notes ? JSON.stringify(value.notes) : null
+  const given = [value?.json ?? null, notes, value?.version ?? null]
+  return executor.run<OperatedCommand & object>(statement, [action, domain, ids, actor, reason, ...given])
+}
+
+const statement = {
+  name: 'commands.operate',
+  text: `
+    select operated.command_id as id, outcome, command.type
+    from holdfast.operate_commands($1, $2, $3::uuid[], $4, $5, $6::jsonb, $7::jsonb, $8) as operated
+    left join holdfast.command on command.command_id = operated.command_id and command.domain = $2`,
+}

@@ -1,0 +1,38 @@
+import type { By } from '../kernel/audit/audit.js'
+import type { Database } from '../kernel/database/database.js'
+import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
+import { type BulkResult, notInTrouble } from '../kernel/model/bulk.js'
+import { refused, resultOf } from './operate.js'
+import { assignTroubles } from './queries/assign-trouble.js'
+import type { TroubleKey } from './queries/find-trouble.js'
+import { identityOf, keysOf, selectTroubles, type TroubleReference } from './select.js'
+
+const AT_ONCE = 200
+
+/** Says which person takes care of what was selected; `null`: nobody any more. */
+export async function assign(db: Database, which: unknown, by: By, to: string | null): Promise<BulkResult[]> {
+  const results: BulkResult[] = []
+  for await (const { found, missing } of selectTroubles(db, 'trouble.assign', which)) {
+    results.push(...missing.map(({ id, error }) => refused({ id }, error)))
+    for (let from = 0; from < found.length; from += AT_ONCE) {
+      results.push(...(await assignPart(db, found.slice(from, from + AT_ONCE), by, to)))
+    }
+  }
+  return results
+}
+
+async function assignPart(db: Database, part: readonly TroubleReference[], by: By, to: string | null) {
+  const keys = new Map((await keysOf(db, part)).map((key) => [identityOf(key), key]))
+  const asked = [...keys.values()]
+  const work = operatorCallForMany<TroubleKey, string>(db, 'assign', asked, (tx, some) =>
+    assignTroubles(tx, some, to, by),
+  )
+  const { answers, busy } = await work
+  const done = new Set(answers)
+  return part.map((one) => {
+    const key = keys.get(identityOf(one))
+    if (key && done.has(key.place)) return resultOf(one, undefined)
+    if (key && busy.includes(key)) return resultOf(one, lockedByOther(`assign ${one.id}`))
+    return resultOf(one, notInTrouble(one.model, one, one.id))
+  })
+}

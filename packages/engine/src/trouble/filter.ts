@@ -1,0 +1,122 @@
+import { type Model, models } from '../kernel/model/handle.js'
+import { type Place, readCursor } from '../kernel/model/page.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
+import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
+
+/** Which work that needs a person. Everything given must hold. */
+export interface TroubleFilter {
+  /** One model, or several. Default: all. */
+  readonly model?: Model | readonly Model[]
+  readonly domain?: string
+  readonly type?: string
+  /** The step that failed. Commands and items have none. */
+  readonly step?: string
+  /** The code of the error. */
+  readonly code?: string
+  /** What failed alike: the same code and the same message but for names and numbers. */
+  readonly fingerprint?: string
+  /** To whom it was assigned. */
+  readonly assignedTo?: string
+  /** Failed at this moment or later. */
+  readonly since?: Date | string
+  /** Failed before this moment. */
+  readonly until?: Date | string
+}
+
+export interface TroubleListFilter extends TroubleFilter {
+  /** Where the page before ended. */
+  readonly cursor?: string
+  /** The most to return. Default: 100. */
+  readonly limit?: number
+}
+
+const TEXTS = ['domain', 'type', 'step', 'code', 'fingerprint'] as const
+const NAMES = ['model', ...TEXTS, 'assignedTo', 'since', 'until'] as const
+
+/** Conditions on `holdfast.trouble`, each with its parameter. Only what is given is there, so that every plan can use its index. */
+export interface Conditions {
+  readonly text: string
+  readonly params: readonly unknown[]
+}
+
+export interface CheckedFilter {
+  readonly conditions: Conditions
+  /** Without one: as many as there are. */
+  readonly limit: number
+  /** Whether it leaves anything out. */
+  readonly isEmpty: boolean
+}
+
+/** Checks a filter, and turns it into conditions. */
+export function checkFilter(
+  where: string,
+  filter: unknown,
+  more: { readonly limit?: number; readonly cursor?: boolean; readonly before?: Date } = {},
+): CheckedFilter {
+  const page = more.limit === undefined ? [] : (['limit'] as const)
+  const given = checkOptions(where, filter, [...NAMES, ...page, ...(more.cursor ? (['cursor'] as const) : [])])
+  const built = new ConditionBuilder()
+  const chosen = checkModels(where, given.model)
+  if (chosen) built.add((it) => `model = any (${it}::text[])`, chosen)
+  for (const name of TEXTS) {
+    const value = textOption(where, name, given[name], { default: undefined })
+    if (value !== undefined) built.add((it) => `${name} = ${it}`, value)
+  }
+  const person = textOption(where, 'assignedTo', given.assignedTo, { default: undefined })
+  if (person !== undefined) built.add(assignedTo, person)
+  const since = dateOption(where, 'since', given.since, { default: undefined })
+  if (since) built.add((it) => `since >= ${it}::timestamptz`, since)
+  const until = dateOption(where, 'until', given.until, { default: undefined })
+  if (until) built.add((it) => `since < ${it}::timestamptz`, until)
+  const isEmpty = built.params.length === 0
+  if (more.before) built.add((it) => `since < ${it}::timestamptz`, more.before)
+  if (more.cursor) built.addPlace(readCursor(where, given.cursor))
+  return {
+    conditions: built,
+    limit: integerOption(where, 'limit', given.limit, { min: 1, default: more.limit ?? Number.MAX_SAFE_INTEGER }),
+    isEmpty,
+  }
+}
+
+const assignedTo = (it: string) => `
+      (model, place, since) in (select model, place, since from holdfast.trouble_assignment where assigned_to = ${it})`
+
+function checkModels(where: string, model: unknown): readonly Model[] | undefined {
+  if (model === undefined) return undefined
+  const given: readonly unknown[] = Array.isArray(model) ? model : [model]
+  if (given.length > 0) return given.map((one) => choiceOption(where, 'model', one ?? null, models))
+  throw invalidOption(where, 'model', 'must not be an empty list')
+}
+
+/** Adds conditions with their parameters. */
+export class ConditionBuilder implements Conditions {
+  readonly params: unknown[]
+  #parts: string[]
+
+  constructor(begin?: Conditions) {
+    this.params = [...(begin?.params ?? [])]
+    this.#parts = begin ? [begin.text] : []
+  }
+
+  get text(): string {
+    return this.#parts.length === 0 ? 'true' : this.#parts.join('\n      and ')
+  }
+
+  add(condition: (parameter: string) => string, value: unknown): void {
+    this.params.push(value)
+    this.#parts.push(condition(`$${this.params.length}`))
+  }
+
+  /** Only what comes after a place in the order of lists. */
+  addPlace(place: Place | undefined): void {
+    if (!place) return
+    const space = place.id.indexOf(' ')
+    this.params.push(place.id.slice(0, space), place.id.slice(space + 1))
+    const [since, last] = [this.params.length - 1, this.params.length]
+    this.#parts.push(`(since, place) < (${momentOf(`$${since}`)}, $${last}::text collate "C")`)
+  }
+}
+
+/** A moment from its microseconds since 1970: a `Date` would lose three digits, and a list the rows of that millisecond. */
+export const momentOf = (micros: string) =>
+  `timestamptz '1970-01-01 00:00:00+00' + ${micros}::float8 * interval '1 microsecond'`

@@ -1,0 +1,62 @@
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import type { BulkCall, BulkOperator, BulkResult } from '../kernel/model/bulk.js'
+import type { Model } from '../kernel/model/handle.js'
+import { grouped, selectTroubles, type TroubleReference } from './select.js'
+
+export type BulkOperators = Readonly<Record<Model, BulkOperator>>
+
+/**
+ * Does what an operator asked for to everything that was selected: by definition, in parts that one operator call does in time. What is
+ * true of a whole part (its commit may be lost, the result does not fit) is said of each in it. Once the database is away nothing more is
+ * tried: each part would wait five seconds to learn the same.
+ */
+export async function operateTroubles(
+  db: Database,
+  operators: BulkOperators,
+  call: BulkCall,
+  which: unknown,
+): Promise<BulkResult[]> {
+  const results: BulkResult[] = []
+  let away: HoldfastError | undefined
+  for await (const { found, missing } of selectTroubles(db, `trouble.${call.verb}`, which)) {
+    results.push(...missing.map(({ id, error }) => refused({ id }, error)))
+    for (const part of partsOf(operators, found)) {
+      const refusals = away ? part.map(() => away) : await operatePart(operators, call, part)
+      away ??= refusals.find((refusal) => refusal?.code === 'HF_DATABASE_UNAVAILABLE')
+      results.push(...part.map((one, place) => resultOf(one, refusals[place])))
+    }
+    if (away) return results
+  }
+  return results
+}
+
+async function operatePart(operators: BulkOperators, call: BulkCall, part: readonly TroubleReference[]) {
+  const [first] = part
+  if (!first) return []
+  try {
+    return await operators[first.model].operate(call, first, part)
+  } catch (error) {
+    if (error instanceof HoldfastError) return part.map(() => error)
+    throw error
+  }
+}
+
+function partsOf(operators: BulkOperators, found: readonly TroubleReference[]): TroubleReference[][] {
+  const groups = grouped(found, ({ model, domain, type }) => JSON.stringify([model, domain, type]))
+  return [...groups.values()].flatMap((group) => {
+    const atOnce = group[0] ? operators[group[0].model].atOnce : 1
+    const count = Math.ceil(group.length / atOnce)
+    return Array.from({ length: count }, (_, n) => group.slice(n * atOnce, (n + 1) * atOnce))
+  })
+}
+
+export function resultOf({ model, id, step }: TroubleReference, refusal: HoldfastError | undefined): BulkResult {
+  const what = { model, id, ...(step === null ? {} : { step }) }
+  return refusal ? refused(what, refusal) : { ...what, outcome: 'done' }
+}
+
+export const refused = (
+  what: Pick<BulkResult, 'model' | 'id' | 'step'>,
+  { code, message }: HoldfastError,
+): BulkResult => ({ ...what, outcome: 'refused', code, message })

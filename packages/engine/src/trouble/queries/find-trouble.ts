@@ -1,0 +1,159 @@
+import type { Executor } from '../../kernel/database/executor.js'
+import type { TroubleVerb } from '../../kernel/model/bulk.js'
+import type { Model } from '../../kernel/model/handle.js'
+import type { Place } from '../../kernel/model/page.js'
+import type { Conditions } from '../filter.js'
+
+/** A piece of work that needs a person. */
+export interface Trouble {
+  readonly model: Model
+  readonly domain: string
+  readonly type: string
+  /** Of the command, process, workflow instance or item: what its handle is made with. */
+  readonly id: string
+  readonly key: string | null
+  /** The step that failed: `pay`, or `pay#2` where a process uses the name again. Commands and items have none. */
+  readonly step: string | null
+  readonly code: string
+  /** `TRANSIENT`: it was tried as often as its retries allow. `PERMANENT`: trying again would not have helped. `BUSINESS`: refused. */
+  readonly kind: string
+  readonly message: string
+  /** The same for everything that failed alike. */
+  readonly fingerprint: string
+  readonly since: Date
+  /** How often it was tried. */
+  readonly attempts: number
+  /** Where the error was thrown, where that is known. */
+  readonly stack: string | null
+  /** What makes sense for it. */
+  readonly can: readonly TroubleVerb[]
+  /**
+   * Nobody knows whether its last call had its effect. Find out before you act: `retry` with `notDone: true` if it had not, `complete`
+   * if it had.
+   */
+  readonly outcomeUnknown: boolean
+  /** What failed is not the work itself, but the undoing of it. */
+  readonly compensating: boolean
+  readonly assignedTo: string | null
+}
+
+/** Work that failed alike. Pass it to the verbs of `hf.trouble` to act on all of it. */
+export interface TroubleGroup extends Pick<Trouble, 'model' | 'domain' | 'type' | 'step' | 'code' | 'fingerprint'> {
+  readonly count: number
+  readonly firstSeen: Date
+  readonly lastSeen: Date
+  /** The one that failed last. */
+  readonly sample: Pick<Trouble, 'id' | 'message'>
+}
+
+/** What a trouble is found by again, and where it stands in the order of lists. */
+export interface TroubleKey extends Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step'> {
+  readonly place: string
+  /** Microseconds since 1970. */
+  readonly micros: string
+}
+
+export type TroubleRow = Trouble & Pick<TroubleKey, 'place' | 'micros'>
+
+/** Where a row stands, for the cursor of its page. */
+export const placeOf = ({ micros, place }: Pick<TroubleKey, 'place' | 'micros'>): Place => ({
+  createdAt: new Date(Math.floor(Number(micros) / 1_000)),
+  id: `${micros} ${place}`,
+})
+
+/** Newest first. */
+export function listTrouble(executor: Executor, { text, params }: Conditions, limit: number): Promise<TroubleRow[]> {
+  return executor.run<TroubleRow & object>({ name: 'trouble.list', text: listText(text, params.length + 1) }, [
+    ...params,
+    limit,
+  ])
+}
+
+export async function countTrouble(executor: Executor, { text, params }: Conditions): Promise<number> {
+  const [row] = await executor.run<{ count: number }>({ name: 'trouble.count', text: countText(text) }, params)
+  return row?.count ?? 0
+}
+
+/** The most frequent first. */
+export async function groupTrouble(
+  executor: Executor,
+  { text, params }: Conditions,
+  limit: number,
+): Promise<TroubleGroup[]> {
+  type Row = Omit<TroubleGroup, 'sample'> & { readonly sampleId: string; readonly sampleMessage: string }
+  const statement = { name: 'trouble.group', text: groupText(text, params.length + 1) }
+  const rows = await executor.run<Row>(statement, [...params, limit])
+  return rows.map(({ sampleId, sampleMessage, ...row }) => ({
+    ...row,
+    sample: { id: sampleId, message: sampleMessage },
+  }))
+}
+
+/** Like a list, with no more than it takes to act on them. */
+export function findKeys(executor: Executor, { text, params }: Conditions, limit: number): Promise<TroubleKey[]> {
+  const statement = { name: 'trouble.find-keys', text: keysText(text, params.length + 1) }
+  return executor.run<TroubleKey & object>(statement, [...params, limit])
+}
+
+/** By the ids of the work, in any model. */
+export function findKeysByIds(
+  executor: Executor,
+  asked: { readonly uuids: readonly string[]; readonly texts: readonly string[] },
+): Promise<TroubleKey[]> {
+  return executor.run<TroubleKey & object>(keysByIdsStatement, [asked.uuids, asked.texts])
+}
+
+const KEY = `
+      model, domain, type, id, step, place, (extract(epoch from since) * 1000000::numeric)::int8::text as micros`
+
+const listText = (conditions: string, limit: number) => `
+    select ${KEY}, key, code, kind, message, fingerprint, since, attempts, stack, can, outcome_unknown as "outcomeUnknown",
+      compensating, assigned_to as "assignedTo"
+    from holdfast.trouble
+    where ${conditions}
+    order by since desc, place desc
+    limit $${limit}`
+
+const keysText = (conditions: string, limit: number) => `
+    select ${KEY}
+    from holdfast.trouble
+    where ${conditions}
+    order by since desc, place desc
+    limit $${limit}`
+
+const countText = (conditions: string) => `
+    select pg_catalog.count(*)::int as count from holdfast.trouble where ${conditions}`
+
+const groupText = (conditions: string, limit: number) => `
+    with alike as (
+      select model, domain, type, step, code, fingerprint, pg_catalog.count(*)::int as count,
+        pg_catalog.min(since) as "firstSeen", pg_catalog.max(since) as "lastSeen"
+      from holdfast.trouble
+      where ${conditions}
+      group by model, domain, type, step, code, fingerprint
+      order by pg_catalog.count(*) desc, pg_catalog.max(since) desc, fingerprint
+      limit $${limit}
+    )
+    select alike.*, sample.id as "sampleId", sample.message as "sampleMessage"
+    from alike
+    cross join lateral (
+      select trouble.id, trouble.message
+      from holdfast.trouble
+      where trouble.fingerprint = alike.fingerprint
+        and trouble.since = alike."lastSeen"
+        and trouble.model = alike.model
+        and trouble.domain = alike.domain
+        and trouble.type = alike.type
+        and trouble.step is not distinct from alike.step
+      order by trouble.place desc
+      limit 1
+    ) as sample
+    order by alike.count desc, alike."lastSeen" desc, alike.fingerprint`
+
+const keysByIdsStatement = {
+  name: 'trouble.find-keys-by-ids',
+  text: `
+    select ${KEY} from holdfast.trouble where work_id = any ($1::uuid[])
+    union all
+    select ${KEY} from holdfast.trouble where model = 'dispatch' and id = any ($2::text[])`,
+}

@@ -1,0 +1,132 @@
+import { type By, checkBy } from '../kernel/audit/audit.js'
+import type { Database } from '../kernel/database/database.js'
+import type { BulkCall, BulkResult, TroubleVerb } from '../kernel/model/bulk.js'
+import type { CancelOptions } from '../kernel/model/handle.js'
+import { type Page, toPage } from '../kernel/model/page.js'
+import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
+import { assign } from './assign.js'
+import { checkFilter, type TroubleFilter, type TroubleListFilter } from './filter.js'
+import { type BulkOperators, operateTroubles } from './operate.js'
+import {
+  countTrouble,
+  groupTrouble,
+  listTrouble,
+  placeOf,
+  type Trouble,
+  type TroubleGroup,
+  type TroubleRow,
+} from './queries/find-trouble.js'
+import type { WhichTroubles } from './select.js'
+
+export interface TroubleRetryOptions {
+  /**
+   * You have found out that calls of unknown outcome were not done, so they may be made again. Without it, such a call is inquired
+   * about first; where that is not possible, its retry is refused.
+   */
+  readonly notDone?: boolean
+}
+
+export interface TroubleCompleteOptions {
+  /** What the command or the process is taken to have returned, or the failed step of a workflow. Items have no result. */
+  readonly result?: unknown
+}
+
+export interface TroubleAssignOptions {
+  /** Who takes care of it; `null`: nobody any more. */
+  readonly to: string | null
+}
+
+/**
+ * Work that needs a person, of all models: to look at, and to act on. Every verb says who acts and why (`by`), is audited, and returns
+ * what became of each: one that is refused, or locked by another transaction, does not stop the others.
+ */
+export interface Troubles {
+  /**
+   * Newest first, 100 at a time unless `limit` says otherwise.
+   *
+   * @example
+   * const { items, cursor } = await hf.trouble.list({ domain: 'payments', code: 'BANK_DOWN' })
+   */
+  list(filter?: TroubleListFilter): Promise<Page<Trouble>>
+  count(filter?: TroubleFilter): Promise<number>
+  /**
+   * What failed alike, the most frequent first: usually one cause, and one thing to do.
+   *
+   * @example
+   * const [worst] = await hf.trouble.groups()
+   * if (worst) await hf.trouble.retry(worst, { actor: 'ann', reason: 'the bank is back' })
+   */
+  groups(filter?: TroubleFilter & { readonly limit?: number }): Promise<TroubleGroup[]>
+  /**
+   * Tries what failed again, with all its attempts.
+   *
+   * @example
+   * await hf.trouble.retry({ fingerprint }, { actor: 'ann', reason: 'the bank is back' })
+   */
+  retry(which: WhichTroubles, by: By, options?: TroubleRetryOptions): Promise<BulkResult[]>
+  /**
+   * Says that it was done by other means. A command and a process end completed with the result, an item ends completed, a failed step
+   * of a workflow counts as done with this output and the instance goes on; a compensation counts as done.
+   */
+  complete(which: WhichTroubles, by: By, options?: TroubleCompleteOptions): Promise<BulkResult[]>
+  /** Gives it up. What a process or a workflow has done is undone unless `compensate` is false. */
+  cancel(which: WhichTroubles, by: By, options?: CancelOptions): Promise<BulkResult[]>
+  /**
+   * Goes on without the failed step of a process or a workflow: it counts as done, without a result in a process, with its own input as
+   * its output in a workflow. Commands and items have no steps, and are refused.
+   */
+  skip(which: WhichTroubles, by: By): Promise<BulkResult[]>
+  /**
+   * Notes who takes care of it. It is shown as `assignedTo` until the work goes on.
+   *
+   * @example
+   * await hf.trouble.assign({ domain: 'payments' }, { actor: 'ann', reason: 'on call' }, { to: 'bob' })
+   */
+  assign(which: WhichTroubles, by: By, options: TroubleAssignOptions): Promise<BulkResult[]>
+}
+
+export function createTroubles(db: Database, operators: BulkOperators): Troubles {
+  const operate = (
+    verb: TroubleVerb,
+    which: WhichTroubles,
+    by: By,
+    options: Partial<Omit<BulkCall, 'verb' | 'by'>>,
+  ) => {
+    const call = { verb, by: checkBy(`trouble.${verb}`, by), notDone: false, compensate: true, result: undefined }
+    return operateTroubles(db, operators, { ...call, ...options }, which)
+  }
+  return {
+    async list(filter) {
+      const { conditions, limit } = checkFilter('trouble.list', filter, { limit: 100, cursor: true })
+      const { items, cursor } = toPage(await listTrouble(db, conditions, limit + 1), limit, placeOf)
+      return { items: items.map(toRecord), ...(cursor === undefined ? {} : { cursor }) }
+    },
+    count: async (filter) => countTrouble(db, checkFilter('trouble.count', filter).conditions),
+    async groups(filter) {
+      const { conditions, limit } = checkFilter('trouble.groups', filter, { limit: 100 })
+      return groupTrouble(db, conditions, limit)
+    },
+    async retry(which, by, options) {
+      const given = checkOptions('trouble.retry', options, ['notDone'])
+      const notDone = booleanOption('trouble.retry', 'notDone', given.notDone, { default: false })
+      return operate('retry', which, by, { notDone })
+    },
+    async complete(which, by, options) {
+      const { result } = checkOptions('trouble.complete', options, ['result'])
+      return operate('complete', which, by, { result })
+    },
+    async cancel(which, by, options) {
+      const given = checkOptions('trouble.cancel', options, ['compensate'])
+      const compensate = booleanOption('trouble.cancel', 'compensate', given.compensate, { default: true })
+      return operate('cancel', which, by, { compensate })
+    },
+    skip: async (which, by) => operate('skip', which, by, {}),
+    async assign(which, by, options) {
+      const given = checkOptions('trouble.assign', options, ['to'])
+      const to = given.to === null ? null : textOption('trouble.assign', 'to', given.to, { max: 200 })
+      return assign(db, which, checkBy('trouble.assign', by), to)
+    },
+  }
+}
+
+const toRecord = ({ place: _place, micros: _micros, ...record }: TroubleRow): Trouble => record
