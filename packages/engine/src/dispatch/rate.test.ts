@@ -167,16 +167,16 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Payout)
   expect((await bus.hf.dispatch.depth(Payout)).DISPATCHED).toBeGreaterThan(15)
   await standStill()
-  const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms', concurrency: 50 })
+  const worker = await bus.hf.run({ domains: [Payout.domain], workflows: true, poll: '20ms', concurrency: 50 })
   await waitFor('some are completed', async () => (await completed(Payout)) >= 10)
   await bus.hf.dispatch.pause(Payout, by)
-  const begun = async () => (await bus.sql('select from begun where item_type = $1', [workflow])).length
+  const begun = async () => (await bus.sql('select from begun where item_type = $1', [Payout.name])).length
   const atPause = await begun()
   await standStill()
   await bus.hf.dispatch.resume(Payout, by)
   expect(await begun()).toBe(atPause)
   await waitFor('all are completed', async () => (await completed(Payout)) === 60)
-  expect(await worstExcess(workflow, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
+  expect(await worstExcess(Payout.name, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
   await worker.stop()
 })
 

@@ -246,7 +246,7 @@ test.each([
     code,
     message: expect.stringContaining(message),
   })
-  await expect(bus.hf.dispatch.plan(Settlement)).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(bus.hf.dispatch.plan(Settlement)).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
 })
 
 test('D-01 a context that is too large or cannot be encoded is refused where it enters, with the item’s place', async () => {

@@ -88,7 +88,7 @@ test('K-11 a database that is restored to an earlier state under a live program:
   await bus.hf.schedule(Payout, items(1))
   const lose = async () => {
     for (const table of ['config', 'cycle', 'item', 'context', 'tally']) {
-      await bus.sql(`delete from holdfast.dispatch_${table} where item_type = $1`, [flow])
+      await bus.sql(`delete from holdfast.dispatch_${table} where item_type = $1`, [Payout.name])
     }
     await bus.sql('delete from holdfast.workflow_definition where name = $1', [flow])
   }
