@@ -78,7 +78,7 @@ export function runWorkflows(
   hf: Holdfast,
   { concurrency, called }: { readonly concurrency: number; readonly called: (step: StepContext) => unknown },
 ): Promise<Worker> {
-  hf.workflows.handle(NOOP, async (_, step) => {
+  hf.handle(NOOP, async (_, step) => {
     await called(step)
     return 1
   })

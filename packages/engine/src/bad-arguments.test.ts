@@ -71,7 +71,7 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
 })
 
 test('K-15 a transaction that is undefined is none', async () => {
-  expect(await bus.hf.send(Pay, 1, { transaction: undefined as never })).toMatch(/-/)
+  expect((await bus.hf.send(Pay, 1, { transaction: undefined as never })).id).toMatch(/-/)
 })
 
 const by = { actor: 'ann', reason: 'test' }
@@ -91,8 +91,8 @@ test.each<[string, () => unknown]>([
   ['respond with a symbol', () => bus.hf.respond(Order, order, Symbol('paid') as never, none)],
   ['handle without a definition', () => bus.hf.handle(none, () => 1)],
   ['register without a definition', () => bus.hf.register(none)],
-  ['commands.cancel without a definition', () => bus.hf.commands.cancel(none, order, by)],
-  ['commands.result without a definition', () => bus.hf.commands.result(none, order)],
+  ['commands.cancel without a definition', () => bus.hf.command(none, order).cancel(by)],
+  ['commands.result without a definition', () => bus.hf.command(none, order).result()],
   ['commands.list of a domain that is no text', () => bus.hf.commands.list({ domain: Number.NaN as never })],
   ['commands.list of a domain with NUL', () => bus.hf.commands.list({ domain: 'a\0b' })],
   ['pause of nothing', () => bus.hf.pause(none, by)],
@@ -107,8 +107,8 @@ test.each<[string, () => unknown]>([
   ['retryMany of nothing', () => bus.hf.troubleshooting.retryMany(Pay, none, by)],
   ['retryMany by nobody', () => bus.hf.troubleshooting.retryMany(Pay, [], none)],
   ['completeMany of nothing', () => bus.hf.troubleshooting.completeMany(Pay, none, by)],
-  ['retry by nobody', () => bus.hf.troubleshooting.retry(Pay, order, none)],
-  ['complete by nobody', () => bus.hf.troubleshooting.complete(Pay, order, none)],
+  ['retry by nobody', () => bus.hf.command(Pay, order).retry(none)],
+  ['complete by nobody', () => bus.hf.command(Pay, order).complete(none)],
   ['requeueMany of a text', () => bus.hf.workflows.requeueMany('x' as never, by)],
   ['requeueMany of an object without a fingerprint', () => bus.hf.workflows.requeueMany({} as never, by)],
   ['auditTrail of a text', () => bus.hf.auditTrail('x' as never)],
@@ -198,13 +198,16 @@ describe.each(['bad', 42, '', {}, { domain: undefined }, { domain: 7 }, null])(
     const by = { actor: 'ann', reason: 'a test' }
     const id = '01a1e34b-15a6-74d6-9aa2-0733a11498ea'
     const command = of as never
+    test('makes no handle', () => {
+      expect(() => bus.hf.command(command, id)).toThrow(
+        expect.objectContaining({
+          code: 'HF_INVALID_OPTION',
+          message: expect.stringContaining('must be a definition made with defineCommand, or { domain, type }'),
+        }),
+      )
+    })
+
     test.each<[string, () => Promise<unknown>]>([
-      ['commands.get', () => bus.hf.commands.get(command, id)],
-      ['commands.result', () => bus.hf.commands.result(command, id)],
-      ['commands.cancel', () => bus.hf.commands.cancel(command, id, by)],
-      ['troubleshooting.retry', () => bus.hf.troubleshooting.retry(command, id, by)],
-      ['troubleshooting.cancel', () => bus.hf.troubleshooting.cancel(command, id, by)],
-      ['troubleshooting.complete', () => bus.hf.troubleshooting.complete(command, id, by)],
       ['troubleshooting.retryMany', () => bus.hf.troubleshooting.retryMany(command, [id], by)],
       ['troubleshooting.cancelMany', () => bus.hf.troubleshooting.cancelMany(command, [id], by)],
       ['troubleshooting.completeMany', () => bus.hf.troubleshooting.completeMany(command, [id], by)],

@@ -10,7 +10,9 @@ import {
   commandModel,
   createBatches,
   createCommandBulk,
+  createCommandCalls,
   createCommandClient,
+  createCommandOperations,
   createCommands,
   createDomains,
   createHandlerRegistry,
@@ -29,6 +31,7 @@ import {
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
+  type Executions,
   dispatchModel,
   ItemHandle,
   isDispatch,
@@ -39,6 +42,7 @@ import { type Codec, createCodec } from './kernel/codec/codec.js'
 import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
+import type { Queryable } from './kernel/database/executor.js'
 import { openDatabase } from './kernel/database/open.js'
 import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
@@ -89,7 +93,11 @@ import {
   createWorkflowClient,
   createWorkflowEngine,
   createWorkflows,
+  type HandleSteps,
+  handleSteps,
   isWorkflow,
+  type StepHandler,
+  type StepHandlerOptions,
   type WorkflowClient,
   type WorkflowDefinition,
   type WorkflowReference,
@@ -122,10 +130,21 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
   readonly inquireFor?: Duration
 }
 
+/** Registering the handler of a command. */
+export interface HandleCommand {
+  /** A command with `atMostOnce` may have an `inquire` too. */
+  <Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result>,
+    handler: CommandHandler<Data, Result>,
+    options?: CommandHandlerOptions<Data, Result>,
+  ): void
+}
+
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
-  extends Pick<CommandClient, 'send' | 'sendMany'>,
-    Pick<ProcessClient, 'startMany' | 'respond'>,
+  extends Pick<CommandClient, 'send' | 'sendMany' | 'command'>,
+    Pick<ProcessClient, 'respond'>,
+    Pick<WorkflowClient, 'workflow'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
@@ -133,12 +152,10 @@ export interface Holdfast
   /** An item of a dispatch, by its key. Costs no query. */
   item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
   item(dispatch: DispatchOf, key: string): ItemHandle
-  /** Registers the handler of a command, once per process. A command with `atMostOnce` may have an `inquire` too. */
-  handle<Input, Data, Result>(
-    command: CommandDefinition<Input, Data, Result>,
-    handler: CommandHandler<Data, Result>,
-    options?: CommandHandlerOptions<Data, Result>,
-  ): void
+  /** Starts thousands of processes or workflow instances, all or none, for workers to run. */
+  readonly startMany: ProcessClient['startMany'] & WorkflowClient['startMany']
+  /** Registers the handler of a command, or the handlers of the steps of workflows. Each has one handler per program. */
+  readonly handle: HandleCommand & HandleSteps
   /** Registers a process, a manager or a type of dispatched items, so that workers started here run it; or stores a workflow. */
   register<Input, Responses extends ResponseSchemas, Result>(
     definition:
@@ -147,7 +164,7 @@ export interface Holdfast
       | WorkflowDefinition
       | DispatchDefinition<Input>,
   ): void
-  /** Looking at commands, awaiting results, cancelling. */
+  /** Lists of commands. One command is `hf.command`. */
   readonly commands: Commands
   readonly batches: Batches
   /** Looking at processes, awaiting results, and what operators do with them. */
@@ -258,7 +275,9 @@ export function assemble(
   const missing = createMissingWorkers({ logger })
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
-  const client = createCommandClient(db, queues, { codec, logger, metrics, missing })
+  const operations = createCommandOperations(db, codec, registry, reports)
+  const calls = createCommandCalls(db, codec, { operations, results })
+  const client = createCommandClient(db, queues, { calls, codec, logger, metrics, missing })
   const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
   const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
   const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
@@ -310,17 +329,19 @@ export function assemble(
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
   const processes = createProcesses(db, engine, { logger, results, reports })
-  const workflows = createWorkflows(db, workflowEngine, workflowClient)
-  const itemOperations = createItemOperations(db, codec, {
+  const workflows = createWorkflows(db, workflowEngine)
+  const executions: Executions = {
     cancelProcess(name, id, by, cancelOptions) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
       return processes.cancel(reference, id, by, cancelOptions)
     },
-    cancelWorkflow: (id, by) => workflows.cancel(id, by),
+    cancelWorkflow: (id, by, cancelOptions) => workflowClient.workflow(id).cancel(by, cancelOptions),
+    whyWorkflow: (id) => workflowClient.workflow(id).why(),
     find: (itemType) => dispatches.find(itemType),
-  })
-  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  }
+  const itemOperations = createItemOperations(db, codec, executions)
+  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations, executions }), db.schema, 'hf.item')
   const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
@@ -345,12 +366,21 @@ export function assemble(
   }
   const api: Holdfast = {
     schema: db.schema,
-    handle(command, handler, handlerOptions) {
-      addHandler(registry, command, handler, handlerOptions)
+    handle: ((
+      what: CommandDefinition | WorkflowDefinition | string,
+      handler: CommandHandler<unknown, unknown> & StepHandler,
+      handlerOptions?: CommandHandlerOptions<unknown, unknown> & StepHandlerOptions,
+    ) => {
+      if (typeof what === 'string' || isWorkflow(what)) {
+        handleSteps(workflowEngine.handlers, what, handler, handlerOptions)
+        return
+      }
+      addHandler(registry, what, handler, handlerOptions)
       registered()
-    },
+    }) as Holdfast['handle'],
     send: (command, data, sendOptions) => client.send(command, data, sendOptions),
     sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
+    command: (command, idOrKey) => client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
         workflowEngine.registered.add(definition)
@@ -376,14 +406,23 @@ export function assemble(
     }) as Holdfast['start'],
     schedule: scheduling.schedule,
     item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
-    startMany: (definition, processes, startOptions) => processClient.startMany(definition, processes, startOptions),
+    startMany: ((
+      definition: ProcessDefinition | WorkflowReference,
+      many: readonly never[],
+      startOptions?: { readonly transaction?: Queryable },
+    ) =>
+      typeof definition === 'string' || isWorkflow(definition)
+        ? workflowClient.startMany(definition, many, startOptions)
+        : processClient.startMany(definition, many, startOptions)) as Holdfast['startMany'],
+    workflow: ((workflow: WorkflowReference, idOrKey: string) =>
+      workflowClient.workflow(workflow, idOrKey)) as Holdfast['workflow'],
     respond: (definition, id, response, data, respondOptions) =>
       processClient.respond(definition, id, response, data, respondOptions),
-    commands: createCommands(db, codec, { domains: queues, results, reports }),
+    commands: createCommands(db, codec, queues),
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, registry, reports),
+    troubleshooting: createTroubleshooting(db, codec, operations),
     trouble: createTroubles(db, {
       commands: createCommandBulk(db, { codec, registry, reports }),
       processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),

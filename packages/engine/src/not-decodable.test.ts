@@ -117,12 +117,12 @@ test('K-26 a command whose data cannot be decoded goes to troubleshooting on its
   const Pay = defineCommand(domain, 'Pay')
   let calls = 0
   bus.hf.handle(Pay, async () => ++calls)
-  const id = await bus.hf.send(Pay, { n: 1 })
+  const { id } = await bus.hf.send(Pay, { n: 1 })
   key = 'second'
   await work(domain)
   await waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain })) === 1)
   key = 'first'
-  const record = await bus.hf.commands.get(Pay, id)
+  const record = await bus.hf.command(Pay, id).get()
   expect(record).toMatchObject({
     attempts: 1,
     error: { code: 'INVALID_DATA', message: expect.stringContaining('no key first') },
@@ -133,15 +133,15 @@ test('K-26 a command whose data cannot be decoded goes to troubleshooting on its
 test('K-26 a workflow step whose input cannot be decoded fails at once, and is not called', async () => {
   const name = domainOf()
   let calls = 0
-  bus.hf.workflows.handle(`pay ${name}`, async () => ++calls)
+  bus.hf.handle(`pay ${name}`, async () => ++calls)
   const Flow = defineWorkflow(name, 1, { dlq: true })
     .step('pay', `pay ${name}`, { retry: { maxAttempts: 5 } })
     .build()
   const { id } = await bus.hf.start(Flow, { n: 1 })
   key = 'second'
   await work()
-  await waitFor('it has failed', async () => (await bus.hf.workflows.status(id)).status === 'DLQ')
-  expect((await bus.hf.workflows.status(id)).error).toMatchObject({ code: 'HF_NOT_DECODABLE' })
+  await waitFor('it has failed', async () => (await bus.hf.workflow(id).get()).status === 'DLQ')
+  expect((await bus.hf.workflow(id).get()).error).toMatchObject({ code: 'HF_NOT_DECODABLE' })
   expect(calls).toBe(0)
 })
 
@@ -163,7 +163,7 @@ test.each([
     const Book = defineCommand(domain, 'Book')
     bus.hf.register(Pay)
     bus.hf.handle(Book, async () => ({ raw, n: ++calls.handler }))
-    bus.hf.workflows.handle(`pay ${domain}`, async () => ({ raw, n: ++calls.workflow }))
+    bus.hf.handle(`pay ${domain}`, async () => ({ raw, n: ++calls.workflow }))
     const Flow = defineWorkflow(domain, 1, { dlq: true })
       .step('pay', `pay ${domain}`, { retry: { maxAttempts: 5 } })
       .build()
@@ -181,8 +181,8 @@ test.each([
       return found.length === 1 ? found : undefined
     })
     expect(command).toMatchObject({ error: { code: 'RESULT_NOT_ENCODABLE', message: expect.stringContaining(said) } })
-    await waitFor('the workflow has failed', async () => (await bus.hf.workflows.status(id)).status === 'DLQ')
-    expect((await bus.hf.workflows.status(id)).error).toMatchObject({ code: 'OUTPUT_NOT_ENCODABLE' })
+    await waitFor('the workflow has failed', async () => (await bus.hf.workflow(id).get()).status === 'DLQ')
+    expect((await bus.hf.workflow(id).get()).error).toMatchObject({ code: 'OUTPUT_NOT_ENCODABLE' })
     expect(calls).toEqual({ step: 1, handler: 1, workflow: 1 })
   },
 )

@@ -30,7 +30,7 @@ beforeAll(async () => {
   bus.hf.register(Pay)
   bus.hf.register(Settlement)
   bus.hf.register(Order)
-  for (const name of ['reserve', 'ship']) bus.hf.workflows.handle(name, (input) => input)
+  for (const name of ['reserve', 'ship']) bus.hf.handle(name, (input) => input)
   await bus.hf.run({ poll: '20ms' })
   processId = (await bus.hf.start(Pay, { note: '' }, { deferred: true, key: 'PAY-1' })).id
 })

@@ -1,4 +1,5 @@
 import { recordPoints, sampled, startWorkerProcess, testDatabase, waitFor } from '@holdfast/testing/internal'
+import type { CommandHandle } from 'holdfast'
 import { assemble, type Database, openDatabase } from 'holdfast/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BatchDone, Booked, Flaky, handleAll, Plain } from './definitions.js'
@@ -15,19 +16,19 @@ beforeAll(async () => {
 })
 afterAll(() => db.close())
 
-/** Sends some of each kind, with replies and in a batch; answers their ids and the batch's. */
+/** Sends some of each kind, with replies and in a batch; returns their handles and the id of the batch. */
 async function sendSome(hf: ReturnType<typeof assemble>) {
   await hf.queues.create('kill_replies')
   const batchId = await hf.batches.open('kills', { onComplete: BatchDone })
-  const options = { batchId, replyTo: 'kill_replies' }
-  const ids = await Promise.all([
+  const options = { batch: batchId, replyTo: 'kill_replies' }
+  const commands = await Promise.all([
     ...[1, 2].map((n) => hf.send(Plain, n, options)),
     ...[1, 2].map((n) => hf.send(Booked, n, options)),
     hf.send(Flaky, 1, options),
     hf.send(Plain, 3),
   ])
   await hf.batches.seal(batchId)
-  return { ids, batchId }
+  return { commands, batchId }
 }
 
 async function pointsOfARun(): Promise<readonly string[]> {
@@ -46,9 +47,16 @@ async function pointsOfARun(): Promise<readonly string[]> {
 }
 
 /** The books of one round (see the issue): every command ends once, with one final reply and an audit in order. */
-async function checkBooks(hf: ReturnType<typeof assemble>, ids: readonly string[], batchId: string, point: string) {
-  for (const id of ids) {
-    const { status, audit } = await hf.commands.get(Plain, id)
+async function checkBooks(
+  hf: ReturnType<typeof assemble>,
+  commands: readonly CommandHandle[],
+  batchId: string,
+  point: string,
+) {
+  const ids = commands.map(({ id }) => id)
+  for (const command of commands) {
+    const { status } = await command.get()
+    const audit = await command.history()
     const events = audit.map(({ event }) => event)
     expect(status, point).toBe('COMPLETED')
     expect(events[0], point).toBe('SENT')
@@ -97,16 +105,16 @@ test('C-08 a worker killed before or after any statement of receive and finish: 
   await hf.queues.purge('kill_replies')
   const kills = points.flatMap((point) => [1, 2].map((time) => ({ point, time })))
   for (const { point, time } of sampled(kills, 5)) {
-    const { ids, batchId } = await sendSome(hf)
+    const { commands, batchId } = await sendSome(hf)
     const victim = startWorkerProcess(script, { connectionString, point, time })
     expect(await victim.ended, point).toEqual({ code: null, signal: 'SIGKILL' })
     const heir = await hf.run(WORKER)
     await waitFor(`all is done after a kill ${point} (${time})`, async () => {
       const [callback] = await hf.commands.list({ type: 'BatchDone', correlationId: batchId })
-      return callback?.status === 'COMPLETED' && (await hf.commands.get(Plain, ids[5] ?? '')).status === 'COMPLETED'
+      return callback?.status === 'COMPLETED' && (await commands[5]?.get())?.status === 'COMPLETED'
     })
     await heir.stop()
-    await checkBooks(hf, ids, batchId, `${point} (${time})`)
+    await checkBooks(hf, commands, batchId, `${point} (${time})`)
   }
   await hf.close()
 }, 300_000)

@@ -273,7 +273,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
     ],
   ],
   [
-    'W-09 a dead letter is requeued',
+    'W-09 a dead letter is retried',
     'workflow-dead-letter',
     [
       'money held',
@@ -283,9 +283,10 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
       '├─ transfer  Transfer     PAUSED in the DLQ: NO_ACCOUNT',
       '└─ payslip   SendPayslip  PAUSED',
       'paid         join all     PENDING',
+      'Step `transfer` failed for good with NO_ACCOUNT: no such account: "ED-1". Retry, complete or cancel it.',
       '1 with NO_ACCOUNT: no such account: <text>',
       "{ payslip: 'sent', transfer: 'paid to DE-1 with attempt 1' }",
-      'HF_UNKNOWN_DEAD_LETTER',
+      'HF_WRONG_STATUS',
       'dlq_requeued of transfer by ann: two letters were swapped',
     ],
   ],

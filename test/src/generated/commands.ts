@@ -42,9 +42,9 @@ export function generatedCommands(): Omit<FaultTestOptions<Effects>, 'seeds'> {
         )
       }
     },
-    start(hf, _, seed) {
+    async start(hf, _, seed) {
       const command = KINDS[Math.floor(createRandom(`command ${seed}`)() * KINDS.length)] ?? Pay
-      return hf.send(command, { seed })
+      return (await hf.send(command, { seed })).id
     },
     attend,
     invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
@@ -54,10 +54,10 @@ export function generatedCommands(): Omit<FaultTestOptions<Effects>, 'seeds'> {
 /** A person asks the bank: what is done is completed, what is not is tried again or given up. */
 async function attend(hf: Holdfast, bank: Effects, _: readonly string[], round: number): Promise<void> {
   const of = { domain: Pay.domain }
-  for (const { commandId } of await hf.troubleshooting.list({ ...of, limit: 1_000 })) {
+  for (const { commandId, type } of await hf.troubleshooting.list({ ...of, limit: 1_000 })) {
     const truth = await bank.inquire({ execution: commandId, name: NAME })
-    if (truth !== 'notDone') await hf.troubleshooting.complete(of, commandId, { ...by, result: truth.done })
-    else if (round < 3) await hf.troubleshooting.retry(of, commandId, { ...by, notDone: true })
-    else await hf.troubleshooting.cancel(of, commandId, by)
+    if (truth !== 'notDone') await hf.command({ ...of, type }, commandId).complete(by, truth.done)
+    else if (round < 3) await hf.command({ ...of, type }, commandId).retry(by, { notDone: true })
+    else await hf.command({ ...of, type }, commandId).cancel(by)
   }
 }

@@ -85,9 +85,9 @@ async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string
   const commands = { domain: Pay.domain }
   for (const { commandId, data } of await hf.troubleshooting.list({ ...commands, limit: 1_000 })) {
     const truth = await bank.inquire(data as { execution: string; name: string })
-    if (truth !== 'notDone') await hf.troubleshooting.complete(commands, commandId, { ...by, result: truth.done })
-    else if (round < 4) await hf.troubleshooting.retry(commands, commandId, { ...by, notDone: true })
-    else await hf.troubleshooting.cancel(commands, commandId, by)
+    if (truth !== 'notDone') await hf.command(Pay, commandId).complete(by, truth.done)
+    else if (round < 4) await hf.command(Pay, commandId).retry(by, { notDone: true })
+    else await hf.command(Pay, commandId).cancel(by)
   }
   const { domain, type } = Program
   const troubled = await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })

@@ -26,7 +26,7 @@ export function generatedWorkflows(): Omit<FaultTestOptions<World>, 'seeds'> {
   return {
     world: (seed) => ({ bank: createEffects({ seed, faults: FAULTS }), seeds: new Map() }),
     setup(hf, { bank }) {
-      hf.workflows.handle('Perform', (_, { instanceId, stepName, idempotencyKey, signal, metadata }) =>
+      hf.handle('Perform', (_, { instanceId, stepName, idempotencyKey, signal, metadata }) =>
         bank.perform({
           execution: instanceId,
           name: stepName,
@@ -35,13 +35,13 @@ export function generatedWorkflows(): Omit<FaultTestOptions<World>, 'seeds'> {
           once: metadata['once'] === true,
         }),
       )
-      hf.workflows.handle(
+      hf.handle(
         'PerformKnown',
         (_, { instanceId, stepName, idempotencyKey, signal }) =>
           bank.perform({ execution: instanceId, name: stepName, idempotencyKey, signal, once: true }),
         { inquire: (_, { instanceId, stepName }) => bank.inquire({ execution: instanceId, name: stepName }) },
       )
-      hf.workflows.handle('Undo', (_, { instanceId, stepName, idempotencyKey, signal }) =>
+      hf.handle('Undo', (_, { instanceId, stepName, idempotencyKey, signal }) =>
         bank.undo({ execution: instanceId, name: stepName, idempotencyKey, signal }),
       )
     },
@@ -52,12 +52,12 @@ export function generatedWorkflows(): Omit<FaultTestOptions<World>, 'seeds'> {
       seeds.set(id, seed)
       return id
     },
-    cancel: (hf, id) => hf.workflows.cancel(id, by),
+    cancel: (hf, id) => hf.workflow(id).cancel(by),
     attend,
     async invariant({ world, hf, sql }) {
       const reached = new Map<string, Set<string>>()
       for (const id of world.seeds.keys()) {
-        const done = (await hf.workflows.steps(id)).filter(({ status }) => status === 'COMPLETED')
+        const done = (await hf.workflow(id).steps()).filter(({ status }) => status === 'COMPLETED')
         reached.set(id, new Set(done.map(({ name }) => name)))
       }
       await expectEveryEffectKeptOrUndone(world.bank, sql, {
@@ -81,8 +81,9 @@ function endOf(
 
 /** A person requeues what failed for good a few times, and then cancels. */
 async function attend(hf: Holdfast, _: World, open: readonly string[], round: number): Promise<void> {
-  for (const letter of await hf.workflows.deadLetters.list({ limit: 1_000 })) await hf.workflows.requeue(letter.id, by)
-  if (round > 3) for (const id of open) await hf.workflows.cancel(id, by)
+  const letters = await hf.workflows.deadLetters.list({ limit: 1_000 })
+  for (const { instanceId, step } of letters) await hf.workflow(instanceId).retry(by, { step })
+  if (round > 3) for (const id of open) await hf.workflow(id).cancel(by)
 }
 
 interface Generated {

@@ -22,7 +22,7 @@ test('K-23 work keeps its lease while all connections of the user’s pool are t
     await end
     return 'done'
   })
-  const id = await hf.send(Slow, {})
+  const { id } = await hf.send(Slow, {})
   await hf.run({ lease: '500ms', poll: '50ms', concurrency: 2 })
   await waitFor('it has begun', () => calls === 1)
   // Whoever else uses the pool leaves nothing.
@@ -38,7 +38,7 @@ test('K-23 work keeps its lease while all connections of the user’s pool are t
   expect(calls).toBe(1)
   for (const client of taken) client.release()
   finish()
-  expect(await hf.commands.result(Slow, id)).toBe('done')
+  expect(await hf.command(Slow, id).result()).toBe('done')
   expect(calls).toBe(1)
 })
 
@@ -61,13 +61,11 @@ test('K-23 as many long transactions as the pool has connections starve no heart
     called(ctx.commandId)
     await end
   })
-  const sent = [
-    ...(await hf.sendMany(
-      Long,
-      Array.from({ length: 5 }, () => ({ data: {} })),
-    )),
-  ]
-  sent.push(await hf.send(Plain, {}))
+  const long = await hf.sendMany(
+    Long,
+    Array.from({ length: 5 }, () => ({ data: {} })),
+  )
+  const sent = [...long.map(({ id }) => hf.command(Long, id)), await hf.send(Plain, {})]
   await hf.run({ lease: '500ms', poll: '50ms', concurrency: 10 })
   await waitFor('all have begun', () => calls.size === 6)
   const { rows: first } = await observer.query(
@@ -83,7 +81,7 @@ test('K-23 as many long transactions as the pool has connections starve no heart
   })
   finish()
   await waitFor('all have ended', async () => {
-    const found = await Promise.all(sent.map((id) => hf.commands.get(Plain, id)))
+    const found = await Promise.all(sent.map((command) => command.get()))
     return found.every((command) => command?.status === 'COMPLETED')
   })
   expect([...calls.values()]).toEqual(Array.from({ length: 6 }, () => 1))

@@ -80,13 +80,14 @@ test('K-23 of many processes only the locked one is refused', async () => {
 })
 
 test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many only the locked one is refused', async () => {
-  const ids = await Promise.all([1, 2, 3].map(() => bus.hf.send(BrokenCommand, {})))
+  const sent = await Promise.all([1, 2, 3].map(() => bus.hf.send(BrokenCommand, {})))
+  const ids = sent.map(({ id }) => id)
   await waitFor(
     'all wait for a person',
     async () => (await bus.hf.troubleshooting.count({ domain: 'operators' })) === 3,
   )
   const letGo = await hold('select from holdfast.command_trouble where command_id = $1 for update', [ids[1]])
-  expect(await answer(bus.hf.troubleshooting.retry(BrokenCommand, ids[1] ?? '', by))).toMatchObject({ code: 'HF_BUSY' })
+  expect(await answer(bus.hf.command(BrokenCommand, ids[1] ?? '').retry(by))).toMatchObject({ code: 'HF_BUSY' })
   const answers = await bus.hf.troubleshooting.cancelMany(BrokenCommand, ids, by)
   expect(answers.map(({ outcome }) => outcome)).toEqual(['done', 'busy', 'done'])
   await letGo()

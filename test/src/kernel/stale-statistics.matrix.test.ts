@@ -75,12 +75,12 @@ function registerAll({ hf }: TestBus): void {
   hf.register(Settle)
   hf.register(Ship)
   hf.register(Settlement)
-  hf.workflows.handle('pack', async (input) => {
+  hf.handle('pack', async (input) => {
     await call()
     return input
   })
-  hf.workflows.handle('unpack', () => undefined)
-  hf.workflows.handle('send', async (input) => {
+  hf.handle('unpack', () => undefined)
+  hf.handle('send', async (input) => {
     await call()
     if ((input as { n: number }).n % 2 === 1) throw new BusinessError('no')
     return input

@@ -54,7 +54,7 @@ describe.each<ExecutionModel>(['PROCESS_STEP', 'STEP_BASED'])('A-02 %s', (model)
     if (model === 'PROCESS_STEP') return app.hf.processes.retry(app.definitions.Payment, id, by)
     const [troubled] = await app.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
     if (!troubled) return app.hf.processes.retry(app.definitions.StepPayment, id, by)
-    await app.hf.troubleshooting.retry(troubled, troubled.commandId, by)
+    await app.hf.command(troubled, troubled.id).retry(by)
   }
 
   test('a payment within a currency is completed', async () => {

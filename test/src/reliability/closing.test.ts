@@ -35,7 +35,7 @@ test('K-23 `close` returns although handlers and steps of all models hang for ev
   hf.register(Step)
   hf.register(Transaction)
   hf.register(Flow)
-  hf.workflows.handle('hanging', hanging)
+  hf.handle('hanging', hanging)
   const worker = await hf.run({ poll: '20ms', lease: '1h' })
   await hf.send(Command, false)
   await hf.send(Command, true)

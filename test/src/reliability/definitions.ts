@@ -35,11 +35,11 @@ export function registerAll(hf: Holdfast, run: (input: Given) => Promise<string>
   hf.handle(PoisonCommand, (data) => run(data))
   hf.register(PoisonProcess)
   hf.register(PoisonWorkflow)
-  hf.workflows.handle('eat', (input) => run(input as Given))
+  hf.handle('eat', (input) => run(input as Given))
 }
 
 export async function begin(hf: Holdfast, model: Model, data: Given): Promise<string> {
-  if (model === 'commands') return hf.send(PoisonCommand, data)
+  if (model === 'commands') return (await hf.send(PoisonCommand, data)).id
   if (model === 'processes') return (await hf.start(PoisonProcess, data, { deferred: true })).id
   return (await hf.start(PoisonWorkflow, data)).id
 }
@@ -47,13 +47,13 @@ export async function begin(hf: Holdfast, model: Model, data: Given): Promise<st
 /** How it stands: ended well, needs a person (with the code), or still on its way. */
 export async function standing(hf: Holdfast, model: Model, id: string): Promise<string> {
   if (model === 'commands') {
-    const { status, error } = await hf.commands.get(PoisonCommand, id)
+    const { status, error } = await hf.command(PoisonCommand, id).get()
     return status === 'IN_TROUBLESHOOTING_QUEUE' ? (error?.code ?? '') : status
   }
   if (model === 'processes') {
     const { status, error } = await hf.processes.get(PoisonProcess, id)
     return status === 'WAITING_FOR_TSQ' ? (error?.code ?? '') : status
   }
-  const { status, error } = await hf.workflows.status(id)
+  const { status, error } = await hf.workflow(id).get()
   return status === 'FAILED' ? (error?.code ?? '') : status
 }

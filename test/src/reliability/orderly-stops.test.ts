@@ -17,8 +17,8 @@ const items = {
     const Do = defineCommand(name, 'Do', { retry: { maxAttempts: 3 } })
     return {
       register: (hf: Holdfast, call: Call) => hf.handle(Do, (_data, ctx) => call(ctx.signal)),
-      begin: (hf: Holdfast) => hf.send(Do, null),
-      standing: async (hf: Holdfast, id: string) => (await hf.commands.get(Do, id)).status as string,
+      begin: async (hf: Holdfast) => (await hf.send(Do, null)).id,
+      standing: async (hf: Holdfast, id: string) => (await hf.command(Do, id).get()).status as string,
     }
   },
   processes(name: string) {
@@ -43,10 +43,10 @@ const items = {
     return {
       register(hf: Holdfast, call: Call) {
         hf.register(Do)
-        hf.workflows.handle(name, (_input, ctx) => call(ctx.signal))
+        hf.handle(name, (_input, ctx) => call(ctx.signal))
       },
       begin: async (hf: Holdfast) => (await hf.start(Do, null)).id,
-      standing: async (hf: Holdfast, id: string) => (await hf.workflows.status(id)).status as string,
+      standing: async (hf: Holdfast, id: string) => (await hf.workflow(id).get()).status as string,
     }
   },
 } as const

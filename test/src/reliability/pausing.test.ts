@@ -22,14 +22,14 @@ test('K-18 a domain that is paused whole is polled without an error, and goes on
   hf.handle(Probe, () => 'probed')
   await hf.pause({ domain: 'whole' }, by)
   await hf.run({ poll: '10ms' })
-  const id = await hf.send(Do, null)
-  for (let polls = 0; polls < 5; polls += 1) await hf.commands.result(Probe, await hf.send(Probe, null))
+  const { id } = await hf.send(Do, null)
+  for (let polls = 0; polls < 5; polls += 1) await (await hf.send(Probe, null)).result()
   expect(warnings).toEqual([])
-  expect(await hf.commands.get(Do, id)).toMatchObject({ status: 'PENDING', attempts: 0, paused: true })
+  expect(await hf.command(Do, id).get()).toMatchObject({ status: 'PENDING', attempts: 0, paused: true })
   expect((await hf.commands.list({ domain: 'whole' })).map(({ paused }) => paused)).toEqual([true])
   await hf.resume({ domain: 'whole' }, by)
-  expect(await hf.commands.result(Do, id)).toBe('done')
-  expect(await hf.commands.get(Do, id)).toMatchObject({ paused: false })
+  expect(await hf.command(Do, id).result()).toBe('done')
+  expect(await hf.command(Do, id).get()).toMatchObject({ paused: false })
   await hf.close()
 })
 
@@ -98,13 +98,13 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
     [id, backlog],
   )
   await bus.hf.pause({ definition: 'backlog' }, by)
-  bus.hf.workflows.handle('shared', () => 'done')
+  bus.hf.handle('shared', () => 'done')
   await bus.hf.run({ poll: '20ms' })
-  expect(await bus.hf.workflows.startAndWait(Other, null)).toBe('done')
+  expect(await (await bus.hf.start(Other, null)).result()).toBe('done')
   const ready = async () =>
     (await bus.sql(`select from holdfast.workflow_step where handler = 'shared' and ready limit 1`)).length
   await waitFor('the backlog is set aside', async () => (await ready()) === 0)
-  expect(await bus.hf.workflows.status(id)).toMatchObject({ status: 'RUNNING', paused: true })
+  expect(await bus.hf.workflow(id).get()).toMatchObject({ status: 'RUNNING', paused: true })
   // What is enqueued while it is paused follows.
   await bus.hf.start(Paused, null)
   await waitFor('that is set aside too', async () => (await ready()) === 0)
@@ -112,7 +112,7 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
     `delete from holdfast.workflow_step where not exists (select from holdfast.workflow where id = workflow_id)`,
   )
   await bus.hf.resume({ definition: 'backlog' }, by)
-  expect(await bus.hf.workflows.result(id)).toBe('done')
+  expect(await bus.hf.workflow(id).result()).toBe('done')
   expect(await bus.sql('select from holdfast.workflow_set_aside')).toEqual([])
 })
 
@@ -135,17 +135,17 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   hf.handle(Do, () => undefined)
   hf.register(Run)
   hf.register(Flow)
-  hf.workflows.handle('awaited', () => undefined)
+  hf.handle('awaited', () => undefined)
   const workflow = await hf.start(Flow, {}, { startAt: new Date(Date.now() + 3_600_000) })
   await hf.pause({ domain: 'awaited' }, by)
   await hf.pause({ definition: 'awaited' }, by)
-  const command = await hf.send(Do, null)
+  const { id: command } = await hf.send(Do, null)
   const process = await hf.start(Run, {})
   const wait = { timeout: '20ms' } as const
   const awaited = [
-    () => hf.commands.result(Do, command, wait),
+    () => hf.command(Do, command).result(wait),
     () => hf.processes.result(Run, process.id, wait),
-    () => hf.workflows.result(workflow.id, wait),
+    () => hf.workflow(workflow.id).result(wait),
   ]
   for (const result of awaited) {
     await expect(result()).rejects.toMatchObject({

@@ -15,7 +15,7 @@ test('K-21 a handler of a command, in a domain that nobody had, is taken up by a
   await running()
   const Do = defineCommand('later', 'Do')
   bus.hf.handle(Do, () => 'done')
-  expect(await bus.hf.commands.result(Do, await bus.hf.send(Do, null))).toBe('done')
+  expect(await (await bus.hf.send(Do, null)).result()).toBe('done')
 })
 
 test('K-21 a second handler of a domain is taken up too, and its presence is noted at once', async () => {
@@ -23,7 +23,7 @@ test('K-21 a second handler of a domain is taken up too, and its presence is not
   bus.hf.handle(First, () => 'first')
   await running()
   bus.hf.handle(Second, () => 'second')
-  expect(await bus.hf.commands.result(Second, await bus.hf.send(Second, null))).toBe('second')
+  expect(await (await bus.hf.send(Second, null)).result()).toBe('second')
   await waitFor('it is noted', async () => {
     const rows = await bus.sql(`select name from holdfast.worker_definition where name like 'grows/%'`)
     return rows.length === 2
@@ -65,8 +65,8 @@ test('K-21 a workflow and its handler are taken up by a worker that runs already
   await running()
   const Flow = defineWorkflow('later', 1).step('a', 'later-a').build()
   bus.hf.register(Flow)
-  bus.hf.workflows.handle('later-a', () => 'done')
-  expect(await bus.hf.workflows.startAndWait(Flow, null)).toBe('done')
+  bus.hf.handle('later-a', () => 'done')
+  expect(await (await bus.hf.start(Flow, null)).result()).toBe('done')
   await waitFor('its definition is stored', async () => {
     return (await bus.sql(`select from holdfast.workflow_definition where name = 'later'`)).length === 1
   })
@@ -77,8 +77,8 @@ test('K-21 a worker of named domains takes up nothing else', async () => {
   bus.hf.handle(Mine, () => 'mine')
   const worker = await bus.hf.run({ domains: ['mine'], poll: '20ms' })
   bus.hf.handle(Other, () => 'other')
-  const id = await bus.hf.send(Other, null)
-  expect(await bus.hf.commands.result(Mine, await bus.hf.send(Mine, null))).toBe('mine')
+  const { id } = await bus.hf.send(Other, null)
+  expect(await (await bus.hf.send(Mine, null)).result()).toBe('mine')
   expect(worker.domains).toEqual(['mine'])
-  expect((await bus.hf.commands.get(Other, id)).status).toBe('PENDING')
+  expect((await bus.hf.command(Other, id).get()).status).toBe('PENDING')
 })

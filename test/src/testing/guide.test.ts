@@ -75,9 +75,9 @@ test('X-01 what handles a command is faked', async () => {
   await using kit = await testKit()
   const notify = kit.fake(Notify).failsOnce(new PermanentError('no such address')).answers({ sent: true })
 
-  const lost = await kit.hf.send(Notify, { payment: 'PAY-1' })
+  const { id: lost } = await kit.hf.send(Notify, { payment: 'PAY-1' })
   await kit.drain()
-  const found = await kit.hf.send(Notify, { payment: 'PAY-2' })
+  const { id: found } = await kit.hf.send(Notify, { payment: 'PAY-2' })
   await kit.drain()
 
   await kit.expectHistory(Notify, lost, ['SENT', 'RECEIVED', 'MOVED_TO_TSQ'])

@@ -195,7 +195,7 @@ export function definitionsOf(connectionString: string) {
       hf.register(Approvals)
       hf.register(Remote)
       for (const name of handlers) {
-        hf.workflows.handle(name, noting(`${name.charAt(0).toLowerCase()}${name.slice(1)}`))
+        hf.handle(name, noting(`${name.charAt(0).toLowerCase()}${name.slice(1)}`))
       }
     },
   }

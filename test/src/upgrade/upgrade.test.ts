@@ -42,13 +42,15 @@ test('K-09 an installation of the release before is migrated, and everything tha
   for (const key of ['p-wait 1', 'p-wait 2']) await hf.respond(all.Payment, key, 'approved', { by: 'ann' })
   await hf.respond(all.Child, 'p-parent 1 child', 'approved', { by: 'ann' })
   await hf.resume({ definition: all.Paused.name }, ann)
-  for (const { commandId } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
-    await hf.troubleshooting.retry({ domain: 'upgrade' }, commandId, ann)
+  for (const { commandId, type } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
+    await hf.command({ domain: 'upgrade', type }, commandId).retry(ann)
   }
-  for (const { id } of await hf.workflows.deadLetters.list()) await hf.workflows.requeue(id, ann)
+  for (const { instanceId, step } of await hf.workflows.deadLetters.list()) {
+    await hf.workflow(instanceId).retry(ann, { step })
+  }
   await waitFor('four decisions wait', async () => (await hf.workflows.decisions.waiting()).length === 4)
   for (const { instanceId, step } of await hf.workflows.decisions.waiting()) {
-    await hf.workflows.decide(instanceId, step, 'confirm', ann)
+    await hf.workflow(instanceId).decide(step, 'confirm', ann)
   }
   await hf.item(all.Remote, 'r-dead 1').retry(ann)
   await waitFor('both settlements wait', async () => {

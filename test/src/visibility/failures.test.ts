@@ -33,7 +33,7 @@ test('K-21 a command: each failed attempt is a warning, the last one an error wi
   const worker = await bus.work(Pay, () => {
     throw new TransientError('the bank is closed', { code: 'CLOSED' })
   })
-  const id = await bus.hf.send(Pay, {})
+  const { id } = await bus.hf.send(Pay, {})
   const [line] = await waitFor('it needs a person', () => {
     const found = told.about(id).filter(({ event }) => event === 'needs_person')
     return found.length > 0 ? found : undefined
@@ -61,8 +61,8 @@ test('K-21 a command: ends are counted by how they ended, also in a transaction 
     if (how === 'no') throw new BusinessError('no')
     return how === 'tx' ? ctx.transaction(async () => undefined) : undefined
   })
-  const ids = await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])
-  await Promise.allSettled(ids.map((id) => bus.hf.commands.result(Do, id)))
+  const ids = (await bus.hf.sendMany(Do, [{ data: 'yes' }, { data: 'tx' }, { data: 'no' }])).map(({ id }) => id)
+  await Promise.allSettled(ids.map((id) => bus.hf.command(Do, id).result()))
   await worker.stop()
   expect(told.count(`completed commands ${name} Do`)).toBe(2)
   expect(told.count(`failed commands ${name} Do`)).toBe(1)
@@ -170,21 +170,21 @@ test('K-21 a step-based process: its command needs a person, and so does the pro
   expect(told.count(`needs_person commands ${name} Debit`)).toBe(1)
   broken = false
   const [troubled] = await bus.hf.troubleshooting.list({ domain: name })
-  await bus.hf.troubleshooting.retry(Debit, troubled?.commandId ?? '', by)
+  await bus.hf.command(Debit, troubled?.commandId ?? '').retry(by)
   await waitFor('it has ended', () => told.count(`completed processes ${name} Transfer`) === 1)
   await worker.stop()
 })
 
 test('K-21 a workflow: attempts and the dead letter with its step and stack; ends are counted', async () => {
   const name = domain()
-  bus.hf.workflows.handle(name, (input) => {
+  bus.hf.handle(name, (input) => {
     if (input === 'bad') throw new TransientError('no', { code: 'NO' })
   })
   const Flow = defineWorkflow(name, 1, { dlq: true })
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
-  await bus.hf.workflows.startAndWait(Flow, 'good')
+  await (await bus.hf.start(Flow, 'good')).result()
   const { id } = await bus.hf.start(Flow, 'bad')
   await waitFor('it is told', () => told.about(id).some(({ event }) => event === 'needs_person'))
   await worker.stop()
@@ -202,7 +202,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
 
 test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead letter holds needs a person', async () => {
   const name = domain()
-  bus.hf.workflows.handle(name, () => Promise.reject(new Error('socket hang up')))
+  bus.hf.handle(name, () => Promise.reject(new Error('socket hang up')))
   const Flow = defineWorkflow(name, 1).step('pay', name, { nonIdempotent: true }).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   const { id } = await bus.hf.start(Flow, {})
@@ -236,7 +236,7 @@ test('K-21 gauges say how much needs a person, and for how long', async () => {
   const first = await bus.work(Pay, () => {
     throw new PermanentError('no')
   })
-  const id = await bus.hf.send(Pay, {})
+  const { id } = await bus.hf.send(Pay, {})
   await waitFor('it needs a person', () => told.count(`needs_person commands ${name} Pay`) === 1)
   await first.stop()
   await bus.moveClock(90_000)
@@ -244,7 +244,7 @@ test('K-21 gauges say how much needs a person, and for how long', async () => {
   await waitFor('it is measured', () => told.gauges.get(`needing_person commands ${name} Pay`) === 1)
   expect(told.gauges.get(`oldest_needing_person_seconds commands ${name} Pay`)).toBeGreaterThanOrEqual(90)
   await second.stop()
-  await bus.hf.troubleshooting.cancel(Pay, id, by)
+  await bus.hf.command(Pay, id).cancel(by)
 })
 
 test('K-21 labels of metrics never hold an id', () => {
@@ -260,12 +260,12 @@ test('K-21 a workflow: how long its steps waited, how long handlers ran, and how
     .then('b', name)
     .build()
   bus.hf.register(Flow)
-  bus.hf.workflows.handle(name, (_, { stepName, attempt }) => {
+  bus.hf.handle(name, (_, { stepName, attempt }) => {
     if (stepName === 'a' && attempt === 1) throw new TransientError('not yet')
   })
   const worker = await bus.hf.run({ poll: '20ms' })
   const { id } = await bus.hf.start(Flow)
-  await bus.hf.workflows.result(id)
+  await bus.hf.workflow(id).result()
   await waitFor('its end is told', () => told.observed(`total_milliseconds workflows ${name}`).length > 0)
   await worker.stop()
   expect(told.observed(`run_milliseconds workflows ${name}`)).toHaveLength(3)
@@ -278,16 +278,16 @@ test('K-21 a workflow: how long its steps waited, how long handlers ran, and how
 test('K-21 what operators end is counted like what ends by itself', async () => {
   const name = domain()
   const Pay = defineCommand(name, 'Pay', { data: z.string() })
-  const queued = await bus.hf.send(Pay, 'queued')
-  await bus.hf.commands.cancel(Pay, queued, by)
+  const { id: queued } = await bus.hf.send(Pay, 'queued')
+  await bus.hf.command(Pay, queued).cancel(by)
   expect(told.count(`cancelled commands ${name} Pay`)).toBe(1)
   const worker = await bus.work(Pay, () => {
     throw new PermanentError('no such account')
   })
-  const ids = [await bus.hf.send(Pay, 'a'), await bus.hf.send(Pay, 'b'), await bus.hf.send(Pay, 'c')]
+  const ids = [(await bus.hf.send(Pay, 'a')).id, (await bus.hf.send(Pay, 'b')).id, (await bus.hf.send(Pay, 'c')).id]
   await waitFor('they need a person', async () => (await bus.hf.troubleshooting.count({ domain: name })) === 3)
   await worker.stop()
-  await bus.hf.troubleshooting.complete(Pay, ids[0] ?? '', by)
+  await bus.hf.command(Pay, ids[0] ?? '').complete(by)
   await bus.hf.troubleshooting.cancelMany(Pay, ids, by)
   expect(told.count(`completed commands ${name} Pay`)).toBe(1)
   expect(told.count(`cancelled commands ${name} Pay`)).toBe(3)

@@ -21,14 +21,14 @@ test('K-22 the result of a command that needs a person is an error at once, and 
   const Pay = defineCommand(domain(), 'Pay')
   let mended = false
   const worker = await bus.work(Pay, () => (mended ? 'paid' : broken()))
-  const id = await bus.hf.send(Pay, {})
-  await expect(bus.hf.commands.result(Pay, id)).rejects.toMatchObject({
+  const { id } = await bus.hf.send(Pay, {})
+  await expect(bus.hf.command(Pay, id).result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
     details: { what: 'command', id, code: 'NO_ACCOUNT', message: 'no such account' },
   })
   mended = true
-  await bus.hf.troubleshooting.retry(Pay, id, by)
-  expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+  await bus.hf.command(Pay, id).retry(by)
+  expect(await bus.hf.command(Pay, id).result()).toBe('paid')
   await worker.stop()
 })
 
@@ -49,10 +49,10 @@ test('K-22 the result of a process that needs a person is an error at once that 
 
 test('K-22 the result of a workflow instance with a dead letter is an error at once that names the step', async () => {
   const name = domain()
-  bus.hf.workflows.handle(name, broken)
+  bus.hf.handle(name, broken)
   const Flow = defineWorkflow(name, 1, { dlq: true }).step('book', name).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
-  await expect(bus.hf.workflows.startAndWait(Flow, {})).rejects.toMatchObject({
+  await expect(bus.hf.start(Flow, {}).then((it) => it.result())).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
     details: { what: 'workflow instance', code: 'NO_ACCOUNT', step: 'book', message: 'no such account' },
   })
@@ -62,8 +62,8 @@ test('K-22 the result of a workflow instance with a dead letter is an error at o
 test('K-22 when the time is over the error says the status, what it waits for and that no worker has it', async () => {
   const name = domain()
   const Pay = defineCommand(name, 'Pay')
-  const commandId = await bus.hf.send(Pay, {})
-  await expect(bus.hf.commands.result(Pay, commandId, { timeout: '20ms' })).rejects.toMatchObject({
+  const { id: commandId } = await bus.hf.send(Pay, {})
+  await expect(bus.hf.command(Pay, commandId).result({ timeout: '20ms' })).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
     details: {
       status: 'PENDING',
@@ -87,8 +87,8 @@ test('K-22 when the time is over the error says the status, what it waits for an
   )
   await worker.stop()
   const Flow = defineWorkflow(`${name}_flow`, 1).step('book', `${name}_nobody`).build()
-  await expect(bus.hf.workflows.startAndWait(Flow, {}, { timeout: '20ms' })).rejects.toMatchObject(
-    late(`book is PENDING; no live worker has the handler ${name}_nobody`),
+  await expect(bus.hf.start(Flow, {}).then((it) => it.result({ timeout: '20ms' }))).rejects.toMatchObject(
+    late(`Step \`book\` waits: no live worker has the handler ${name}_nobody`),
   )
 })
 
@@ -132,11 +132,11 @@ test('K-22 ends are notified while somebody waits', async () => {
   })
   await client.query(`listen "${names?.channel ?? ''}"`)
   await bus.sql('delete from holdfast.result_wait')
-  await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
+  await (await bus.hf.send(Pay, {})).result()
   const before = heard
   await bus.sql(`select holdfast.await_results('commands')`)
   await waitFor('an end is notified', async () => {
-    await bus.hf.commands.result(Pay, await bus.hf.send(Pay, {}))
+    await (await bus.hf.send(Pay, {})).result()
     return heard > before
   })
   await client.end()
@@ -149,12 +149,12 @@ test('K-22 waiting survives a restart of the database', async () => {
   const Pay = defineCommand(domain(), 'Pay')
   const held = gate()
   const worker = await bus.work(Pay, () => held.passed)
-  const id = await bus.hf.send(Pay, {})
-  const waiting = hf.commands.result(Pay, id)
+  const { id } = await bus.hf.send(Pay, {})
+  const waiting = hf.command(Pay, id).result()
   proxy.refuse(true)
   proxy.cut()
   held.open()
-  await waitFor('it has ended', async () => (await bus.hf.commands.get(Pay, id)).status === 'COMPLETED')
+  await waitFor('it has ended', async () => (await bus.hf.command(Pay, id).get()).status === 'COMPLETED')
   proxy.refuse(false)
   await expect(waiting).resolves.toBeNull()
   await hf.close()

@@ -76,7 +76,7 @@ export function workflowsOf(round: string) {
           throw new BusinessError('it was not to be', { code: 'NOT_TO_BE' })
         },
       }
-      for (const [name, handle] of Object.entries(handlers)) hf.workflows.handle(handler(name), handle)
+      for (const [name, handle] of Object.entries(handlers)) hf.handle(handler(name), handle)
     },
   }
 }

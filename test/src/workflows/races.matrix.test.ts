@@ -30,8 +30,8 @@ async function atTheFinish(name: string, Flow: Workflow) {
     holds.map(({ faults }) => openTestBus({ connectionString: bus.connectionString, faults })),
   )
   const [left, right] = services as [TestBus, TestBus]
-  left.hf.workflows.handle(`${name} left`, () => 'left')
-  right.hf.workflows.handle(`${name} right`, () => 'right')
+  left.hf.handle(`${name} left`, () => 'left')
+  right.hf.handle(`${name} right`, () => 'right')
   const { id } = await bus.hf.start(Flow)
   await Promise.all(services.map(({ hf }) => hf.run({ poll: '20ms' })))
   await Promise.all(holds.map(({ reached }) => reached))
@@ -42,7 +42,7 @@ async function atTheFinish(name: string, Flow: Workflow) {
 }
 
 test('W-07 two workers record the two last branches of a join at the same moment: it fires once, with both', async () => {
-  bus.hf.workflows.handle('all last', (input) => input)
+  bus.hf.handle('all last', (input) => input)
   const worker = await bus.hf.run({ poll: '20ms' })
   for (let round = 0; round < ROUNDS; round += 1) {
     const { id, go, close } = await atTheFinish('all', forked('all', 'all'))
@@ -55,7 +55,7 @@ test('W-07 two workers record the two last branches of a join at the same moment
 }, 60_000)
 
 test('W-07 two workers record a branch each of an `any` join at the same moment: one wins, once, and the other is on record', async () => {
-  bus.hf.workflows.handle('any last', (input) => input)
+  bus.hf.handle('any last', (input) => input)
   const worker = await bus.hf.run({ poll: '20ms' })
   for (let round = 0; round < ROUNDS; round += 1) {
     const { id, go, close } = await atTheFinish('any', forked('any', 'any'))
@@ -74,12 +74,12 @@ test('W-07 two workers record a branch each of an `any` join at the same moment:
 
 test('W-11 a cancel at the moment when both branches end: both are on record, and everything is undone once', async () => {
   const undone: string[] = []
-  bus.hf.workflows.handle('cancelled undo', (_, { stepName }) => void undone.push(stepName))
+  bus.hf.handle('cancelled undo', (_, { stepName }) => void undone.push(stepName))
   const worker = await bus.hf.run({ poll: '20ms' })
   for (let round = 0; round < ROUNDS; round += 1) {
     undone.length = 0
     const { id, go, close } = await atTheFinish('cancelled', forked('cancelled', 'all'))
-    const cancelling = bus.hf.workflows.cancel(id, by)
+    const cancelling = bus.hf.workflow(id).cancel(by)
     go()
     await cancelling
     await see.until(id, 'CANCELLED')

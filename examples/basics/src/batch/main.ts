@@ -28,13 +28,13 @@ await hf.run()
 const { name, status, completed, failed, total } = await paid
 console.log(`${name}: ${status}, ${completed} of ${total} paid, ${failed} failed`)
 
-for (const { data, error } of await hf.commands.list({ batchId, status: 'FAILED' })) {
+for (const { data, error } of await hf.commands.list({ batch: batchId, status: 'FAILED' })) {
   console.log(`not paid: ${(data as { employee: string }).employee}, ${error?.message}`)
 }
 
 const openId = await hf.batches.open('payroll', { name: 'bonuses' })
-await hf.send(PaySalary, { employee: 'anna', cents: 50_000 }, { batchId: openId })
-await hf.sendMany(PaySalary, [{ data: { employee: 'bert', cents: 50_000 } }], { batchId: openId })
+await hf.send(PaySalary, { employee: 'anna', cents: 50_000 }, { batch: openId })
+await hf.sendMany(PaySalary, [{ data: { employee: 'bert', cents: 50_000 } }], { batch: openId })
 await hf.batches.seal(openId) // takes no more; closes when all have ended
 while ((await hf.batches.get(openId)).completedAt === null) await sleep(20)
 const bonuses = await hf.batches.get(openId)

@@ -27,9 +27,9 @@ await hf.run()
 
 await client.query('begin')
 await client.query('insert into payment (id, cents) values ($1, $2)', ['PAY-1', 25_000])
-const id = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 }, { transaction: client })
+const booking = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 }, { transaction: client })
 await client.query('commit')
-await hf.commands.result(BookRisk, id)
+await booking.result()
 
 await client.query('begin')
 await client.query('insert into payment (id, cents) values ($1, $2)', ['PAY-2', 99_000])

@@ -10,13 +10,13 @@ hf.handle(Transfer, ({ to }) => console.log(`transferred to ${to}`))
 await hf.run()
 
 await hf.pause({ domain: 'payments' }, { actor: 'ann', reason: 'the bank is down' })
-const id = await hf.send(Transfer, { to: 'DE-1' })
+const transfer = await hf.send(Transfer, { to: 'DE-1' })
 const [pause] = await hf.pauses()
-const { status } = await hf.commands.get(Transfer, id)
+const { status } = await transfer.get()
 console.log(`${status}: ${pause?.subject} is paused by ${pause?.actor}, ${pause?.reason}`)
 
 await hf.resume({ domain: 'payments' }, { actor: 'bob', reason: 'the bank is back' })
-await hf.commands.result(Transfer, id)
+await transfer.result()
 for (const { event, actor, reason } of await hf.auditTrail({ name: 'domain:payments' })) {
   console.log(`${event} by ${actor}: ${reason}`)
 }

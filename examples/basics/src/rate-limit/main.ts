@@ -18,8 +18,8 @@ await hf.run({ concurrency: 10 })
 
 const began = performance.now()
 const payments = ['A', 'B', 'C', 'D', 'E'].map((payment) => ({ data: { payment } }))
-const ids = await hf.sendMany(Score, payments)
-await Promise.all(ids.map((id) => hf.commands.result(Score, id)))
+const sent = await hf.sendMany(Score, payments)
+await Promise.all(sent.map(({ id }) => hf.command(Score, id).result()))
 console.log(`5 calls took 150 ms or more: ${performance.now() - began >= 150}`)
 
 // A slot that is further away than you want to wait for is not taken.

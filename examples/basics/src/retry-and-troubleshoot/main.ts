@@ -18,9 +18,10 @@ hf.handle(Transfer, async ({ to }, ctx) => {
 await hf.run()
 
 const good = await hf.send(Transfer, { to: 'DE-1', cents: 100 })
-await hf.commands.result(Transfer, good)
-const { attempts, audit } = await hf.commands.get(Transfer, good)
-console.log(`done with attempt ${attempts}: ${audit.map(({ event }) => event).join(', ')}`)
+await good.result()
+const { attempts } = await good.get()
+const history = await good.history()
+console.log(`done with attempt ${attempts}: ${history.map(({ event }) => event).join(', ')}`)
 
 const mistyped = await hf.send(Transfer, { to: 'ED-2', cents: 200 })
 await hf.sendMany(Transfer, [{ data: { to: 'FR-3', cents: 300 } }, { data: { to: 'FR-4', cents: 400 } }])
@@ -30,22 +31,19 @@ for (const { count, code, example } of await hf.troubleshooting.groups({ domain:
   console.log(`${count} in troubleshooting with ${code}, such as: ${example}`)
 }
 
-await hf.troubleshooting.retry(Transfer, mistyped, {
-  actor: 'ann',
-  reason: 'two letters were swapped',
-  data: { to: 'DE-2', cents: 200 },
-})
-await hf.commands.result(Transfer, mistyped)
+await mistyped.retry({ actor: 'ann', reason: 'two letters were swapped' }, { data: { to: 'DE-2', cents: 200 } })
+await mistyped.result()
 
 const left = await hf.troubleshooting.list({ domain: 'payments', type: 'Transfer' })
 const ids = left.map(({ commandId }) => commandId)
 const answers = await hf.troubleshooting.cancelMany(Transfer, ids, { actor: 'bob', reason: 'we do not pay abroad' })
 console.log(`cancelled: ${answers.map(({ outcome }) => outcome).join(', ')}`)
 
-for (const id of [mistyped, ...ids]) {
-  const command = await hf.commands.get(Transfer, id)
-  const act = command.audit.find(({ actor }) => actor !== null)
-  console.log(`${command.status}: ${act?.event} by ${act?.actor}, ${act?.reason}`)
+for (const id of [mistyped.id, ...ids]) {
+  const transfer = hf.command(Transfer, id)
+  const { status } = await transfer.get()
+  const act = (await transfer.history()).find(({ actor }) => actor !== null)
+  console.log(`${status}: ${act?.event} by ${act?.actor}, ${act?.reason}`)
 }
 
 await hf.close()

@@ -16,12 +16,13 @@ hf.handle(BookRisk, async ({ payment, cents }, ctx) => {
 })
 await hf.run({ concurrency: 50 })
 
-const id = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 })
-const { reference } = await hf.commands.result(BookRisk, id)
+const booking = await hf.send(BookRisk, { payment: 'PAY-1', cents: 25_000 })
+const { reference } = await booking.result()
 console.log(`booked as ${reference}`)
 
-const { status, audit } = await hf.commands.get(BookRisk, id)
-console.log(`${status}: ${audit.map(({ event }) => event).join(', ')}`)
+const { status } = await booking.get()
+const history = await booking.history()
+console.log(`${status}: ${history.map(({ event }) => event).join(', ')}`)
 
 await hf.close() // drains the worker
 await database.stop()

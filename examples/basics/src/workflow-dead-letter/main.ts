@@ -19,11 +19,11 @@ const Salary = z.object({ employee: z.string(), iban: z.string() })
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-hf.workflows.handle('HoldMoney', (salary) => {
+hf.handle('HoldMoney', (salary) => {
   console.log('money held')
   return salary
 })
-hf.workflows.handle(
+hf.handle(
   'Transfer',
   ({ iban }, { attempt }) => {
     if (iban.startsWith('ED')) throw new PermanentError(`no such account: "${iban}"`, { code: 'NO_ACCOUNT' })
@@ -31,12 +31,13 @@ hf.workflows.handle(
   },
   { input: Salary },
 )
-hf.workflows.handle('SendPayslip', () => 'sent')
+hf.handle('SendPayslip', () => 'sent')
 await hf.run()
 
-const { id } = await hf.start(Payroll, { employee: 'ann', iban: 'ED-1' }, { key: 'ann, May' })
-while ((await hf.workflows.status(id)).status !== 'DLQ') await sleep(20)
-console.log(await hf.workflows.render(id))
+const salary = await hf.start(Payroll, { employee: 'ann', iban: 'ED-1' }, { key: 'ann, May' })
+while ((await salary.get()).status !== 'DLQ') await sleep(20)
+console.log(await salary.render())
+console.log((await salary.why()).text)
 
 for (const { code, shape, count } of await hf.workflows.deadLetters.groups({ workflow: 'payroll' })) {
   console.log(`${count} with ${code}: ${shape}`)
@@ -46,12 +47,12 @@ const [letter] = await hf.workflows.deadLetters.list({ workflow: 'payroll', step
 if (!letter) throw new Error('there is no dead letter')
 const corrected = { ...Salary.parse(letter.input), iban: 'DE-1' }
 const ann = { actor: 'ann', reason: 'two letters were swapped' }
-await hf.workflows.requeue(letter.id, ann, { input: corrected })
+await salary.retry(ann, { step: letter.step, input: corrected })
 // Its frozen sibling goes on with it. The money was held once.
-console.log(await hf.workflows.result(id))
+console.log(await salary.result())
 
-await hf.workflows.requeue(letter.id, ann).catch(({ code }: Error & { code: string }) => console.log(code))
-for (const { type, step, actor, reason } of await hf.workflows.events(id)) {
+await salary.retry(ann).catch(({ code }: Error & { code: string }) => console.log(code))
+for (const { type, step, actor, reason } of await salary.history()) {
   if (actor !== null) console.log(`${type} of ${step} by ${actor}: ${reason}`)
 }
 

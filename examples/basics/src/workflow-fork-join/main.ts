@@ -31,33 +31,33 @@ let called = () => {}
 const slowCourierIsAsked = new Promise<void>((resolve) => {
   called = resolve
 })
-hf.workflows.handle('Pack', ({ order }) => `${order} packed`, { input: Order })
-hf.workflows.handle('MakeLink', ({ order }) => `https://example.com/${order}`, { input: Order })
-hf.workflows.handle('AssessRisk', () => 'low risk')
-hf.workflows.handle('AskSlowCourier', async (_, { signal }) => {
+hf.handle('Pack', ({ order }) => `${order} packed`, { input: Order })
+hf.handle('MakeLink', ({ order }) => `https://example.com/${order}`, { input: Order })
+hf.handle('AssessRisk', () => 'low risk')
+hf.handle('AskSlowCourier', async (_, { signal }) => {
   called()
   await once(signal, 'abort')
   throw signal.reason
 })
-hf.workflows.handle('AskQuickCourier', async () => {
+hf.handle('AskQuickCourier', async () => {
   await slowCourierIsAsked
   return { courier: 'quick', euros: 9 }
 })
 await hf.run()
 
-const { id } = await hf.start(Fulfilment, {
+const order = await hf.start(Fulfilment, {
   order: 'ORD-1',
   kind: 'book',
   total: '1000.01', // compared digit by digit, never as a float
   customer: { kind: 'company' },
 })
-console.log(await hf.workflows.result(id))
+console.log(await order.result())
 
-const [prepared] = (await hf.workflows.steps(id)).filter(({ name }) => name === 'prepared')
+const [prepared] = (await order.steps()).filter(({ name }) => name === 'prepared')
 console.log(prepared?.output)
 // The one who lost hears of it a moment later.
-while ((await hf.workflows.steps(id)).some(({ queued }) => queued !== null)) await sleep(20)
-console.log(await hf.workflows.render(id))
+while ((await order.steps()).some(({ queued }) => queued !== null)) await sleep(20)
+console.log(await order.render())
 
 await hf.close()
 await database.stop()

@@ -16,11 +16,11 @@ const Order = z.object({ iban: z.string(), euros: z.number() })
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-hf.workflows.handle('CheckAccount', (payout) => payout, { input: Order })
-hf.workflows.handle('Pay', ({ iban, euros }) => `${euros} euros to ${iban}`, { input: Order })
+hf.handle('CheckAccount', (payout) => payout, { input: Order })
+hf.handle('Pay', ({ iban, euros }) => `${euros} euros to ${iban}`, { input: Order })
 await hf.run()
 
-console.log(await hf.workflows.startAndWait(Payout, { iban: 'DE-1', euros: 20 }))
+console.log(await (await hf.start(Payout, { iban: 'DE-1', euros: 20 })).result())
 
 for (const euros of [5_000, 9_999]) await hf.start(Payout, { iban: 'DE-2', euros }, { key: `P-${euros}` })
 while ((await hf.workflows.decisions.waiting({ workflow: 'payout' })).length < 2) await sleep(20)
@@ -28,20 +28,20 @@ while ((await hf.workflows.decisions.waiting({ workflow: 'payout' })).length < 2
 // What a page for the treasury would show: no worker and no memory is busy with these.
 for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({ workflow: 'payout' })) {
   const { euros } = Order.parse(input)
-  if (euros === 5_000) await hf.workflows.decide(instanceId, step, 'confirm', { actor: 'ann', reason: 'invoice seen' })
-  else await hf.workflows.decide(instanceId, step, 'reject', { actor: 'bob', reason: 'we owe them nothing' })
+  if (euros === 5_000) await hf.workflow(instanceId).decide(step, 'confirm', { actor: 'ann', reason: 'invoice seen' })
+  else await hf.workflow(instanceId).decide(step, 'reject', { actor: 'bob', reason: 'we owe them nothing' })
 }
 
 for (const key of ['P-5000', 'P-9999']) {
-  const [payout] = await hf.workflows.list({ workflow: 'payout', key })
-  if (!payout) throw new Error(`there is no ${key}`)
-  const outcome = await hf.workflows.result(payout.id).catch((error: Error & { code: string }) => error.code)
-  console.log(`${key}: ${(await hf.workflows.status(payout.id)).status}, ${String(outcome)}`)
-  for (const { step, decision, actor, reason } of await hf.workflows.decisions.of(payout.id)) {
+  const payout = hf.workflow(Payout, key)
+  const outcome = await payout.result().catch((error: Error & { code: string }) => error.code)
+  const { id, status } = await payout.get()
+  console.log(`${key}: ${status}, ${String(outcome)}`)
+  for (const { step, decision, actor, reason } of await hf.workflows.decisions.of(id)) {
     console.log(`  ${step}: ${decision} by ${actor}, ${reason}`)
   }
-  // It has been decided: a second verdict is refused, whoever it is from.
-  const late = hf.workflows.decide(payout.id, 'approve', 'confirm', { actor: 'eve', reason: 'why not' })
+  // It has been decided: a second decision is refused.
+  const late = payout.decide('approve', 'confirm', { actor: 'eve', reason: 'why not' })
   await late.catch(({ code }: Error & { code: string }) => console.log(`  eve: ${code}`))
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbedded } from '@holdfast/embedded'
-import { defineWorkflow, holdfast, TransientError, type WorkflowStepRecord } from 'holdfast'
+import { defineWorkflow, holdfast, TransientError, type WorkflowHandle, type WorkflowStepRecord } from 'holdfast'
 
 const Report = defineWorkflow('report', 1).step('write', 'WriteReport', { priority: 10 }).build()
 const Payment = defineWorkflow('payment', 1)
@@ -20,14 +20,14 @@ const ann = { actor: 'ann', reason: 'the supplier has called' }
 await hf.workflows.setAging(0.5, { actor: 'ann', reason: 'as it was' })
 const codeOf = ({ code }: Error & { code: string }) => code
 
-hf.workflows.handle('WriteReport', () => console.log('report written'))
-hf.workflows.handle('Pay', (_, { attempt }) => {
+hf.handle('WriteReport', () => console.log('report written'))
+hf.handle('Pay', (_, { attempt }) => {
   console.log(`payment, attempt ${attempt}`)
   if (attempt === 1) throw new TransientError('the bank is closed', { code: 'BANK_CLOSED' })
 })
-hf.workflows.handle('OpenLedger', () => 'ledger')
-hf.workflows.handle('CloseLedger', () => console.log('ledger closed again'))
-hf.workflows.handle('CopyRows', async (_, { signal }) => {
+hf.handle('OpenLedger', () => 'ledger')
+hf.handle('CloseLedger', () => console.log('ledger closed again'))
+hf.handle('CopyRows', async (_, { signal }) => {
   // For an hour, perhaps on another machine: cancel and abort reach it within a second.
   await once(signal, 'abort')
   console.log('told to stop')
@@ -52,31 +52,31 @@ audited.clear()
 // Nobody works yet: whoever looks at a step sees what it waits for.
 const report = await hf.start(Report)
 const payment = await hf.start(Payment, null, { key: 'PAY-1' })
-for (const { name, status, queued } of await hf.workflows.steps(report.id)) {
+for (const { name, status, queued } of await report.steps()) {
   console.log(`${name}: ${status}, no worker has ${queued?.handler}: ${queued?.handlerMissing}`)
 }
 
 // The report was first, the payment has the higher priority. The report has it too after 180 s, and is then first again.
 await hf.run({ concurrency: 1 })
-await hf.workflows.result(report.id)
+await report.result()
 
 // It would be tried again in an hour.
-const [step] = await hf.workflows.steps(payment.id)
+const [step] = await payment.steps()
 console.log(`${step?.name}: ${step?.status} after attempt ${step?.attempts}, ${step?.error?.code}`)
-await hf.workflows.retry(payment.id, 'pay', { actor: 'bob', reason: 'the bank has opened' })
-await hf.workflows.result(payment.id)
+await payment.retry({ actor: 'bob', reason: 'the bank has opened' }, { step: 'pay' })
+await payment.result()
 
-async function until(id: string, isSo: (step: WorkflowStepRecord) => boolean): Promise<void> {
-  while (!(await hf.workflows.steps(id)).some((it) => it.name === 'copy' && isSo(it))) await sleep(20)
+async function until(imported: WorkflowHandle, isSo: (step: WorkflowStepRecord) => boolean): Promise<void> {
+  while (!(await imported.steps()).some((it) => it.name === 'copy' && isSo(it))) await sleep(20)
 }
 
-for (const operation of ['cancel', 'abort'] as const) {
-  const { id } = await hf.start(Import)
-  await until(id, ({ status }) => status === 'RUNNING')
-  await hf.workflows[operation](id, ann)
-  await until(id, ({ error }) => error !== null)
-  console.log(await hf.workflows.result(id).catch(codeOf))
-  console.log(await hf.workflows.render(id))
+for (const compensate of [true, false]) {
+  const imported = await hf.start(Import)
+  await until(imported, ({ status }) => status === 'RUNNING')
+  await imported.cancel(ann, { compensate })
+  await until(imported, ({ error }) => error !== null)
+  console.log(await imported.result().catch(codeOf))
+  console.log(await imported.render())
 }
 
 for (const status of ['COMPLETED', 'CANCELLED', 'ABORTED', 'DLQ'] as const) {

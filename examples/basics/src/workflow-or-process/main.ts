@@ -47,18 +47,18 @@ const PurchaseProcess = defineProcess('shop', 'Purchase', {
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-hf.workflows.handle('Reserve', (order) => ({ ...order, ...shop.reserve(order.order) }), { input: Order })
+hf.handle('Reserve', (order) => ({ ...order, ...shop.reserve(order.order) }), { input: Order })
 // A compensation is called for its own step's failure too, which may have left nothing behind.
-hf.workflows.handle('PutBack', (_, { output }) => {
+hf.handle('PutBack', (_, { output }) => {
   if (output !== undefined) shop.putBack(Reserved.parse(output).shelf)
 })
-hf.workflows.handle('Charge', (it, ctx) => ({ ...it, ...shop.charge(it.order, ctx.idempotencyKey) }), {
+hf.handle('Charge', (it, ctx) => ({ ...it, ...shop.charge(it.order, ctx.idempotencyKey) }), {
   input: Reserved,
 })
-hf.workflows.handle('Refund', (_, { output }) => {
+hf.handle('Refund', (_, { output }) => {
   if (output !== undefined) shop.refund(Charged.parse(output).receipt)
 })
-hf.workflows.handle('Ship', ({ order, to }) => shop.ship(order, to), { input: Charged })
+hf.handle('Ship', ({ order, to }) => shop.ship(order, to), { input: Charged })
 hf.register(PurchaseProcess)
 await hf.run()
 
@@ -68,9 +68,9 @@ for (const [order, to] of [
 ] as const) {
   const input = { order, cents: 2_500, to }
   console.log(`${order} to ${to}, as a workflow`)
-  const { id } = await hf.start(PurchaseWorkflow, input, { key: order })
-  await hf.workflows.result(id).catch(() => undefined)
-  console.log(`  ${(await hf.workflows.status(id)).status}`)
+  const purchase = await hf.start(PurchaseWorkflow, input, { key: order })
+  await purchase.result().catch(() => undefined)
+  console.log(`  ${(await purchase.get()).status}`)
 
   console.log(`${order} to ${to}, as a process`)
   console.log(`  ${(await hf.start(PurchaseProcess, input, { key: order })).status}`)

@@ -19,8 +19,8 @@ const Traveller = z.object({ traveller: z.string(), wantsCar: z.boolean() })
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-hf.workflows.handle('Consult', (trip) => trip)
-hf.workflows.handle(
+hf.handle('Consult', (trip) => trip)
+hf.handle(
   'BookFlight',
   (trip, ctx) => {
     // An error that does not say its kind counts as transient too: tried again until the attempts are used up.
@@ -30,10 +30,10 @@ hf.workflows.handle(
   },
   { input: Traveller },
 )
-hf.workflows.handle('BookHotel', (trip) => ({ ...trip, room: '212' }), {
+hf.handle('BookHotel', (trip) => ({ ...trip, room: '212' }), {
   input: Traveller.extend({ ticket: z.string() }),
 })
-hf.workflows.handle(
+hf.handle(
   'RentCar',
   ({ wantsCar }) => {
     // The answer is no, and that is an answer: nothing is tried again, everything is undone, the last step first.
@@ -43,19 +43,19 @@ hf.workflows.handle(
   { input: Traveller },
 )
 // A compensation gets its step's input, and as `ctx.output` what the step answered, if it did.
-hf.workflows.handle('CancelFlight', (_, ctx) => console.log(`flight cancelled: ${JSON.stringify(ctx.output)}`))
-hf.workflows.handle('CancelHotel', () => console.log('hotel cancelled'))
+hf.handle('CancelFlight', (_, ctx) => console.log(`flight cancelled: ${JSON.stringify(ctx.output)}`))
+hf.handle('CancelHotel', () => console.log('hotel cancelled'))
 // That of the step that failed comes first, since a call that failed may have done something.
-hf.workflows.handle('ReturnCar', (_, ctx) => {
+hf.handle('ReturnCar', (_, ctx) => {
   console.log(`car returned, if there was one: ${ctx.output === undefined ? 'none' : 'yes'}`)
 })
 await hf.run()
 
-console.log(await hf.workflows.startAndWait(Trip, { traveller: 'ann', wantsCar: false }))
+console.log(await (await hf.start(Trip, { traveller: 'ann', wantsCar: false })).result())
 
-const { id } = await hf.start(Trip, { traveller: 'bob', wantsCar: true })
-await hf.workflows.result(id).catch((error: Error) => console.log(error.message.replace(id, '…')))
-console.log(await hf.workflows.render(id))
+const trip = await hf.start(Trip, { traveller: 'bob', wantsCar: true })
+await trip.result().catch((error: Error) => console.log(error.message.replace(trip.id, '…')))
+console.log(await trip.render())
 
 await hf.close()
 await database.stop()

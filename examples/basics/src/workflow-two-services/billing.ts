@@ -5,8 +5,8 @@ import { z } from 'zod'
 const hf = await holdfast({ connectionString: process.argv[2] ?? '' })
 const Order = z.object({ order: z.string(), cents: z.int() })
 
-hf.workflows.handle('billing.Charge', (order) => ({ ...order, chargedBy: 'the billing service' }), { input: Order })
-hf.workflows.handle('billing.Refund', ({ order }) => console.log(`billing: ${order} refunded`), { input: Order })
+hf.handle('billing.Charge', (order) => ({ ...order, chargedBy: 'the billing service' }), { input: Order })
+hf.handle('billing.Refund', ({ order }) => console.log(`billing: ${order} refunded`), { input: Order })
 await hf.run({ name: 'billing' })
 
 process.once('disconnect', () => void hf.close()) // drains what runs

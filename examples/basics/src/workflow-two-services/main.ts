@@ -14,11 +14,11 @@ const services = ['billing', 'warehouse'].map((name) =>
 )
 await Promise.all(services.map((service) => once(service, 'message')))
 
-console.log(await hf.workflows.startAndWait(Purchase, { order: 'ORD-1', cents: 2_500 }))
+console.log(await (await hf.start(Purchase, { order: 'ORD-1', cents: 2_500 })).result())
 
-const { id } = await hf.start(Purchase, { order: 'ORD-2', cents: 900 })
-await hf.workflows.result(id).catch(({ code }: Error & { code: string }) => console.log(code))
-console.log(await hf.workflows.render(id))
+const purchase = await hf.start(Purchase, { order: 'ORD-2', cents: 900 })
+await purchase.result().catch(({ code }: Error & { code: string }) => console.log(code))
+console.log(await purchase.render())
 
 for (const service of services) service.disconnect()
 await Promise.all(services.map((service) => once(service, 'exit')))

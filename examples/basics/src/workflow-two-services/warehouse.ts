@@ -5,7 +5,7 @@ import { z } from 'zod'
 const hf = await holdfast({ connectionString: process.argv[2] ?? '' })
 const Charged = z.object({ order: z.string(), cents: z.int(), chargedBy: z.string() })
 
-hf.workflows.handle(
+hf.handle(
   'warehouse.Ship',
   ({ order, chargedBy }) => {
     if (order === 'ORD-2') throw new BusinessError('sold out', { code: 'SOLD_OUT' })

@@ -26,30 +26,28 @@ const database = await startEmbedded({ ephemeral: true })
 // Usually an office that is closed is asked again for 30 s.
 const hf = await holdfast({ connectionString: database.connectionString, logger: false, inquireFor: '10ms' })
 
-hf.workflows.handle('Pay', (_, { idempotencyKey }) => bank.pay(idempotencyKey), {
-  // Asked after every error that is no refusal, after a timeout, after a crash, and before a requeue calls it again.
+hf.handle('Pay', (_, { idempotencyKey }) => bank.pay(idempotencyKey), {
+  // Asked after every error that is no refusal, after a timeout, after a crash, and before a person's retry calls it again.
   inquire(_, { idempotencyKey }) {
     const payment = bank.find(idempotencyKey)
     // This bank shows a payment at once. Where it may come late, answer 'unknown' until it can no longer come.
     return payment ? { done: payment } : 'notDone'
   },
 })
-hf.workflows.handle('Confirm', (payment) => payment)
+hf.handle('Confirm', (payment) => payment)
 await hf.run()
 
-console.log(await hf.workflows.startAndWait(Payment))
+console.log(await (await hf.start(Payment)).result())
 
 bank.isOpen = false
-const { id } = await hf.start(Payment)
-while ((await hf.workflows.status(id)).status !== 'DLQ') await sleep(20)
-const [letter] = await hf.workflows.deadLetters.list({ instanceId: id })
-if (!letter) throw new Error('there is no dead letter')
-console.log(letter.error.code)
+const payment = await hf.start(Payment)
+while ((await payment.get()).status !== 'DLQ') await sleep(20)
+console.log((await payment.get()).error?.code)
 
-// Nobody knows: a person looks, and says that it was done; or, with `answer: 'notDone'`, that it may be called again.
+// A person looks, and says that it was done; or, with `retry(ann, { notDone: true })`, that it may be called again.
 const ann = { actor: 'ann', reason: 'seen on the statement' }
-await hf.workflows.requeue(letter.id, ann, { answer: { done: { receipt: 2 } } })
-console.log(await hf.workflows.result(id))
+await payment.complete(ann, { receipt: 2 })
+console.log(await payment.result())
 
 await hf.close()
 await database.stop()

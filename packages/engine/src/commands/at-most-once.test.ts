@@ -15,7 +15,7 @@ afterAll(() => bus.close())
 const by = { actor: 'ann', reason: 'asked the bank' }
 const settle = async (command: CommandDefinition, id: string) =>
   waitFor('it has ended or waits for a person', async () => {
-    const found = await bus.hf.commands.get(command, id)
+    const found = await bus.hf.command(command, id).get()
     return ['PENDING', 'IN_PROGRESS'].includes(found.status) ? undefined : found
   })
 const run = (domain: string) => bus.hf.run({ domains: [domain], poll: '20ms', retry: ['1ms'] })
@@ -31,13 +31,13 @@ describe('K-20 a call that threw', () => {
       return 'paid'
     })
     await run('once_alone')
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     const { status, error } = await settle(Pay, id)
     expect([status, error?.code]).toEqual(['IN_TROUBLESHOOTING_QUEUE', 'OUTCOME_UNKNOWN'])
     expect(error?.message).toContain('ECONNRESET')
 
-    await expect(bus.hf.troubleshooting.retry(Pay, id, by)).rejects.toMatchObject({ code: 'HF_CALL_OUTCOME_UNKNOWN' })
-    await expect(bus.hf.troubleshooting.retry(Pay, id, { ...by, data: 7 })).rejects.toMatchObject({
+    await expect(bus.hf.command(Pay, id).retry(by)).rejects.toMatchObject({ code: 'HF_CALL_OUTCOME_UNKNOWN' })
+    await expect(bus.hf.command(Pay, id).retry(by, { data: 7 })).rejects.toMatchObject({
       code: 'HF_CALL_OUTCOME_UNKNOWN',
     })
     expect(await bus.hf.troubleshooting.retryMany(Pay, [id], by)).toEqual([
@@ -45,10 +45,10 @@ describe('K-20 a call that threw', () => {
     ])
     expect(calls).toBe(1)
 
-    await bus.hf.troubleshooting.retry(Pay, id, { ...by, notDone: true })
-    expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+    await bus.hf.command(Pay, id).retry(by, { notDone: true })
+    expect(await bus.hf.command(Pay, id).result()).toBe('paid')
     expect(calls).toBe(2)
-    const { audit } = await bus.hf.commands.get(Pay, id)
+    const audit = await bus.hf.command(Pay, id).history()
     expect(audit.find(({ event }) => event === 'OPERATOR_RETRY')).toMatchObject({
       actor: 'ann',
       after: { notDone: true },
@@ -63,14 +63,14 @@ describe('K-20 a call that threw', () => {
       throw reset()
     })
     await run('once_done')
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     await settle(Pay, id)
-    for (const target of [Pay, { domain: 'once_done' }]) {
-      const complete = bus.hf.troubleshooting.complete(target, id, { ...by, result: { reference: 7 } })
+    for (const target of [Pay, { domain: 'once_done', type: 'Pay' }]) {
+      const complete = bus.hf.command(target, id).complete(by, { reference: 7 as never })
       await expect(complete).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
     }
-    await bus.hf.troubleshooting.complete(Pay, id, { ...by, result: { reference: 'r7' } })
-    expect(await bus.hf.commands.result(Pay, id)).toEqual({ reference: 'r7' })
+    await bus.hf.command(Pay, id).complete(by, { reference: 'r7' })
+    expect(await bus.hf.command(Pay, id).result()).toEqual({ reference: 'r7' })
     expect(calls).toBe(1)
   })
 
@@ -98,8 +98,8 @@ describe('K-20 a call that threw', () => {
         },
       )
       await run(Pay.domain)
-      const id = await bus.hf.send(Pay, null)
-      expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+      const { id } = await bus.hf.send(Pay, null)
+      expect(await bus.hf.command(Pay, id).result()).toBe('paid')
       expect([paid.get(id), asked]).toEqual([1, 1])
     },
   )
@@ -121,7 +121,7 @@ describe('K-20 a call that threw', () => {
       },
     )
     await run('once_again')
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     const { status, error, attempts } = await settle(Pay, id)
     expect([status, error?.code, attempts]).toEqual(['IN_TROUBLESHOOTING_QUEUE', 'INTERNAL_ERROR', 3])
     const again = ['inquire', 'inquire']
@@ -129,7 +129,7 @@ describe('K-20 a call that threw', () => {
 
     // An operator's retry is inquired about like any other.
     happened.length = 0
-    await bus.hf.troubleshooting.retry(Pay, id, by)
+    await bus.hf.command(Pay, id).retry(by)
     await settle(Pay, id)
     expect(happened.slice(0, 2)).toEqual(['inquire', 'call 1'])
   })
@@ -154,14 +154,14 @@ describe('K-20 a call that threw', () => {
       { inquire: () => (known ? { done: 'paid' } : (answer() as 'unknown')) },
     )
     await run(Pay.domain)
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     const { status, error } = await settle(Pay, id)
     expect([status, error?.code]).toEqual(['IN_TROUBLESHOOTING_QUEUE', 'OUTCOME_UNKNOWN'])
-    await bus.hf.troubleshooting.retry(Pay, id, by)
+    await bus.hf.command(Pay, id).retry(by)
     expect((await settle(Pay, id)).error?.code).toBe('OUTCOME_UNKNOWN')
     known = true
-    await bus.hf.troubleshooting.retry(Pay, id, by)
-    expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+    await bus.hf.command(Pay, id).retry(by)
+    expect(await bus.hf.command(Pay, id).result()).toBe('paid')
     expect(calls).toBe(1)
   })
 
@@ -184,12 +184,12 @@ describe('K-20 a call that threw', () => {
       },
     )
     await run('once_refused')
-    const declined = await bus.hf.send(Pay, 'business')
+    const { id: declined } = await bus.hf.send(Pay, 'business')
     expect((await settle(Pay, declined)).status).toBe('FAILED')
-    const wrong = await bus.hf.send(Pay, 'permanent')
+    const { id: wrong } = await bus.hf.send(Pay, 'permanent')
     expect((await settle(Pay, wrong)).error?.code).toBe('PERMANENT_ERROR')
-    await bus.hf.troubleshooting.retry(Pay, wrong, by)
-    expect(await bus.hf.commands.result(Pay, wrong)).toBe('paid')
+    await bus.hf.command(Pay, wrong).retry(by)
+    expect(await bus.hf.command(Pay, wrong).result()).toBe('paid')
     expect([calls.length, asked]).toEqual([3, 0])
   })
 
@@ -205,10 +205,10 @@ describe('K-20 a call that threw', () => {
       { inquire: () => ({ done: 'paid' }) },
     )
     await run('once_bad_result')
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     expect((await settle(Pay, id)).error?.code).toBe('INVALID_RESULT')
-    await bus.hf.troubleshooting.retry(Pay, id, by)
-    expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+    await bus.hf.command(Pay, id).retry(by)
+    expect(await bus.hf.command(Pay, id).result()).toBe('paid')
     expect(calls).toBe(1)
   })
 })
@@ -240,7 +240,7 @@ describe('K-20 a call of which nobody knows whether it began', () => {
     ['waits for a person when nobody can be asked', undefined, 0, 'OUTCOME_UNKNOWN'],
   ])('K-20 its worker died: it %s', async (_, answer, expected, end) => {
     const Pay = defineCommand(`dead_${answer ?? 'alone'}`.toLowerCase(), 'Pay', { atMostOnce: true })
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     await die(Pay.domain)
     let calls = 0
     const inquire = () => (answer === 'done' ? { done: 'paid' } : (answer ?? 'unknown'))
@@ -263,7 +263,7 @@ describe('K-20 a call of which nobody knows whether it began', () => {
       atMostOnce: true,
       retry: { maxAttempts: 2 },
     })
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     await die(Pay.domain, 2)
     let calls = 0
     const handler = () => {
@@ -295,12 +295,12 @@ describe('K-20 a call of which nobody knows whether it began', () => {
       { inquire: () => (known ? { done: 'paid' } : 'unknown') },
     )
     const first = await bus.hf.run({ domains: ['once_stopped'], poll: '20ms', lease: '2s' })
-    const id = await bus.hf.send(Pay, null)
+    const { id } = await bus.hf.send(Pay, null)
     await begun.passed
     await first.stop(0)
     known = true
     await run('once_stopped')
-    expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+    expect(await bus.hf.command(Pay, id).result()).toBe('paid')
     expect(calls).toBe(1)
   })
 })
@@ -317,12 +317,12 @@ test('K-20 a worker that stops while it inquires leaves the question to the next
   const pay = () => Promise.reject(new Error('socket hang up'))
   patient.hf.handle(Pay, pay, { inquire })
   const first = await patient.hf.run({ domains: [Pay.domain], poll: '20ms', lease: '2s' })
-  const id = await bus.hf.send(Pay, null)
+  const { id } = await bus.hf.send(Pay, null)
   await waitFor('it was asked', () => asked === 1)
   await first.stop(0)
   known = true
   await patient.hf.run({ domains: [Pay.domain], poll: '20ms', lease: '2s' })
-  expect(await bus.hf.commands.result(Pay, id)).toBe('paid')
+  expect(await bus.hf.command(Pay, id).result()).toBe('paid')
   await patient.close()
 })
 
@@ -344,13 +344,13 @@ describe('K-19 a handler whose time is over', () => {
     const Quick = defineCommand('late', 'Quick')
     patient.hf.handle(Quick, () => null)
     await patient.hf.run({ domains: ['late'], poll: '10ms', retry: ['1ms'] })
-    const id = await patient.hf.send(Slow, null)
+    const { id } = await patient.hf.send(Slow, null)
     await waitFor('its time is over', () => happened.length === 2)
     // The worker claims on, and does not claim this one.
-    for (let n = 0; n < 5; n += 1) await patient.hf.commands.result(Quick, await patient.hf.send(Quick, n))
+    for (let n = 0; n < 5; n += 1) await (await patient.hf.send(Quick, n)).result()
     expect(happened).toEqual(['begin 1', 'told to stop'])
     late.open()
-    await patient.hf.commands.result(Slow, id)
+    await patient.hf.command(Slow, id).result()
     expect(happened).toEqual(['begin 1', 'told to stop', 'end 1', 'begin 2', 'end 2'])
     await patient.close()
   })
@@ -366,7 +366,7 @@ describe('K-19 a handler whose time is over', () => {
       },
     })
     await run('once_stuck')
-    const { error } = await settle(Pay, await bus.hf.send(Pay, null))
+    const { error } = await settle(Pay, (await bus.hf.send(Pay, null)).id)
     expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', message: expect.stringContaining('still runs') })
     expect(asked).toBe(0)
     stuck.open()
@@ -384,7 +384,7 @@ describe('K-19 a handler whose time is over', () => {
       { inquire: () => ({ done: 'paid' }) },
     )
     await run('once_timeout')
-    expect(await bus.hf.commands.result(Pay, await bus.hf.send(Pay, null))).toBe('paid')
+    expect(await (await bus.hf.send(Pay, null)).result()).toBe('paid')
     expect(calls).toBe(1)
   })
 })
@@ -405,7 +405,7 @@ test('K-13 an `inquire` that would never be asked, or is no function, is refused
 
 test('K-26 an `inquire` in which its workers die is not asked for ever: a person has to find out', async () => {
   const Pay = defineCommand('dies_asking', 'Pay', { atMostOnce: true, retry: { maxAttempts: 2 } })
-  const id = await bus.hf.send(Pay, null)
+  const { id } = await bus.hf.send(Pay, null)
   let asked = 0
   const inquire = () => {
     asked += 1

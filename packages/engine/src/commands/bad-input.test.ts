@@ -36,25 +36,30 @@ test('K-13 a payload that its schema refuses is refused at send, with the path o
 })
 
 test.each<[string, SendOptions, string, string]>([
-  ['a runAt that is no date', { runAt: 'tomorrow' }, 'HF_INVALID_OPTION', 'runAt'],
-  ['a runAt without an offset', { runAt: '2030-01-01T00:00:00' }, 'HF_INVALID_OPTION', 'with Z or an offset'],
-  ['a runAt that is Invalid Date', { runAt: new Date('x') }, 'HF_INVALID_OPTION', 'runAt'],
-  ['delay and runAt', { delay: '1s', runAt: new Date() }, 'HF_INVALID_OPTION', 'one of them'],
+  ['a startAt that is no date', { startAt: 'tomorrow' }, 'HF_INVALID_OPTION', 'startAt'],
+  ['a startAt without an offset', { startAt: '2030-01-01T00:00:00' }, 'HF_INVALID_OPTION', 'with Z or an offset'],
+  ['a startAt that is Invalid Date', { startAt: new Date('x') }, 'HF_INVALID_OPTION', 'startAt'],
+  ['delay and startAt', { delay: '1s', startAt: new Date() }, 'HF_INVALID_OPTION', 'one of them'],
   ['a negative delay', { delay: -5 }, 'HF_INVALID_DURATION', 'delay'],
   ['a delay that is none', { delay: 'soon' as '1s' }, 'HF_INVALID_DURATION', 'delay'],
   ['a replyTo queue that does not exist', { replyTo: 'nowhere' }, 'HF_QUEUE_NOT_FOUND', 'nowhere'],
   ['a replyTo that PGMQ cannot hold', { replyTo: 'x'.repeat(48) }, 'HF_INVALID_QUEUE_NAME', '47'],
   ['a replyTo with capitals', { replyTo: 'Replies' }, 'HF_INVALID_QUEUE_NAME', 'lower case'],
-  ['a commandId that is none', { commandId: 'PAY-1' }, 'HF_INVALID_ID', 'commandId'],
+  ['an id that is none', { id: 'PAY-1' }, 'HF_INVALID_ID', ': id'],
   ['a correlationId that is none', { correlationId: '7' }, 'HF_INVALID_ID', 'correlationId'],
-  ['a batchId that is none', { batchId: '7' }, 'HF_INVALID_ID', 'batchId'],
-  ['a batch that does not exist', { batchId: randomUUID() }, 'HF_BATCH_CLOSED', 'does not exist'],
+  ['a batch that is no id', { batch: '7' }, 'HF_INVALID_ID', ': batch'],
+  ['a batch that does not exist', { batch: randomUUID() }, 'HF_BATCH_CLOSED', 'does not exist'],
   ['no attempts', { retry: { maxAttempts: 0 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   ['attempts without end', { retry: { maxAttempts: 3e9 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
-  ['a runAt beyond all years', { runAt: new Date(8.64e15) }, 'HF_INVALID_OPTION', '9999'],
+  ['a startAt beyond all years', { startAt: new Date(8.64e15) }, 'HF_INVALID_OPTION', '9999'],
   ['half an attempt', { retry: { maxAttempts: 1.5 } }, 'HF_INVALID_OPTION', 'maxAttempts'],
   ['an ifExists that is none', { ifExists: 'replace' as 'ignore' }, 'HF_INVALID_OPTION', "'ignore'"],
-  ['an unknown option', { comandId: randomUUID() } as SendOptions, 'HF_UNKNOWN_OPTION', 'did you mean `commandId`?'],
+  [
+    'an unknown option',
+    { correlationID: randomUUID() } as SendOptions,
+    'HF_UNKNOWN_OPTION',
+    'did you mean `correlationId`?',
+  ],
   ['a transaction that is none', { transaction: {} as never }, 'HF_INVALID_OPTION', 'query'],
 ])('K-13 a send with %s is refused, and nothing is written', async (_, options, code, said) => {
   await refused(() => bus.hf.send(Pay, { lines: [] }, options), code, said)
@@ -162,11 +167,11 @@ test.each([
   ['more than a megabyte', () => 'x'.repeat(1_100_000)],
 ])('a result that is %s fails that command only', async (what, result) => {
   const Do = defineCommand(`result-${what.replaceAll(' ', '-').toLowerCase().slice(0, 12)}`, 'Do')
-  const [bad, good] = await bus.hf.sendMany(Do, [{ data: 'bad' }, { data: 'good' }])
+  const [bad, good] = (await bus.hf.sendMany(Do, [{ data: 'bad' }, { data: 'good' }])).map(({ id }) => id)
   await bus.work(Do, (data) => (data === 'bad' ? result() : 'good'))
-  expect(await bus.hf.commands.result(Do, good ?? '')).toBe('good')
+  expect(await bus.hf.command(Do, good ?? '').result()).toBe('good')
   const command = await waitFor('the bad one is in troubleshooting', async () => {
-    const found = await bus.hf.commands.get(Do, bad ?? '')
+    const found = await bus.hf.command(Do, bad ?? '').get()
     return found.status === 'IN_TROUBLESHOOTING_QUEUE' ? found : undefined
   })
   expect(command.error).toMatchObject({ kind: 'PERMANENT', code: 'RESULT_NOT_ENCODABLE' })
@@ -178,12 +183,12 @@ test('an error message that PostgreSQL cannot hold is stored as far as it can be
   await bus.work(Do, () => {
     throw new Error('nul \u0000 and \ud800')
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor(
     'it is in troubleshooting',
     async () => (await bus.hf.troubleshooting.count({ domain: 'odd-errors' })) === 1,
   )
-  expect((await bus.hf.commands.get(Do, id)).error?.message).toContain('nul')
+  expect((await bus.hf.command(Do, id).get()).error?.message).toContain('nul')
 })
 
 test('a queue that somebody dropped is made again by the next send, and does not disturb other domains', async () => {
@@ -194,8 +199,8 @@ test('a queue that somebody dropped is made again by the next send, and does not
   const answers = await Promise.allSettled([bus.hf.send(Here, 2), bus.hf.send(There, 2), bus.hf.send(Here, 3)])
   expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled'])
   await bus.work(Here, (data) => data)
-  const [{ value: id } = { value: '' }] = answers.filter((answer) => answer.status === 'fulfilled')
-  expect(await bus.hf.commands.result(Here, id)).toBe(2)
+  const [sent] = answers.filter((answer) => answer.status === 'fulfilled')
+  expect(await sent?.value.result()).toBe(2)
 })
 
 test('C-06 a result that does not fit its schema fails that command only, also inside its transaction', async () => {
@@ -206,12 +211,12 @@ test('C-06 a result that does not fit its schema fails that command only, also i
   })
   const worker = await bus.hf.run({ domains: ['result-schema'] })
   for (const inTransaction of [false, true]) {
-    const id = await bus.hf.send(Do, inTransaction)
+    const { id } = await bus.hf.send(Do, inTransaction)
     await waitFor(
       'it is in troubleshooting',
-      async () => (await bus.hf.commands.get(Do, id)).status === 'IN_TROUBLESHOOTING_QUEUE',
+      async () => (await bus.hf.command(Do, id).get()).status === 'IN_TROUBLESHOOTING_QUEUE',
     )
-    const { error } = await bus.hf.commands.get(Do, id)
+    const { error } = await bus.hf.command(Do, id).get()
     expect(error).toMatchObject({ kind: 'PERMANENT', code: 'INVALID_RESULT', message: expect.stringContaining('n') })
   }
   await worker.stop()

@@ -47,7 +47,7 @@ const lookAt = (batchId: string) =>
 test('C-12 a look at a batch reads a few tallies, however many items have joined it and ended', async () => {
   const { Pay, work } = payments()
   const batchId = await bus.hf.batches.open(Pay.domain)
-  for (let n = 0; n < 150; n++) await bus.hf.send(Pay, { n }, { batchId })
+  for (let n = 0; n < 150; n++) await bus.hf.send(Pay, { n }, { batch: batchId })
   const before = await lookAt(batchId)
   expect(before).toMatchObject({ batch: { total: 150, completed: 0 }, rows: 150 })
   // Nothing has ended, so nothing is due: the chore folds them.
@@ -65,7 +65,7 @@ test('C-12 a look at a batch reads a few tallies, however many items have joined
   const counts = { total: 150, completed: 149, failed: 0, cancelled: 0, inTroubleshooting: 1 }
   expect(await lookAt(batchId)).toMatchObject({ batch: { status: 'IN_PROGRESS', ...counts }, rows: 0 })
   const [troubled] = await bus.hf.troubleshooting.list({ domain: Pay.domain })
-  await bus.hf.troubleshooting.cancel(Pay, troubled?.commandId ?? '', by)
+  await bus.hf.command(Pay, troubled?.commandId ?? '').cancel(by)
   const closed = await waitFor('it is closed', async () => {
     const { batch } = await lookAt(batchId)
     return batch?.completedAt ? batch : undefined
@@ -79,7 +79,7 @@ test('C-12 counts are exact while items join and end and tallies are folded by m
   await work(20)
   let over = false
   const senders = Array.from({ length: 8 }, async (_, sender) => {
-    for (let n = 1; n <= 40; n++) await bus.hf.send(Pay, { n: sender * 100 + n }, { batchId })
+    for (let n = 1; n <= 40; n++) await bus.hf.send(Pay, { n: sender * 100 + n }, { batch: batchId })
   })
   const folders = ['holdfast.close_batches(2)', 'holdfast.close_batches(3)', 'holdfast.fold_idle_batches()'].map(
     async (call) => {

@@ -55,9 +55,9 @@ test('C-12 a batch is open for more until it is sealed, also when all it has hav
   await bus.work(Do, () => null)
   const batchId = await bus.hf.batches.open('open', { name: 'trickle' })
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ status: 'PENDING', sealed: false, total: 0 })
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, 1, { batchId }))
+  await (await bus.hf.send(Do, 1, { batch: batchId })).result()
   await waitFor('it is under way', async () => (await bus.hf.batches.get(batchId)).status === 'IN_PROGRESS')
-  await bus.hf.sendMany(Do, items(3), { batchId })
+  await bus.hf.sendMany(Do, items(3), { batch: batchId })
   await waitFor('all have ended', async () => (await bus.hf.batches.get(batchId)).completed === 4)
   await closeBatches()
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ status: 'IN_PROGRESS', completedAt: null, total: 4 })
@@ -80,8 +80,8 @@ test('C-12 failures and cancelled items are counted, and an item in troubleshoot
   const Do = defineCommand('mixed', 'Do')
   const { Done, got } = summaries('mixed')
   const batchId = await bus.hf.batches.create(Do, items(5), { onComplete: Done })
-  const [called] = await bus.hf.commands.list({ batchId })
-  await bus.hf.commands.cancel(Do, called?.commandId ?? '', by)
+  const [called] = await bus.hf.commands.list({ batch: batchId })
+  await bus.hf.command(Do, called?.id ?? '').cancel(by)
   await bus.work(Do, (n) => {
     if (n === 0) throw new BusinessError('no')
     if (n === 1 || n === 2) throw new PermanentError('broken')
@@ -101,11 +101,11 @@ test('C-12 failures and cancelled items are counted, and an item in troubleshoot
     inTroubleshooting: 2,
   })
   const [first, second] = await bus.hf.troubleshooting.list({ domain: 'mixed' })
-  await bus.hf.troubleshooting.complete(Do, first?.commandId ?? '', by)
+  await bus.hf.command(Do, first?.commandId ?? '').complete(by)
   await closeBatches()
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ completedAt: null, completed: 2, inTroubleshooting: 1 })
   expect(got).toEqual([])
-  await bus.hf.troubleshooting.cancel(Do, second?.commandId ?? '', by)
+  await bus.hf.command(Do, second?.commandId ?? '').cancel(by)
   const counts = { total: 5, completed: 2, failed: 1, cancelled: 2 }
   expect(await closed(batchId)).toMatchObject({ status: 'COMPLETED_WITH_FAILURES', ...counts })
   await waitFor('it called back', () => got.length === 1)
@@ -122,7 +122,7 @@ test('C-12 a batch whose item is retried by an operator closes when that has end
   await waitFor('it is in troubleshooting', async () => (await bus.hf.batches.get(batchId)).inTroubleshooting === 1)
   broken = false
   const [item] = await bus.hf.troubleshooting.list({ domain: 'mended' })
-  await bus.hf.troubleshooting.retry(Do, item?.commandId ?? '', by)
+  await bus.hf.command(Do, item?.commandId ?? '').retry(by)
   expect(await closed(batchId)).toMatchObject({ status: 'COMPLETED', total: 1, completed: 1, failed: 0 })
 })
 
@@ -200,8 +200,8 @@ test('C-12 finishing never waits for whoever closes or counts: no row of a batch
   await client.query('begin')
   await client.query('select from holdfast.batch where batch_id = $1 for no key update', [batchId])
   await bus.work(Do, () => 'done')
-  const [item] = await bus.hf.commands.list({ batchId })
-  expect(await bus.hf.commands.result(Do, item?.commandId ?? '')).toBe('done')
+  const [item] = await bus.hf.commands.list({ batch: batchId })
+  expect(await bus.hf.command(Do, item?.id ?? '').result()).toBe('done')
   await client.query('commit')
   await client.end()
   await closed(batchId)
@@ -211,25 +211,25 @@ test('C-12 a sealed or unknown batch takes no commands, and is named', async () 
   const Do = defineCommand('shut', 'Do')
   const batchId = await bus.hf.batches.create(Do, items(1))
   const expected = { code: 'HF_BATCH_CLOSED', message: expect.stringContaining(batchId) }
-  await expect(bus.hf.send(Do, 2, { batchId })).rejects.toMatchObject(expected)
-  await expect(bus.hf.sendMany(Do, items(2), { batchId })).rejects.toMatchObject(expected)
-  await expect(bus.hf.send(Do, 2, { batchId: randomUUID() })).rejects.toMatchObject({ code: 'HF_BATCH_CLOSED' })
+  await expect(bus.hf.send(Do, 2, { batch: batchId })).rejects.toMatchObject(expected)
+  await expect(bus.hf.sendMany(Do, items(2), { batch: batchId })).rejects.toMatchObject(expected)
+  await expect(bus.hf.send(Do, 2, { batch: randomUUID() })).rejects.toMatchObject({ code: 'HF_BATCH_CLOSED' })
   expect((await bus.hf.batches.get(batchId)).total).toBe(1)
   await expect(bus.hf.batches.seal(randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
   await expect(bus.hf.batches.get(randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
-  await expect(bus.hf.batches.open('shut', { batchId })).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(bus.hf.batches.open('shut', { id: batchId })).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
 })
 
 test('C-12 a batch with a refused command is not made at all', async () => {
   const Do = defineCommand('refused', 'Do')
-  const taken = await bus.hf.send(Do, 0)
+  const { id: taken } = await bus.hf.send(Do, 0)
   const batchId = randomUUID()
-  await expect(
-    bus.hf.batches.create(Do, [{ data: 1 }, { data: 2, commandId: taken }], { batchId }),
-  ).rejects.toMatchObject({
-    code: 'HF_DUPLICATE_COMMAND',
-  })
-  await expect(bus.hf.batches.create(Do, [], { batchId })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await expect(bus.hf.batches.create(Do, [{ data: 1 }, { data: 2, id: taken }], { id: batchId })).rejects.toMatchObject(
+    {
+      code: 'HF_DUPLICATE_COMMAND',
+    },
+  )
+  await expect(bus.hf.batches.create(Do, [], { id: batchId })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(bus.hf.batches.get(batchId)).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
   expect(await bus.hf.commands.list({ domain: 'refused' })).toHaveLength(1)
 })
@@ -256,12 +256,12 @@ test('C-12 a batch whose callback has lost its queue closes all the same, and sa
 test('C-12 sealing waits for a sender that is adding to the batch, and counts what it adds', async () => {
   const Do = defineCommand('sealed-late', 'Do')
   const batchId = await bus.hf.batches.open('sealed-late', { name: 'late' })
-  await bus.hf.send(Do, 0, { batchId })
+  await bus.hf.send(Do, 0, { batch: batchId })
   const sender = new pg.Client({ connectionString: bus.connectionString })
   await sender.connect()
   try {
     await sender.query('begin')
-    await bus.hf.send(Do, 1, { batchId, transaction: sender })
+    await bus.hf.send(Do, 1, { batch: batchId, transaction: sender })
     const sealing = bus.hf.batches.seal(batchId)
     const waits = waitFor('the seal waits for the sender', async () => {
       const waiting = await bus.sql(

@@ -14,7 +14,8 @@ import type { Domains } from './domains.js'
 import { findBatches } from './queries/find-batches.js'
 
 export interface CreateBatchOptions {
-  readonly batchId?: string
+  /** Your own id: a batch that is made twice is refused. Default: a new one. */
+  readonly id?: string
   readonly name?: string
   /** Whatever belongs to the batch; `onComplete` gets it. */
   readonly data?: unknown
@@ -41,7 +42,7 @@ export interface Batches {
     commands: readonly CommandToSend<NoInfer<Input>>[],
     options?: CreateBatchOptions,
   ): Promise<string>
-  /** Makes an empty batch of a domain; commands join it with `send(…, { batchId })` until it is sealed. */
+  /** Makes an empty batch of a domain; commands join it with `send(…, { batch })` until it is sealed. */
   open(domain: string, options?: CreateBatchOptions): Promise<string>
   /** Takes no more commands; the batch closes when all that it has have ended. */
   seal(batchId: string): Promise<void>
@@ -51,9 +52,9 @@ export interface Batches {
 
 export function createBatches(db: Database, client: CommandClient, domains: Domains, codec: Codec): Batches {
   async function prepare(domain: string, options: CreateBatchOptions) {
-    checkOptions('batch', options, ['batchId', 'name', 'data', 'onComplete'])
+    checkOptions('batch', options, ['id', 'name', 'data', 'onComplete'])
     const { onComplete, name } = options
-    const batchId = options.batchId === undefined ? newId() : parseId('batch: batchId', options.batchId)
+    const batchId = options.id === undefined ? newId() : parseId('batch: id', options.id)
     await domains.ready(domain, { buildIndex: false })
     if (onComplete !== undefined) checkCommand('batch: onComplete', onComplete)
     const callback = onComplete && {
@@ -100,7 +101,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
   return {
     async create(definition, commands, options = {}) {
       const batch = await prepare(definition.domain, options)
-      const bulk = await client.prepareMany(definition, commands, { batchId: batch.batchId })
+      const bulk = await client.prepareMany(definition, commands, { batch: batch.batchId })
       // One transaction: a batch that was made and never sealed would stay open for ever.
       return db.transaction(
         async (transaction) => {

@@ -9,11 +9,14 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
+import type { CommandCalls } from './calls.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
 import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
+import { CommandHandle, SentCommand } from './handle.js'
 import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
-import { type PreparedBulk, prepareBulk } from './send-many.js'
+import { type CommandOf, checkCommandOf, commandIdOf } from './reference.js'
+import { type PreparedBulk, prepareBulk, type Sent } from './send-many.js'
 import type { SendOptions } from './send-options.js'
 
 /** One of many: its data and what is particular to it. */
@@ -23,23 +26,33 @@ export interface CommandToSend<Input> extends Omit<SendOptions, 'transaction'> {
 
 export interface SendManyOptions {
   readonly transaction?: Queryable
-  readonly batchId?: string
+  /** The id of an open batch that all of them belong to. */
+  readonly batch?: string
 }
 
 export interface CommandClient {
-  /** Sends one command (C-01); answers its id. */
-  send<Input>(definition: CommandDefinition<Input>, data: NoInfer<Input>, options?: SendOptions): Promise<string>
-  /** Sends thousands, all or none; answers their ids in order. */
+  /** Sends one command. */
+  send<Input, Data, Result>(
+    definition: CommandDefinition<Input, Data, Result>,
+    data: NoInfer<Input>,
+    options?: SendOptions,
+  ): Promise<SentCommand<Input, Result>>
+  /** Sends thousands, all or none; returns their ids in order. */
   sendMany<Input>(
     definition: CommandDefinition<Input>,
     commands: readonly CommandToSend<NoInfer<Input>>[],
     options?: SendManyOptions,
-  ): Promise<string[]>
+  ): Promise<Sent[]>
+  /** A handle of one command, by its id or key. Costs no query. */
+  command<Input, Data, Result>(
+    command: CommandDefinition<Input, Data, Result> | CommandOf<Input, Result>,
+    idOrKey: string,
+  ): CommandHandle<Input, Result>
   /** The same for a transaction of our own, which may be repeated: checked and encoded once, with the same ids. */
   prepareMany<Input>(
     definition: CommandDefinition<Input>,
     commands: readonly CommandToSend<NoInfer<Input>>[],
-    options?: Pick<SendManyOptions, 'batchId'>,
+    options?: Pick<SendManyOptions, 'batch'>,
   ): Promise<PreparedBulk>
   close(): Promise<void>
 }
@@ -49,7 +62,13 @@ const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transact
 export function createCommandClient(
   db: Database,
   domains: Domains,
-  { codec, logger, metrics, missing }: { codec: Codec; logger: Logger; metrics: Metrics; missing: MissingWorkers },
+  {
+    calls,
+    codec,
+    logger,
+    metrics,
+    missing,
+  }: { calls: CommandCalls; codec: Codec; logger: Logger; metrics: Metrics; missing: MissingWorkers },
 ): CommandClient {
   const isLive = presenceIn(db, 'commands')
   const made = ({ domain, type }: CommandDefinition<never>) => missing.made('commands', `${domain}/${type}`, isLive)
@@ -74,12 +93,12 @@ export function createCommandClient(
   async function prepareMany<Input>(
     definition: CommandDefinition<Input>,
     commands: readonly CommandToSend<NoInfer<Input>>[],
-    { batchId }: Pick<SendManyOptions, 'batchId'> = {},
+    { batch }: Pick<SendManyOptions, 'batch'> = {},
   ): Promise<PreparedBulk> {
     if (!Array.isArray(commands) || commands.length === 0) {
       throw invalidOption('sendMany', 'commands', 'must hold at least one command')
     }
-    const shared = batchId === undefined ? {} : { batchId }
+    const shared = batch === undefined ? {} : { batch }
     const queue = await domains.ready(definition.domain, { buildIndex: false })
     return prepareBulk({
       count: commands.length,
@@ -90,7 +109,7 @@ export function createCommandClient(
         const { data, ...own } = { ...command, ...shared }
         return sealEnvelope(definition, data, own, { codec, queue, schema: db.schema, where })
       },
-      check: (place, envelope, outcome) => checkOutcome(envelope, outcome, { ...commands[place], ...shared }),
+      check: (place, envelope, outcome) => wasSent(envelope, outcome, { ...commands[place], ...shared }),
     })
   }
 
@@ -104,48 +123,58 @@ export function createCommandClient(
         options.transaction === undefined
           ? await write(envelope)
           : (await sendCommands(db.inside(options.transaction), [envelope]))[0]
-      checkOutcome(envelope, outcome, options)
+      const created = wasSent(envelope, outcome, options)
       made(definition as CommandDefinition<never>)
-      return envelope.commandId
+      return new SentCommand(calls, definition, envelope.commandId, created)
     },
     async sendMany(definition, commands, options = {}) {
       checkCommand('sendMany', definition)
-      checkOptions('sendMany', options, ['transaction', 'batchId'])
+      checkOptions('sendMany', options, ['transaction', 'batch'])
       const { transaction } = options
       const inside = transaction === undefined ? undefined : db.inside(transaction)
       const bulk = await prepareMany(definition, commands, options)
-      if (transaction && inside) await withinSavepoint(transaction, () => bulk.send(inside))
-      // Repeated, it recognises what an earlier commit has sent.
-      else await db.transaction((tx) => bulk.send(tx), { retry: true, idempotent: true })
+      const sent =
+        transaction && inside
+          ? await withinSavepoint(transaction, () => bulk.send(inside))
+          : // Repeated, it recognises what an earlier commit has sent.
+            await db.transaction((tx) => bulk.send(tx), { retry: true, idempotent: true })
       made(definition as CommandDefinition<never>)
-      return bulk.ids()
+      return sent
+    },
+    command(command, idOrKey) {
+      checkCommandOf('command', command)
+      return new CommandHandle(calls, command, commandIdOf('command', command, idOrKey))
     },
     prepareMany,
     close: () => sends.close(GIVE_UP_AFTER),
   }
 }
 
-function checkOutcome(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): void {
+/** Whether a command was sent now. False: it is there already, and that is no mistake. Throws where it was refused. */
+function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): boolean {
   const { commandId, domain, ignoreDuplicate } = envelope
-  if (outcome === 'sent' || (outcome === 'duplicate' && ignoreDuplicate)) return
+  if (outcome === 'sent') return true
+  if (outcome === 'duplicate' && ignoreDuplicate) return false
   if (outcome === 'reply queue gone') {
     throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: options.replyTo ?? '' })
   }
   if (outcome === 'queue gone') throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: envelope.queue })
   if (outcome === 'batch closed') {
-    throw new HoldfastError('HF_BATCH_CLOSED', { batchId: options.batchId ?? '', commandId })
+    throw new HoldfastError('HF_BATCH_CLOSED', { batchId: options.batch ?? '', commandId })
   }
   throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
 }
 
 /** All or none also inside a transaction that goes on afterwards. */
-async function withinSavepoint(transaction: Queryable, work: () => Promise<void>): Promise<void> {
+async function withinSavepoint<T>(transaction: Queryable, work: () => Promise<T>): Promise<T> {
   await transaction.query('savepoint holdfast_send')
+  let done: T
   try {
-    await work()
+    done = await work()
   } catch (error) {
     await transaction.query('rollback to savepoint holdfast_send')
     throw error
   }
   await transaction.query('release savepoint holdfast_send')
+  return done
 }

@@ -124,3 +124,8 @@ export function checkCommand(where: string, definition: unknown): void {
   if (typeof definition === 'object' && definition !== null && 'domain' in definition && 'type' in definition) return
   throw invalidOption(where, 'definition', `must be made with defineCommand, not ${describe(definition)}`)
 }
+
+/** Whether it was made with `defineCommand`, rather than being the names of a type alone. */
+export function isDefinition(command: object): command is CommandDefinition {
+  return 'dataSchema' in command && 'resultSchema' in command
+}

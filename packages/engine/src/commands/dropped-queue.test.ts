@@ -19,7 +19,7 @@ async function withoutQueue() {
   bus.hf.handle(Pay, async () => {
     throw new PermanentError('no such account')
   })
-  const failed = await bus.hf.send(Pay, {})
+  const { id: failed } = await bus.hf.send(Pay, {})
   const worker = bus.hf.worker(Pay.domain, { poll: '20ms' })
   await worker.start()
   await waitFor(
@@ -27,32 +27,32 @@ async function withoutQueue() {
     async () => (await bus.hf.troubleshooting.count({ domain: Pay.domain })) === 1,
   )
   await worker.stop()
-  const waiting = await bus.hf.send(Pay, {})
+  const { id: waiting } = await bus.hf.send(Pay, {})
   await bus.sql('select pgmq.drop_queue($1)', [`${Pay.domain}__commands`])
   return { Pay, failed, waiting }
 }
 
 test('C-14 the commands of a domain whose queue was dropped are still listed, with and without naming the domain', async () => {
   const { Pay, failed, waiting } = await withoutQueue()
-  const statuses = (list: readonly { commandId: string; status: string }[]) =>
-    Object.fromEntries(list.map(({ commandId, status }) => [commandId, status]))
+  const statuses = (list: readonly { id: string; status: string }[]) =>
+    Object.fromEntries(list.map(({ id, status }) => [id, status]))
   const expected = { [failed]: 'IN_TROUBLESHOOTING_QUEUE', [waiting]: 'PENDING' }
   expect(statuses(await bus.hf.commands.list({ domain: Pay.domain }))).toEqual(expected)
   expect(statuses(await bus.hf.commands.list({ limit: 1_000 }))).toMatchObject(expected)
-  expect(await bus.hf.commands.get(Pay, waiting)).toMatchObject({ status: 'PENDING', dueAt: null })
+  expect(await bus.hf.command(Pay, waiting).get()).toMatchObject({ status: 'PENDING', dueAt: null })
   expect(await bus.hf.troubleshooting.list({ domain: Pay.domain })).toHaveLength(1)
 })
 
 test('C-13 C-14 what operators do with them is done, or refused with a code', async () => {
   const { Pay, failed, waiting } = await withoutQueue()
-  await expect(bus.hf.troubleshooting.retry(Pay, failed, by)).rejects.toMatchObject({ code: 'HF_QUEUE_NOT_FOUND' })
+  await expect(bus.hf.command(Pay, failed).retry(by)).rejects.toMatchObject({ code: 'HF_QUEUE_NOT_FOUND' })
   expect(await bus.hf.troubleshooting.retryMany(Pay, [failed], by)).toEqual([
     { commandId: failed, outcome: 'queue gone' },
   ])
-  await bus.hf.troubleshooting.cancel(Pay, failed, by)
-  await bus.hf.commands.cancel(Pay, waiting, by)
+  await bus.hf.command(Pay, failed).cancel(by)
+  await bus.hf.command(Pay, waiting).cancel(by)
   for (const id of [failed, waiting]) {
-    expect(await bus.hf.commands.get(Pay, id)).toMatchObject({ status: 'CANCELLED' })
+    expect(await bus.hf.command(Pay, id).get()).toMatchObject({ status: 'CANCELLED' })
   }
 })
 
@@ -63,18 +63,18 @@ test('C-14 C-17 commands of two domains that share an id have an audit trail eac
     throw new PermanentError('no such account')
   })
   const commandId = randomUUID()
-  await bus.hf.send(First, {}, { commandId })
-  await bus.hf.send(Second, {}, { commandId })
+  await bus.hf.send(First, {}, { id: commandId })
+  await bus.hf.send(Second, {}, { id: commandId })
   const workers = [First, Second].map(({ domain }) => bus.hf.worker(domain, { poll: '20ms' }))
   await Promise.all(workers.map((worker) => worker.start()))
-  await bus.hf.commands.result(First, commandId)
+  await bus.hf.command(First, commandId).result()
   await waitFor('the other is in troubleshooting', async () => {
     return (await bus.hf.troubleshooting.count({ domain: Second.domain })) === 1
   })
-  await bus.hf.troubleshooting.cancel(Second, commandId, by)
+  await bus.hf.command(Second, commandId).cancel(by)
   await Promise.all(workers.map((worker) => worker.stop()))
   const events = async (command: typeof First) =>
-    (await bus.hf.commands.get(command, commandId)).audit.map(({ event }) => event)
+    (await bus.hf.command(command, commandId).history()).map(({ event }) => event)
   expect(await events(First)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
   expect(await events(Second)).toEqual(['SENT', 'RECEIVED', 'MOVED_TO_TSQ', 'OPERATOR_CANCEL'])
   const whole = await bus.hf.auditTrail({ id: commandId })

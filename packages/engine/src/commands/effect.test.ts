@@ -83,27 +83,27 @@ describe('K-19 the final reply says whether the command may have had its effect'
   ] as const)('cancelled by an operator; %s', async (_, name, errors, effect) => {
     const Do = defineCommand(`effect_cancelled_${name}`, 'Do', twice)
     await throwing(Do, [...errors])
-    const id = await sendTo(Do)
+    const command = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.cancel(Do, id, by)
+    await command.cancel(by)
     expect(await finalReply(Do)).toEqual(['CANCELLED', effect])
   })
 
   test('cancelled by an operator; its result could not be stored: it may', async () => {
     const Do = defineCommand('effect_bad_result', 'Do', { result: z.number() })
     await throwing(Do, [])
-    const id = await sendTo(Do)
+    const command = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.cancel(Do, id, by)
+    await command.cancel(by)
     expect(await finalReply(Do)).toEqual(['CANCELLED', 'unknown'])
   })
 
   test('refused after the retry of an operator, and called without an answer before: it may', async () => {
     const Do = defineCommand('effect_retried', 'Do', { retry: { maxAttempts: 1 } })
     await throwing(Do, [reset, declined])
-    const id = await sendTo(Do)
+    const command = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.retry(Do, id, by)
+    await command.retry(by)
     expect(await finalReply(Do)).toEqual(['FAILED', 'unknown'])
   })
 
@@ -117,9 +117,9 @@ describe('K-19 the final reply says whether the command may have had its effect'
   test('at most once: a refusal after a person has said that nothing was done: it has not', async () => {
     const Do = defineCommand('effect_answered', 'Do', { atMostOnce: true })
     await throwing(Do, [reset, declined])
-    const id = await sendTo(Do)
+    const command = await sendTo(Do)
     await inTroubleshooting(Do)
-    await bus.hf.troubleshooting.retry(Do, id, { ...by, notDone: true })
+    await command.retry(by, { notDone: true })
     expect(await finalReply(Do)).toEqual(['FAILED', undefined])
   })
 })

@@ -20,13 +20,13 @@ export interface Envelope {
 }
 
 export const SEND_OPTIONS = [
-  'commandId',
+  'id',
   'correlationId',
   'replyTo',
   'retry',
   'delay',
-  'runAt',
-  'batchId',
+  'startAt',
+  'batch',
   'ifExists',
   'transaction',
 ] as const satisfies readonly (keyof SendOptions)[]
@@ -61,7 +61,7 @@ function seal(
   options: SendOptions,
   { codec, queue, schema, where }: Sealing,
 ): Envelope {
-  const commandId = options.commandId === undefined ? newId() : parseId(`${where}: commandId`, options.commandId)
+  const commandId = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
   const ifExists = choiceOption(where, 'ifExists', options.ifExists, ['refuse', 'ignore'], { default: 'refuse' })
   const encoded = codec.encode(data)
   const request = {
@@ -72,10 +72,10 @@ function seal(
       options.correlationId === undefined ? undefined : parseId(`${where}: correlationId`, options.correlationId),
     reply_to: options.replyTo === undefined ? undefined : queueNameFor(schema, options.replyTo),
     max_attempts: retryCountOption(where, options.retry),
-    batch_id: options.batchId === undefined ? undefined : parseId(`${where}: batchId`, options.batchId),
+    batch_id: options.batch === undefined ? undefined : parseId(`${where}: batch`, options.batch),
     version,
     // An id that was made here can be nobody else's: a command that has it was sent by us.
-    token: options.commandId === undefined ? undefined : newId(),
+    token: options.id === undefined ? undefined : newId(),
     notes: encoded.notes ?? undefined,
     ...dueOf(where, options),
   }
@@ -85,15 +85,15 @@ function seal(
   return { commandId, domain, queue, ignoreDuplicate: ifExists === 'ignore', plain, json }
 }
 
-function dueOf(where: string, { delay, runAt }: SendOptions): { delay_ms?: number; run_at?: string } {
-  if (delay !== undefined && runAt !== undefined) {
-    throw invalidOption(where, 'runAt', 'goes without `delay`: give one of them')
+function dueOf(where: string, { delay, startAt }: SendOptions): { delay_ms?: number; run_at?: string } {
+  if (delay !== undefined && startAt !== undefined) {
+    throw invalidOption(where, 'startAt', 'goes without `delay`: give one of them')
   }
   if (delay !== undefined) return { delay_ms: durationOption(where, 'delay', delay) }
-  const at = dateOption(where, 'runAt', runAt, { default: undefined })
+  const at = dateOption(where, 'startAt', startAt, { default: undefined })
   if (at === undefined) return {}
   const run_at = at.toISOString()
   // Years beyond 9999 or before 0 are written with a sign, which PostgreSQL does not read.
   if (/^\d{4}-/.test(run_at)) return { run_at }
-  throw invalidOption(where, 'runAt', `must be within the years 0 to 9999, not ${run_at}`)
+  throw invalidOption(where, 'startAt', `must be within the years 0 to 9999, not ${run_at}`)
 }

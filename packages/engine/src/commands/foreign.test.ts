@@ -63,7 +63,8 @@ describe('K-27 reply queues', () => {
     expect([...runs.values()].filter((count) => count !== 1)).toEqual([])
     expect(runs.size).toBe(206)
     for (const { command_id, reply_to } of bad) {
-      const { status, audit } = await bus.hf.commands.get(Do, command_id)
+      const { status } = await bus.hf.command(Do, command_id).get()
+      const audit = await bus.hf.command(Do, command_id).history()
       expect(status).toBe('COMPLETED')
       const failed = audit.find(({ event }) => event === 'REPLY_FAILED')
       expect(failed?.detail).toMatchObject({ queue: reply_to, problem: expect.stringMatching(/./) })
@@ -89,9 +90,9 @@ describe('K-27 reply queues', () => {
     for (const queue of others) expect(await bus.hf.queues.read(queue), queue).toEqual([])
     expect(await bus.hf.queues.read('mine__replies')).toMatchObject([{ message: { outcome: 'SUCCESS' } }])
     const [refused] = sent
-    const record = await bus.hf.commands.get(Do, refused?.command_id ?? '')
-    expect(record).toMatchObject({ status: 'COMPLETED', replyTo: null })
-    expect(record.audit.find(({ event }) => event === 'REPLY_FAILED')?.detail).toEqual({
+    const command = bus.hf.command(Do, refused?.command_id ?? '')
+    expect(await command.get()).toMatchObject({ status: 'COMPLETED', replyTo: null })
+    expect((await command.history()).find(({ event }) => event === 'REPLY_FAILED')?.detail).toEqual({
       domain: 'mine',
       queue: 'theirs__replies',
       problem: 'not a reply queue of the domain mine',
@@ -139,18 +140,20 @@ describe('K-27 messages that cannot be run', () => {
     } else await pgmqSend('odd', one, headers)
     const { error } = await troubled('odd', one.command_id)
     expect(error).toMatchObject({ kind: 'PERMANENT', code: 'INVALID_MESSAGE', message: expect.stringContaining(said) })
-    const record = await bus.hf.commands.get(Do, one.command_id)
-    expect(record).toMatchObject({ status: 'IN_TROUBLESHOOTING_QUEUE', attempts: 0, data: null })
-    expect(record.audit.map(({ event }) => event)).toEqual(expect.arrayContaining(['ADOPTED', 'MOVED_TO_TSQ']))
+    const command = bus.hf.command(Do, one.command_id)
+    expect(await command.get()).toMatchObject({ status: 'IN_TROUBLESHOOTING_QUEUE', attempts: 0, data: null })
+    expect((await command.history()).map(({ event }) => event)).toEqual(
+      expect.arrayContaining(['ADOPTED', 'MOVED_TO_TSQ']),
+    )
     expect(calls).toBe(before)
     // The queue goes on.
-    await bus.hf.commands.result(Do, await bus.hf.send(Do, null))
+    await (await bus.hf.send(Do, null)).result()
     expect(await rows('q_odd__commands')).toEqual([])
     if (!('reply_to' in over)) {
       const reply = await bus.hf.queues.pop('odd__replies')
       expect(reply).toMatchObject({ message: { command_id: one.command_id, outcome: 'FAILED', final: false } })
     }
-    await bus.hf.troubleshooting.cancel(Do, one.command_id, by)
+    await bus.hf.command(Do, one.command_id).cancel(by)
     if (!('reply_to' in over)) {
       expect(await bus.hf.queues.pop('odd__replies')).toMatchObject({ message: { outcome: 'CANCELLED', final: true } })
     }

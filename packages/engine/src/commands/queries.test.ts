@@ -12,7 +12,7 @@ afterAll(() => bus.close())
 
 const by = { actor: 'ann', reason: 'test' }
 type Filter = Parameters<TestBus['hf']['commands']['list']>[0]
-const found = async (filter: Filter) => (await bus.hf.commands.list(filter)).map(({ commandId }) => commandId)
+const found = async (filter: Filter) => (await bus.hf.commands.list(filter)).map(({ id }) => id)
 
 test('C-14 one command with its audit trail in order', async () => {
   const Do = defineCommand('one', 'Do', { retry: ['1ms'] })
@@ -20,18 +20,13 @@ test('C-14 one command with its audit trail in order', async () => {
     if (ctx.attempt === 1) throw new Error('again')
     return { ok: true }
   })
-  const id = await bus.hf.send(Do, { a: 1 })
-  await bus.hf.commands.result(Do, id)
-  const command = await bus.hf.commands.get(Do, id)
-  expect(command).toMatchObject({ commandId: id, domain: 'one', type: 'Do', status: 'COMPLETED', attempts: 2 })
+  const { id } = await bus.hf.send(Do, { a: 1 })
+  await bus.hf.command(Do, id).result()
+  const command = await bus.hf.command(Do, id).get()
+  expect(command).toMatchObject({ id, domain: 'one', type: 'Do', status: 'COMPLETED', attempts: 2 })
   expect(command).toMatchObject({ data: { a: 1 }, result: { ok: true }, error: null, dueAt: null })
-  expect(command.audit.map(({ event }) => event)).toEqual([
-    'SENT',
-    'RECEIVED',
-    'RETRY_SCHEDULED',
-    'RECEIVED',
-    'COMPLETED',
-  ])
+  const history = await bus.hf.command(Do, id).history()
+  expect(history.map(({ event }) => event)).toEqual(['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
   expect(command.createdAt).toBeInstanceOf(Date)
   expect(command.updatedAt.getTime()).toBeGreaterThanOrEqual(command.createdAt.getTime())
 })
@@ -42,19 +37,19 @@ test('C-14 commands are listed by status, also by IN_PROGRESS while they run', a
   const gate = new Promise<void>((resolve) => {
     release = resolve
   })
-  const pending = await bus.hf.send(Do, null, { delay: '1d' })
-  const cancelled = await bus.hf.send(Do, null, { delay: '1d' })
-  await bus.hf.commands.cancel(Do, cancelled, by)
+  const { id: pending } = await bus.hf.send(Do, null, { delay: '1d' })
+  const { id: cancelled } = await bus.hf.send(Do, null, { delay: '1d' })
+  await bus.hf.command(Do, cancelled).cancel(by)
   await bus.work(Do, (what) => {
     if (what === 'fail') throw new BusinessError('no')
     if (what === 'trouble') throw new Error('no')
     return what === 'run' ? gate : null
   })
   const ids: Record<string, string> = { PENDING: pending, CANCELLED: cancelled }
-  ids.COMPLETED = await bus.hf.send(Do, 'complete')
-  ids.FAILED = await bus.hf.send(Do, 'fail')
-  ids.IN_TROUBLESHOOTING_QUEUE = await bus.hf.send(Do, 'trouble')
-  ids.IN_PROGRESS = await bus.hf.send(Do, 'run')
+  ids.COMPLETED = (await bus.hf.send(Do, 'complete')).id
+  ids.FAILED = (await bus.hf.send(Do, 'fail')).id
+  ids.IN_TROUBLESHOOTING_QUEUE = (await bus.hf.send(Do, 'trouble')).id
+  ids.IN_PROGRESS = (await bus.hf.send(Do, 'run')).id
   for (const status of [
     'COMPLETED',
     'FAILED',
@@ -74,17 +69,17 @@ test('C-14 commands are listed by domain, type, correlation id, batch and time, 
   const Two = defineCommand('found', 'Two')
   const correlationId = randomUUID()
   const batchId = await bus.hf.batches.open('found')
-  const first = await bus.hf.send(One, 1)
+  const { id: first } = await bus.hf.send(One, 1)
   await bus.moveClock(60_000)
   const since = (await bus.sql<{ now: Date }>('select holdfast.now() as now'))[0]?.now ?? new Date(0)
-  const second = await bus.hf.send(Two, 2, { correlationId })
+  const { id: second } = await bus.hf.send(Two, 2, { correlationId })
   await bus.moveClock(60_000)
   const until = (await bus.sql<{ now: Date }>('select holdfast.now() as now'))[0]?.now ?? new Date(0)
-  const third = await bus.hf.send(One, 3, { batchId })
+  const { id: third } = await bus.hf.send(One, 3, { batch: batchId })
   expect(await found({ domain: 'found' })).toEqual([third, second, first])
   expect(await found({ domain: 'found', type: 'One' })).toEqual([third, first])
   expect(await found({ correlationId })).toEqual([second])
-  expect(await found({ batchId })).toEqual([third])
+  expect(await found({ batch: batchId })).toEqual([third])
   expect(await found({ domain: 'found', since })).toEqual([third, second])
   expect(await found({ domain: 'found', since, until })).toEqual([second])
   expect(await found({ domain: 'found', until: since })).toEqual([first])
@@ -94,14 +89,14 @@ test('C-14 commands are listed by domain, type, correlation id, batch and time, 
 
 test('C-14 all domains are listed together', async () => {
   const correlationId = randomUUID()
-  const here = await bus.hf.send(defineCommand('all-one', 'Do'), 1, { correlationId })
-  const there = await bus.hf.send(defineCommand('all-two', 'Do'), 1, { correlationId })
+  const { id: here } = await bus.hf.send(defineCommand('all-one', 'Do'), 1, { correlationId })
+  const { id: there } = await bus.hf.send(defineCommand('all-two', 'Do'), 1, { correlationId })
   expect((await found({ correlationId })).toSorted()).toEqual([here, there].toSorted())
 })
 
 test.each([
   ['an unknown status', { status: 'DONE' }, 'HF_INVALID_OPTION', 'IN_PROGRESS'],
-  ['an id that is none', { batchId: '7' }, 'HF_INVALID_ID', 'batchId'],
+  ['a batch that is no id', { batch: '7' }, 'HF_INVALID_ID', 'batch'],
   ['a time that is none', { since: 'yesterday' }, 'HF_INVALID_OPTION', 'since'],
   ['a limit of nothing', { limit: 0 }, 'HF_INVALID_OPTION', 'limit'],
   ['an unknown filter', { corelationId: randomUUID() }, 'HF_UNKNOWN_OPTION', 'did you mean `correlationId`?'],
@@ -114,38 +109,39 @@ test.each([
 
 test('C-14 the result of a command is awaited: success, failure, timeout', async () => {
   const Do = defineCommand('awaited', 'Do')
-  const slow = await bus.hf.send(Do, 'slow', { delay: '1d' })
+  const { id: slow } = await bus.hf.send(Do, 'slow', { delay: '1d' })
   await bus.work(Do, (what) => {
     if (what === 'fail') throw new BusinessError('the card was declined', { code: 'DECLINED' })
     return { said: what }
   })
-  expect(await bus.hf.commands.result(Do, await bus.hf.send(Do, 'yes'))).toEqual({ said: 'yes' })
-  await expect(bus.hf.commands.result(Do, await bus.hf.send(Do, 'fail'))).rejects.toMatchObject({
+  expect(await (await bus.hf.send(Do, 'yes')).result()).toEqual({ said: 'yes' })
+  await expect((await bus.hf.send(Do, 'fail')).result()).rejects.toMatchObject({
     code: 'HF_COMMAND_NOT_COMPLETED',
     message: expect.stringContaining('DECLINED: the card was declined'),
   })
-  await expect(bus.hf.commands.result(Do, slow, { timeout: '30ms' })).rejects.toMatchObject({
+  await expect(bus.hf.command(Do, slow).result({ timeout: '30ms' })).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
     status: 504,
   })
-  await expect(bus.hf.commands.result(Do, randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
-  await expect(bus.hf.commands.result(Do, slow, { timeot: 5 } as never)).rejects.toMatchObject({
+  await expect(bus.hf.command(Do, randomUUID()).result()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+  await expect(bus.hf.command(Do, slow).result({ timeot: 5 } as never)).rejects.toMatchObject({
     code: 'HF_UNKNOWN_OPTION',
   })
 })
 
 test('C-14 a command that has not started can be cancelled: it never runs', async () => {
   const Do = defineCommand('cancelled', 'Do')
-  const id = await bus.hf.send(Do, 'never')
-  await bus.hf.commands.cancel(Do, id, by)
+  const { id } = await bus.hf.send(Do, 'never')
+  await bus.hf.command(Do, id).cancel(by)
   const seen: unknown[] = []
   await bus.work(Do, (data) => void seen.push(data))
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, 'other'))
+  await (await bus.hf.send(Do, 'other')).result()
   expect(seen).toEqual(['other'])
-  const { status, audit } = await bus.hf.commands.get(Do, id)
+  const { status } = await bus.hf.command(Do, id).get()
+  const audit = await bus.hf.command(Do, id).history()
   expect(status).toBe('CANCELLED')
   expect(audit.at(-1)).toMatchObject({ event: 'OPERATOR_CANCEL', actor: 'ann', reason: 'test' })
-  await expect(bus.hf.commands.cancel(Do, id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(bus.hf.command(Do, id).cancel(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
 })
 
 test('C-14 a command that has started, waits for its retry or has ended cannot be cancelled', async () => {
@@ -158,18 +154,18 @@ test('C-14 a command that has started, waits for its retry or has ended cannot b
     if (what === 'retry') throw new Error('later')
     return gate
   })
-  const [running, retrying] = [await bus.hf.send(Do, 'run'), await bus.hf.send(Do, 'retry')]
-  await waitFor('one runs', async () => (await bus.hf.commands.get(Do, running)).status === 'IN_PROGRESS')
+  const [running, retrying] = [(await bus.hf.send(Do, 'run')).id, (await bus.hf.send(Do, 'retry')).id]
+  await waitFor('one runs', async () => (await bus.hf.command(Do, running).get()).status === 'IN_PROGRESS')
   await waitFor('one waits', async () => (await bus.events(retrying)).includes('RETRY_SCHEDULED'))
   for (const id of [running, retrying]) {
-    await expect(bus.hf.commands.cancel(Do, id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    await expect(bus.hf.command(Do, id).cancel(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
   }
   release()
-  await bus.hf.commands.result(Do, running)
-  await expect(bus.hf.commands.cancel(Do, running, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-  await expect(bus.hf.commands.cancel(Do, randomUUID(), by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
-  await expect(bus.hf.commands.cancel({ domain: 'x' }, running, by)).rejects.toMatchObject({
-    code: 'HF_UNKNOWN_COMMAND',
+  await bus.hf.command(Do, running).result()
+  await expect(bus.hf.command(Do, running).cancel(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(bus.hf.command(Do, randomUUID()).cancel(by)).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+  await expect(bus.hf.command({ domain: 'x', type: 'Do' }, running).cancel(by)).rejects.toMatchObject({
+    code: 'HF_NOT_FOUND',
   })
 })
 
@@ -177,14 +173,19 @@ test('C-14 cancelling races with receiving: either it ran or it was cancelled, n
   const Do = defineCommand('race', 'Do')
   const ran = new Set<string>()
   await bus.work(Do, (_, ctx) => void ran.add(ctx.commandId), { concurrency: 20 })
-  const ids = await bus.hf.sendMany(
-    Do,
-    Array.from({ length: 100 }, () => ({ data: null })),
-  )
+  const ids = (
+    await bus.hf.sendMany(
+      Do,
+      Array.from({ length: 100 }, () => ({ data: null })),
+    )
+  ).map(({ id }) => id)
   const cancelled = new Set<string>()
   await Promise.all(
     ids.map(async (id) => {
-      const answer = await bus.hf.commands.cancel(Do, id, by).catch((error) => error)
+      const answer = await bus.hf
+        .command(Do, id)
+        .cancel(by)
+        .catch((error) => error)
       if (answer === undefined) cancelled.add(id)
       else expect(answer).toMatchObject({ code: 'HF_WRONG_STATUS' })
     }),

@@ -46,9 +46,9 @@ test('C-15 WK-1 WK-3 WK-4 a worker reads its own queue, calls the handler with c
   })
   await bus.hf.send(Elsewhere, { amount: 2 })
   const correlationId = randomUUID()
-  const id = await bus.hf.send(Do, { amount: 1 }, { correlationId })
+  const { id } = await bus.hf.send(Do, { amount: 1 }, { correlationId })
   const [message] = await bus.sql<{ msg_id: string }>('select msg_id from pgmq.q_wk__commands')
-  await bus.hf.commands.result(Do, id)
+  await bus.hf.command(Do, id).result()
   expect(seen?.data).toEqual({ amount: 1 })
   expect(seen?.ctx).toMatchObject({
     domain: 'wk',
@@ -75,15 +75,16 @@ test('C-07 receiving raises the attempts and shows IN_PROGRESS while the handler
     release = resolve
   })
   await bus.work(Do, () => gate, { name: 'worker seven' })
-  const id = await bus.hf.send(Do, null)
-  await waitFor('it is in progress', async () => (await bus.hf.commands.get(Do, id)).status === 'IN_PROGRESS')
-  const { attempts, audit, dueAt } = await bus.hf.commands.get(Do, id)
+  const { id } = await bus.hf.send(Do, null)
+  await waitFor('it is in progress', async () => (await bus.hf.command(Do, id).get()).status === 'IN_PROGRESS')
+  const { attempts, dueAt } = await bus.hf.command(Do, id).get()
+  const audit = await bus.hf.command(Do, id).history()
   expect(attempts).toBe(1)
   expect(audit[1]).toMatchObject({ event: 'RECEIVED', detail: { attempt: 1, worker: 'worker seven' } })
   expect(dueAt?.getTime()).toBeGreaterThan(audit[1]?.at.getTime() ?? Number.POSITIVE_INFINITY)
   release()
-  await bus.hf.commands.result(Do, id)
-  expect((await bus.hf.commands.get(Do, id)).dueAt).toBeNull()
+  await bus.hf.command(Do, id).result()
+  expect((await bus.hf.command(Do, id).get()).dueAt).toBeNull()
 })
 
 test('C-07 a batch of messages is received in one round trip', async () => {
@@ -124,7 +125,7 @@ test("C-07 a foreign client's message is adopted: it gets a row, an ADOPTED audi
     reply_to,
   })
   await empty('foreign')
-  expect(await bus.hf.commands.get(Do, command_id)).toMatchObject({
+  expect(await bus.hf.command(Do, command_id).get()).toMatchObject({
     status: 'COMPLETED',
     result: 2,
     correlationId: correlation_id,
@@ -149,7 +150,7 @@ test("a foreign client's bad payload goes to troubleshooting with the sender's m
     { notes: { '/amount': 'no such type' } },
   )
   await pgmqSend('bad-foreign', { command_type: 'Do', command_id: ids[3] })
-  expect(await bus.hf.commands.result(Do, await bus.hf.send(Do, { amount: 3 }))).toBe(3)
+  expect(await (await bus.hf.send(Do, { amount: 3 })).result()).toBe(3)
   await waitFor(
     'four are in troubleshooting',
     async () => (await bus.hf.troubleshooting.count({ domain: 'bad-foreign' })) === 4,
@@ -175,7 +176,7 @@ test.each([
   const Do = defineCommand(domain, 'Do')
   await bus.work(Do, () => 'done')
   await pgmqSend(domain, message)
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, null))
+  await (await bus.hf.send(Do, null)).result()
   await empty(domain)
   expect(await queueLength(domain, 'a')).toBe(1)
   expect(notOurs[domain]).toBe(1)
@@ -188,8 +189,8 @@ test('C-07 the stray message of a command that has ended or is in troubleshootin
     calls.push(data)
     if (data === 'bad') throw new PermanentError('no')
   })
-  const [good, bad] = [await bus.hf.send(Do, 'good'), await bus.hf.send(Do, 'bad')]
-  await bus.hf.commands.result(Do, good)
+  const [good, bad] = [(await bus.hf.send(Do, 'good')).id, (await bus.hf.send(Do, 'bad')).id]
+  await bus.hf.command(Do, good).result()
   await waitFor(
     'one is in troubleshooting',
     async () => (await bus.hf.troubleshooting.count({ domain: 'stray' })) === 1,
@@ -198,18 +199,18 @@ test('C-07 the stray message of a command that has ended or is in troubleshootin
   await empty('stray')
   expect(new Set(calls)).toEqual(new Set(['bad', 'good']))
   expect(calls).toHaveLength(2)
-  expect((await bus.hf.commands.get(Do, good)).status).toBe('COMPLETED')
-  expect((await bus.hf.commands.get(Do, bad)).status).toBe('IN_TROUBLESHOOTING_QUEUE')
+  expect((await bus.hf.command(Do, good).get()).status).toBe('COMPLETED')
+  expect((await bus.hf.command(Do, bad).get()).status).toBe('IN_TROUBLESHOOTING_QUEUE')
 })
 
 test('C-07 a cancelled command is not turned into a completed one by a message that comes again', async () => {
   const Do = defineCommand('stray-cancelled', 'Do')
-  const id = await bus.hf.send(Do, null)
-  await bus.hf.commands.cancel(Do, id, by)
+  const { id } = await bus.hf.send(Do, null)
+  await bus.hf.command(Do, id).cancel(by)
   await pgmqSend('stray-cancelled', { command_type: 'Do', command_id: id, data: null })
   await bus.work(Do, () => 'done')
   await empty('stray-cancelled')
-  expect(await bus.hf.commands.get(Do, id)).toMatchObject({ status: 'CANCELLED', result: null })
+  expect(await bus.hf.command(Do, id).get()).toMatchObject({ status: 'CANCELLED', result: null })
 })
 
 test('C-07 one command in two messages runs once', async () => {
@@ -229,15 +230,17 @@ test('C-09 a type without a handler here is left for a worker that has one, its 
   const Theirs = defineCommand('shared', 'Theirs')
   const other = await openTestBus({ connectionString: bus.connectionString })
   await bus.work(Mine, () => 'mine')
-  const theirs = await bus.hf.sendMany(
-    Theirs,
-    Array.from({ length: 50 }, () => ({ data: null })),
-  )
-  const mine = await bus.hf.send(Mine, null)
-  expect(await bus.hf.commands.result(Mine, mine)).toBe('mine')
-  expect(await bus.hf.commands.get(Theirs, theirs[0] ?? '')).toMatchObject({ status: 'PENDING', attempts: 0 })
+  const theirs = (
+    await bus.hf.sendMany(
+      Theirs,
+      Array.from({ length: 50 }, () => ({ data: null })),
+    )
+  ).map(({ id }) => id)
+  const { id: mine } = await bus.hf.send(Mine, null)
+  expect(await bus.hf.command(Mine, mine).result()).toBe('mine')
+  expect(await bus.hf.command(Theirs, theirs[0] ?? '').get()).toMatchObject({ status: 'PENDING', attempts: 0 })
   await other.work(Theirs, (_, ctx) => ctx.attempt, { concurrency: 50 })
-  const attempts = await Promise.all(theirs.map((id) => bus.hf.commands.result(Theirs, id)))
+  const attempts = await Promise.all(theirs.map((id) => bus.hf.command(Theirs, id).result()))
   expect(new Set(attempts)).toEqual(new Set([1]))
   await other.close()
 })
@@ -246,13 +249,13 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   const Nobody = defineCommand('sweep', 'Nobody')
   const Stopped = defineCommand('sweep', 'Stopped')
   await bus.hf.queues.create('sweep__replies')
-  const id = await bus.hf.send(Nobody, { raw: 1 }, { replyTo: 'sweep__replies' })
+  const { id } = await bus.hf.send(Nobody, { raw: 1 }, { replyTo: 'sweep__replies' })
   const foreign = randomUUID()
   await pgmqSend('sweep', { command_type: 'Nobody', command_id: foreign, data: { raw: 2 } })
-  const kept = await bus.hf.send(Stopped, null)
+  const { id: kept } = await bus.hf.send(Stopped, null)
   await bus.moveClock(3_500_000)
   await sweep()
-  expect((await bus.hf.commands.get(Nobody, id)).status).toBe('PENDING')
+  expect((await bus.hf.command(Nobody, id).get()).status).toBe('PENDING')
   // Noted before the clock moves: the chore of another test's worker may sweep in the same moment.
   await bus.sql(
     `insert into holdfast.worker_definition (model, name, version, worker, seen_at)
@@ -263,28 +266,28 @@ test('C-09 unhandled for more than an hour goes to troubleshooting, with a provi
   await waitFor('the sweep is over', async () => {
     await bus.steady()
     await sweep()
-    return (await bus.hf.commands.get(Nobody, id)).status !== 'PENDING'
+    return (await bus.hf.command(Nobody, id).get()).status !== 'PENDING'
   })
-  expect(await bus.hf.commands.get(Nobody, id)).toMatchObject({
+  expect(await bus.hf.command(Nobody, id).get()).toMatchObject({
     status: 'IN_TROUBLESHOOTING_QUEUE',
     attempts: 0,
     error: { kind: 'PERMANENT', code: 'NO_HANDLER', message: 'no worker has a handler for Nobody' },
   })
-  expect((await bus.hf.commands.get(Stopped, kept)).status).toBe('PENDING')
+  expect((await bus.hf.command(Stopped, kept).get()).status).toBe('PENDING')
   const listed = await bus.hf.troubleshooting.list({ domain: 'sweep' })
   expect(listed.map(({ commandId }) => commandId).toSorted()).toEqual([id, foreign].toSorted())
   expect(await bus.sql('select message from pgmq.q_sweep__replies')).toMatchObject([
     { message: { command_id: id, outcome: 'FAILED', final: false, error_type: 'PERMANENT', error_code: 'NO_HANDLER' } },
   ])
-  await bus.hf.troubleshooting.retry(Nobody, id, by)
+  await bus.hf.command(Nobody, id).retry(by)
   await bus.work(Nobody, (data) => data)
-  expect(await bus.hf.commands.result(Nobody, id)).toEqual({ raw: 1 })
+  expect(await bus.hf.command(Nobody, id).result()).toEqual({ raw: 1 })
 })
 
 test('K-21 what the sweep sends to troubleshooting is reported, each once', async () => {
   const alone = await openTestBus()
   const Nobody = defineCommand('sweep', 'Nobody')
-  const ids = await alone.hf.sendMany(Nobody, [{ data: 1 }, { data: 2 }])
+  const ids = (await alone.hf.sendMany(Nobody, [{ data: 1 }, { data: 2 }])).map(({ id }) => id)
   await alone.moveClock(3_700_000)
   await alone.steady()
   const reported: string[] = []
@@ -299,19 +302,21 @@ test('K-21 what the sweep sends to troubleshooting is reported, each once', asyn
 
 test('C-09 what waited for a worker through a long outage is run by it, not swept', async () => {
   const Do = defineCommand('outage', 'Do')
-  const ids = await bus.hf.sendMany(
-    Do,
-    Array.from({ length: 20 }, () => ({ data: null })),
-  )
+  const ids = (
+    await bus.hf.sendMany(
+      Do,
+      Array.from({ length: 20 }, () => ({ data: null })),
+    )
+  ).map(({ id }) => id)
   await bus.moveClock(48 * 3_600_000)
   await bus.sql(`update holdfast.chore set due_at = holdfast.now()`)
   await bus.work(Do, () => 'late')
-  for (const id of ids) expect(await bus.hf.commands.result(Do, id)).toBe('late')
+  for (const id of ids) expect(await bus.hf.command(Do, id).result()).toBe('late')
 })
 
 test('C-09 after a standstill of hours nothing is swept before every worker that lives has had a beat', async () => {
   const Do = defineCommand('standstill', 'Do')
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   const noteWorker = () =>
     bus.sql(`select holdfast.note_worker('w', '[{ "model": "commands", "name": "standstill/Do", "version": 0 }]')`)
   await noteWorker()
@@ -320,7 +325,7 @@ test('C-09 after a standstill of hours nothing is swept before every worker that
   await bus.moveClock(2 * 3_600_000)
   const status = async () => {
     await sweep()
-    return (await bus.hf.commands.get(Do, id)).status
+    return (await bus.hf.command(Do, id).get()).status
   }
   expect(await status()).toBe('PENDING')
   // Another worker comes first.
@@ -338,7 +343,7 @@ test('C-09 after a standstill of hours nothing is swept before every worker that
 
 test('C-16 a message whose attempts were begun and never ended is not called again', async () => {
   const Do = defineCommand('crashing', 'Do', { retry: { maxAttempts: 2 } })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   // Two workers received it and died while it ran alone: their leases are over.
   await bus.sql('update pgmq.q_crashing__commands set read_ct = 2')
   await bus.sql(`insert into holdfast.lost_claim (source, id, epoch, state, lost_alone, at)
@@ -352,7 +357,7 @@ test('C-16 a message whose attempts were begun and never ended is not called aga
     async () => (await bus.hf.troubleshooting.count({ domain: 'crashing' })) === 1,
   )
   expect(calls).toBe(0)
-  expect((await bus.hf.commands.get(Do, id)).error).toMatchObject({
+  expect((await bus.hf.command(Do, id).get()).error).toMatchObject({
     code: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
     kind: 'PERMANENT',
   })
@@ -360,11 +365,11 @@ test('C-16 a message whose attempts were begun and never ended is not called aga
 
 test('K-26 receives that were lost beside other work use up no attempt', async () => {
   const Do = defineCommand('company', 'Do', { retry: { maxAttempts: 2 } })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await bus.sql('update pgmq.q_company__commands set read_ct = 2')
   const attempts: number[] = []
   await bus.work(Do, (_data, { attempt }) => void attempts.push(attempt))
-  await bus.hf.commands.result(Do, id)
+  await bus.hf.command(Do, id).result()
   expect(attempts).toEqual([1])
-  expect((await bus.hf.commands.get(Do, id)).attempts).toBe(1)
+  expect((await bus.hf.command(Do, id).get()).attempts).toBe(1)
 })

@@ -1,20 +1,55 @@
+import { derivedId } from '../kernel/ids/derived-id.js'
+import { isId } from '../kernel/ids/id.js'
+import { checkKey } from '../kernel/ids/key.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 
+/** Which type of command: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+export interface CommandOf<Input = never, Result = unknown> {
+  readonly domain: string
+  readonly type: string
+  /** Never there; these carry the types. */
+  readonly accepts?: (input: Input) => void
+  readonly returns?: Result
+}
+
+/** Refuses what names no type of command. */
+export function checkCommandOf(where: string, command: unknown): void {
+  if (hasText(command, 'domain') && hasText(command, 'type')) return
+  const problem = `must be a definition made with defineCommand, or { domain, type }, not ${describe(command)}`
+  throw invalidOption(where, 'command', problem)
+}
+
+function hasText(value: unknown, name: string): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const text = (value as Partial<Record<string, unknown>>)[name]
+  return typeof text === 'string' && text !== ''
+}
+
 /**
- * The domain of a command that somebody asks about: ids are unique within a domain only.
+ * The domain of a command that an operator names by its id: ids are unique within a domain only.
  *
  * @example
- * domainOf('get', BookRisk)   // 'payments'
+ * domainOf('retryMany', BookRisk)   // 'payments'
  */
 export function domainOf(where: string, command: unknown): string {
-  if (typeof command === 'object' && command !== null && 'domain' in command) {
-    const { domain } = command
-    if (typeof domain === 'string' && domain !== '') return domain
-  }
-  throw invalidOption(
-    where,
-    'command',
-    `must be a definition made with defineCommand, or { domain }, not ${describe(command)}`,
-  )
+  if (hasText(command, 'domain')) return (command as { readonly domain: string }).domain
+  const problem = `must be a definition made with defineCommand, or { domain }, not ${describe(command)}`
+  throw invalidOption(where, 'command', problem)
+}
+
+/**
+ * The id of a command that is named by its id or its key. The id of a command with a key is derived from the key, so that no
+ * query is needed to find it.
+ *
+ * @example
+ * commandIdOf('command', BookRisk, 'PAY-123')   // '5d1c…'
+ */
+export function commandIdOf(where: string, { domain, type }: CommandOf<never>, idOrKey: string): string {
+  return isId(idOrKey) ? idOrKey.toLowerCase() : keyedCommandId(domain, type, checkKey(where, idOrKey))
+}
+
+/** The id of the command that has this key. */
+export function keyedCommandId(domain: string, type: string, key: string): string {
+  return derivedId('command key', domain, type, key)
 }

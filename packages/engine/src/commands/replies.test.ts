@@ -30,8 +30,8 @@ test('C-15 WK-8 C-10 success is replied with the result, once and finally', asyn
   await bus.work(Do, (data) => ({ doubled: Number(data) * 2 }))
   const replyTo = await replyQueue('replying')
   const correlationId = randomUUID()
-  const id = await bus.hf.send(Do, 21, { replyTo, correlationId })
-  await bus.hf.commands.result(Do, id)
+  const { id } = await bus.hf.send(Do, 21, { replyTo, correlationId })
+  await bus.hf.command(Do, id).result()
   expect(await replies(replyTo)).toEqual([
     { command_id: id, correlation_id: correlationId, outcome: 'SUCCESS', final: true, result: { doubled: 42 } },
   ])
@@ -41,8 +41,8 @@ test('C-10 a result of null is there, and what was not asked for is left out', a
   const Do = defineCommand('nothing', 'Do')
   await bus.work(Do, () => null)
   const replyTo = await replyQueue('nothing')
-  const id = await bus.hf.send(Do, null, { replyTo })
-  await bus.hf.commands.result(Do, id)
+  const { id } = await bus.hf.send(Do, null, { replyTo })
+  await bus.hf.command(Do, id).result()
   expect(await replies(replyTo)).toEqual([{ command_id: id, outcome: 'SUCCESS', final: true, result: null }])
 })
 
@@ -50,7 +50,7 @@ test('C-15 WK-8 without replyTo nobody is told', async () => {
   const Do = defineCommand('silent', 'Do')
   await bus.work(Do, () => null)
   const replyTo = await replyQueue('silent')
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, null))
+  await (await bus.hf.send(Do, null)).result()
   expect(await replies(replyTo)).toEqual([])
 })
 
@@ -60,8 +60,8 @@ test('C-10 a business failure is replied finally as BUSINESS_RULE', async () => 
     throw new BusinessError('declined', { code: 'CARD_DECLINED' })
   })
   const replyTo = await replyQueue('declined')
-  const id = await bus.hf.send(Do, null, { replyTo })
-  await expect(bus.hf.commands.result(Do, id)).rejects.toMatchObject({ code: 'HF_COMMAND_NOT_COMPLETED' })
+  const { id } = await bus.hf.send(Do, null, { replyTo })
+  await expect(bus.hf.command(Do, id).result()).rejects.toMatchObject({ code: 'HF_COMMAND_NOT_COMPLETED' })
   expect(await replies(replyTo)).toEqual([
     {
       command_id: id,
@@ -86,7 +86,7 @@ test.each([
       throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
     })
     const replyTo = await replyQueue(Do.domain)
-    const id = await bus.hf.send(Do, null, { replyTo })
+    const { id } = await bus.hf.send(Do, null, { replyTo })
     await troubled(Do.domain)
     const provisional = {
       command_id: id,
@@ -97,12 +97,10 @@ test.each([
       error_message: 'no such account',
     }
     expect(await replies(replyTo)).toEqual([provisional])
-    await bus.hf.troubleshooting[action](Do, id, {
-      ...by,
-      ...(action === 'complete' ? { result: { by: 'hand' } } : {}),
-    })
+    const command = bus.hf.command(Do, id)
+    await (action === 'complete' ? command.complete(by, { by: 'hand' }) : command.cancel(by))
     expect(await replies(replyTo)).toEqual([provisional, { command_id: id, ...final }])
-    await expect(bus.hf.troubleshooting[action](Do, id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    await expect(command[action](by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
     expect(await replies(replyTo)).toHaveLength(2)
   },
 )
@@ -115,12 +113,12 @@ test('C-10 retries send no reply; the last attempt sends a provisional one of ty
     return 'mended'
   })
   const replyTo = await replyQueue('stubborn')
-  const id = await bus.hf.send(Do, null, { replyTo })
+  const { id } = await bus.hf.send(Do, null, { replyTo })
   await troubled('stubborn')
   expect(await replies(replyTo)).toMatchObject([{ outcome: 'FAILED', final: false, error_type: 'TRANSIENT' }])
   broken = false
-  await bus.hf.troubleshooting.retry(Do, id, by)
-  expect(await bus.hf.commands.result(Do, id)).toBe('mended')
+  await bus.hf.command(Do, id).retry(by)
+  expect(await bus.hf.command(Do, id).result()).toBe('mended')
   expect((await replies(replyTo)).map(({ outcome, final }) => [outcome, final])).toEqual([
     ['FAILED', false],
     ['SUCCESS', true],
@@ -130,8 +128,8 @@ test('C-10 retries send no reply; the last attempt sends a provisional one of ty
 test('C-14 cancelling before the start replies CANCELLED', async () => {
   const Do = defineCommand('called-off', 'Do')
   const replyTo = await replyQueue('called-off')
-  const id = await bus.hf.send(Do, null, { replyTo })
-  await bus.hf.commands.cancel(Do, id, by)
+  const { id } = await bus.hf.send(Do, null, { replyTo })
+  await bus.hf.command(Do, id).cancel(by)
   expect(await replies(replyTo)).toEqual([{ command_id: id, outcome: 'CANCELLED', final: true }])
 })
 
@@ -139,12 +137,12 @@ test('C-10 a reply queue that is gone does not stop the finish: it is audited', 
   const Do = defineCommand('orphans', 'Do')
   const replyTo = await replyQueue('orphans')
   const other = await replyQueue('orphans-two')
-  const gone = await bus.hf.send(Do, null, { replyTo })
-  const there = await bus.hf.send(Do, null, { replyTo: other })
+  const { id: gone } = await bus.hf.send(Do, null, { replyTo })
+  const { id: there } = await bus.hf.send(Do, null, { replyTo: other })
   await bus.hf.queues.drop(replyTo)
   await bus.work(Do, () => 'done')
-  expect(await bus.hf.commands.result(Do, gone)).toBe('done')
-  await bus.hf.commands.result(Do, there)
+  expect(await bus.hf.command(Do, gone).result()).toBe('done')
+  await bus.hf.command(Do, there).result()
   expect(await bus.events(gone)).toEqual(['SENT', 'RECEIVED', 'COMPLETED', 'REPLY_FAILED'])
   expect(await replies(other)).toHaveLength(1)
 })
@@ -153,7 +151,7 @@ test('K-10 a Date in a reply is plain JSON for foreign readers, with its note in
   const Do = defineCommand('dated', 'Do')
   await bus.work(Do, () => ({ at: new Date(0) }))
   const replyTo = await replyQueue('dated')
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, null, { replyTo }))
+  await (await bus.hf.send(Do, null, { replyTo })).result()
   expect(await bus.hf.queues.read(replyTo)).toMatchObject([
     { message: { result: { at: '1970-01-01T00:00:00.000Z' } }, headers: { notes: { '/at': 'date' } } },
   ])
@@ -170,10 +168,12 @@ test('C-10 each of hundreds gets exactly one final reply', async () => {
     },
     { concurrency: 20 },
   )
-  const ids = await bus.hf.sendMany(
-    Do,
-    Array.from({ length: 300 }, (_, data) => ({ data, replyTo })),
-  )
+  const ids = (
+    await bus.hf.sendMany(
+      Do,
+      Array.from({ length: 300 }, (_, data) => ({ data, replyTo })),
+    )
+  ).map(({ id }) => id)
   await waitFor('all are replied', async () => (await replies(replyTo)).length >= 300)
   const answered = (await replies(replyTo)).map((reply) => reply.command_id)
   expect(new Set(answered)).toEqual(new Set(ids))

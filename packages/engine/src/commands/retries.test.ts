@@ -11,10 +11,10 @@ afterAll(() => bus.close())
 
 const define = (domain: string, options: Omit<CommandOptions<never, never>, 'data' | 'result'> = {}) =>
   defineCommand(domain, 'Do', options)
-const status = async (domain: string, id: string) => (await bus.hf.commands.get({ domain }, id)).status
-const ended = (domain: string, id: string) =>
+const status = async (domain: string, id: string) => (await bus.hf.command({ domain, type: 'Do' }, id).get()).status
+const ended = (domain: string, id: string, type = 'Do') =>
   waitFor('it has left the queue', async () => {
-    const command = await bus.hf.commands.get({ domain }, id)
+    const command = await bus.hf.command({ domain, type }, id).get()
     return ['PENDING', 'IN_PROGRESS'].includes(command.status) ? undefined : command
   })
 const waiting = (domain: string) =>
@@ -30,22 +30,23 @@ test('C-15 WK-5 a transient error is retried after the delay of the policy, and 
     if (ctx.attempt === 1) throw new TransientError('busy', { code: 'BUSY' })
     return 'done'
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor('the retry is scheduled', async () => (await bus.events(id)).includes('RETRY_SCHEDULED'))
   const [message] = await waiting('transient')
   expect(message?.read_ct).toBe(1)
   // The default policy begins with ten seconds; some milliseconds have passed since it was written.
   expect(message?.ms).toBeGreaterThan(5_000)
   expect(message?.ms).toBeLessThanOrEqual(10_000)
-  expect(await bus.hf.commands.get(Do, id)).toMatchObject({
+  expect(await bus.hf.command(Do, id).get()).toMatchObject({
     status: 'PENDING',
     attempts: 1,
     error: { kind: 'TRANSIENT', code: 'BUSY', message: 'busy' },
   })
   await bus.moveClock(10_000)
-  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  expect(await bus.hf.command(Do, id).result()).toBe('done')
   expect(attempts).toEqual([1, 2])
-  const { audit, error } = await bus.hf.commands.get(Do, id)
+  const { error } = await bus.hf.command(Do, id).get()
+  const audit = await bus.hf.command(Do, id).history()
   expect(audit.map(({ event }) => event)).toEqual(['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
   expect(audit[2]?.detail).toMatchObject({ attempt: 1, error_kind: 'TRANSIENT', error_code: 'BUSY', delay_ms: 10_000 })
   expect(error).toBeNull()
@@ -56,7 +57,7 @@ test('C-09 the message is hidden exactly for the delay', async () => {
   await bus.work(Do, () => {
     throw new TransientError('busy')
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor('the retry is scheduled', async () => (await bus.events(id)).includes('RETRY_SCHEDULED'))
   const [row] = await bus.sql<{ exact: boolean }>(
     `select vt = at + interval '7 minutes' as exact
@@ -77,7 +78,7 @@ test('C-15 WK-7 used-up attempts move it to troubleshooting, and archive its mes
     },
     { retry: ['1ms'] },
   )
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended('used-up', id)).toMatchObject({
     status: 'IN_TROUBLESHOOTING_QUEUE',
     attempts: 3,
@@ -95,7 +96,7 @@ test('C-15 WK-6 a permanent error moves it to troubleshooting at once', async ()
   await bus.work(Do, () => {
     throw new PermanentError('no such account', { code: 'NO_ACCOUNT' })
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended('permanent', id)).toMatchObject({ status: 'IN_TROUBLESHOOTING_QUEUE', attempts: 1 })
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'MOVED_TO_TSQ'])
   const archived = await bus.sql('select 1 from pgmq.a_permanent__commands')
@@ -107,7 +108,7 @@ test('C-09 a business error fails it for good, without troubleshooting', async (
   await bus.work(Do, () => {
     throw new BusinessError('declined', { code: 'CARD_DECLINED' })
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended('business', id)).toMatchObject({
     status: 'FAILED',
     error: { kind: 'BUSINESS', code: 'CARD_DECLINED', message: 'declined' },
@@ -128,7 +129,7 @@ test.each([
     // oxlint-disable-next-line typescript/only-throw-error -- what a handler throws may be anything
     throw thrown
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended(domain, id)).toMatchObject({
     attempts: 2,
     error: { kind: 'TRANSIENT', code: 'INTERNAL_ERROR', message: expect.stringContaining(message) },
@@ -145,12 +146,11 @@ test("C-02 a command's maxAttempts beats its definition's, which beats the worke
   const Plain = defineCommand('attempts', 'Plain')
   bus.hf.handle(Plain, (key, ctx) => remember(String(key), ctx))
   await bus.work(Defined, (key, ctx) => remember(String(key), ctx), { retry: { maxAttempts: 4, delays: ['1ms'] } })
-  const ids = [
-    await bus.hf.send(Plain, 'worker'),
-    await bus.hf.send(Defined, 'definition'),
-    await bus.hf.send(Defined, 'command', { retry: { maxAttempts: 1 } }),
-  ]
-  for (const id of ids) await ended('attempts', id)
+  const { id: plain } = await bus.hf.send(Plain, 'worker')
+  const { id: defined } = await bus.hf.send(Defined, 'definition')
+  const { id: own } = await bus.hf.send(Defined, 'command', { retry: { maxAttempts: 1 } })
+  await ended('attempts', plain, 'Plain')
+  for (const id of [defined, own]) await ended('attempts', id, 'Defined')
   expect(seen).toEqual({
     worker: [4, 0, 4, 0, 4, 0, 4, 1],
     definition: [2, 0, 2, 1],
@@ -163,7 +163,7 @@ test('C-05 the third delay is used where a command allows more attempts', async 
   await bus.work(Do, () => {
     throw new TransientError('busy')
   })
-  const id = await bus.hf.send(Do, null, { retry: { maxAttempts: 6 } })
+  const { id } = await bus.hf.send(Do, null, { retry: { maxAttempts: 6 } })
   for (const seconds of [10, 60, 300, 300, 300]) {
     await waitFor('the next retry is scheduled', async () => {
       const [row] = await waiting('third')
@@ -171,7 +171,7 @@ test('C-05 the third delay is used where a command allows more attempts', async 
     })
     await bus.moveClock(seconds * 1_000)
   }
-  const { audit } = await bus.hf.commands.get(Do, (await ended('third', id)).commandId)
+  const audit = await bus.hf.command(Do, (await ended('third', id)).id).history()
   const delays = audit.filter(({ event }) => event === 'RETRY_SCHEDULED').map(({ detail }) => Object(detail).delay_ms)
   expect(delays).toEqual([10_000, 60_000, 300_000, 300_000, 300_000])
 })
@@ -181,7 +181,7 @@ test('C-09 the definition tells the kind of errors that do not say it themselves
   await bus.work(Do, () => {
     throw Object.assign(new Error('no'), { code: 'NO' })
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended('classified', id)).toMatchObject({ status: 'FAILED', error: { kind: 'BUSINESS', code: 'NO' } })
 })
 
@@ -198,7 +198,7 @@ test('C-05 a handler that takes too long hears of it by its signal, and it count
         })
       }),
   )
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended('slow', id)).toMatchObject({
     status: 'IN_TROUBLESHOOTING_QUEUE',
     result: null,
@@ -210,6 +210,6 @@ test('C-05 a handler that takes too long hears of it by its signal, and it count
 test("C-05 the worker's handlerTimeout counts for definitions that have none", async () => {
   const Do = define('slow-worker', { retry: { maxAttempts: 1 } })
   await bus.work(Do, () => new Promise(() => undefined), { handlerTimeout: '20ms' })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   expect(await ended('slow-worker', id)).toMatchObject({ error: { code: 'TIMEOUT' } })
 })

@@ -63,10 +63,12 @@ describe('C-03 sendMany with an asynchronous schema', () => {
           return true
         }),
       })
-      const ids = await bus.hf.sendMany(
-        Pay,
-        numbers(5_000).map((n) => ({ data: { n } })),
-      )
+      const ids = (
+        await bus.hf.sendMany(
+          Pay,
+          numbers(5_000).map((n) => ({ data: { n } })),
+        )
+      ).map(({ id }) => id)
       onSend = undefined
       expect(sent).toBe(5 + chunk)
       expect(new Set(ids).size).toBe(5_000)
@@ -109,7 +111,7 @@ describe('K-05 an answer that was lost', () => {
     const own = randomUUID()
     const swallowed = proxy.swallowAnswerTo(COMMIT)
     const sending = bus.hf.sendMany(Pay, [
-      { data: { n: 0 }, commandId: own },
+      { data: { n: 0 }, id: own },
       ...numbers(1_500).map((n) => ({ data: { n: n + 1 } })),
     ])
     const meanwhile = swallowed.then(async () => {
@@ -118,7 +120,7 @@ describe('K-05 an answer that was lost', () => {
       await waitFor('all are finished', () => finished.length === 1_502, { timeout: 20_000 })
       proxy.refuse(false)
     })
-    const ids = await sending
+    const ids = (await sending).map(({ id }) => id)
     await meanwhile
     expect(ids[0]).toBe(own)
     expect(finished.toSorted((a, b) => a - b)).toEqual(numbers(1_502).map((n) => n - 1))
@@ -137,7 +139,7 @@ describe('K-05 an answer that was lost', () => {
     await direct.work(Pay, (data) => void finished.push(data))
     await waitFor('the first is finished', () => finished.length === 1)
     const swallowed = proxy.swallowAnswerTo('nobody hears')
-    const sending = bus.hf.send(Pay, 'nobody hears', commandId === undefined ? {} : { commandId })
+    const sending = bus.hf.send(Pay, 'nobody hears', commandId === undefined ? {} : { id: commandId })
     const meanwhile = swallowed.then(async () => {
       proxy.refuse(true)
       await waitFor(
@@ -146,12 +148,13 @@ describe('K-05 an answer that was lost', () => {
       )
       proxy.refuse(false)
     })
-    const sentId = await sending
+    const { id: sentId, created } = await sending
     await meanwhile
+    expect(created).toBe(true)
     if (commandId !== undefined) expect(sentId).toBe(commandId)
     expect(finished).toEqual([0, 'nobody hears'])
     if (commandId !== undefined) {
-      await expect(bus.hf.send(Pay, 2, { commandId })).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
+      await expect(bus.hf.send(Pay, 2, { id: commandId })).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
     }
   })
 
@@ -160,12 +163,12 @@ describe('K-05 an answer that was lost', () => {
     await bus.hf.send(Pay, 0)
     const batchId = randomUUID()
     const swallowed = proxy.swallowAnswerTo(COMMIT)
-    const creating = bus.hf.batches.create(Pay, [{ data: 1 }, { data: 2 }], { batchId })
+    const creating = bus.hf.batches.create(Pay, [{ data: 1 }, { data: 2 }], { id: batchId })
     await swallowed
     expect(await creating).toBe(batchId)
     expect(await direct.hf.batches.get(batchId)).toMatchObject({ total: 2, sealed: true })
     expect(await direct.hf.commands.list({ domain: 'lost_batch' })).toHaveLength(3)
-    await expect(bus.hf.batches.create(Pay, [{ data: 1 }], { batchId })).rejects.toMatchObject({
+    await expect(bus.hf.batches.create(Pay, [{ data: 1 }], { id: batchId })).rejects.toMatchObject({
       code: 'HF_WRONG_STATUS',
     })
     const opening = proxy.swallowAnswerTo('nobody hears')

@@ -1,5 +1,6 @@
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
+import type { Started } from '../kernel/model/handle.js'
 import type { Envelope } from './envelope.js'
 import { type SendOutcome, sendCommands } from './queries/send-commands.js'
 
@@ -9,15 +10,19 @@ const CHUNK = 1_000
 interface Bulk {
   readonly count: number
   readonly seal: (place: number) => Envelope | Promise<Envelope>
-  /** Throws where a command was refused; that ends the whole call. */
-  readonly check: (place: number, envelope: Envelope, outcome: SendOutcome | undefined) => void
+  /** Whether the command was sent now; throws where it was refused, which ends the whole call. */
+  readonly check: (place: number, envelope: Envelope, outcome: SendOutcome | undefined) => boolean
+}
+
+/** One of many that were sent. */
+export interface Sent extends Started {
+  readonly id: string
 }
 
 /** Thousands of commands in chunks (C-03). */
 export interface PreparedBulk {
   /** Sends all of them; repeated after database trouble, it sends the same again. */
-  send(executor: Executor): Promise<void>
-  ids(): string[]
+  send(executor: Executor): Promise<Sent[]>
 }
 
 /** Seals the first chunk, so that most mistakes show before a transaction begins; each next one while one is sent. */
@@ -49,12 +54,15 @@ export async function prepareBulk({ count, seal, check }: Bulk): Promise<Prepare
   await ensureSealed(CHUNK)
   return {
     async send(executor) {
+      const sent: Sent[] = []
       for (let from = 0; from < count; from += CHUNK) {
         const chunk = envelopes.slice(from, from + CHUNK)
         const [outcomes] = await Promise.all([sendCommands(executor, chunk), ensureSealed(from + 2 * CHUNK)])
-        for (const [place, envelope] of chunk.entries()) check(from + place, envelope, outcomes[place])
+        for (const [place, envelope] of chunk.entries()) {
+          sent.push({ id: envelope.commandId, created: check(from + place, envelope, outcomes[place]) })
+        }
       }
+      return sent
     },
-    ids: () => envelopes.map(({ commandId }) => commandId),
   }
 }

@@ -4,17 +4,20 @@ import type { RetryCount } from '../kernel/retry/retry-option.js'
 
 export interface SendOptions {
   /** Your own id: the same command sent twice is refused (or ignored, see `ifExists`). A new one unless given. */
-  readonly commandId?: string
+  readonly id?: string
   /** What replies and traces are matched by. */
   readonly correlationId?: string
   /** The queue to which the reply goes; it must exist. */
   readonly replyTo?: string
   /** How often a handler is called at most, the first call included; the definition's unless given. */
   readonly retry?: RetryCount
+  /** How long to wait before it is due. Goes without `startAt`. */
   readonly delay?: Duration
-  readonly runAt?: Date | string
-  /** An open batch that it belongs to. */
-  readonly batchId?: string
+  /** When it is due. Default: at once. */
+  readonly startAt?: Date | string
+  /** The id of an open batch that it belongs to. */
+  readonly batch?: string
+  /** What to do with an `id` that is there already: throw `HF_DUPLICATE_COMMAND`, or send nothing. Default: refuse. */
   readonly ifExists?: 'refuse' | 'ignore'
   /** Your own transaction: the command is sent when it commits, and not if it rolls back. */
   readonly transaction?: Queryable

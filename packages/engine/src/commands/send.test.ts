@@ -38,7 +38,7 @@ const inTransaction = async <T>(work: (client: pg.Client) => Promise<T>, end: 'c
 test('C-01 send writes the command, its SENT audit and its message, in the form of the specification', async () => {
   await bus.hf.queues.create('payments__replies')
   const correlationId = randomUUID()
-  const id = await bus.hf.send(book('payments'), { amount: 7 }, { correlationId, replyTo: 'payments__replies' })
+  const { id } = await bus.hf.send(book('payments'), { amount: 7 }, { correlationId, replyTo: 'payments__replies' })
   expect((await messages('payments')).map(({ message }) => message)).toEqual([
     {
       domain: 'payments',
@@ -49,14 +49,16 @@ test('C-01 send writes the command, its SENT audit and its message, in the form 
       reply_to: 'payments__replies',
     },
   ])
-  expect(await bus.hf.commands.get({ domain: 'payments' }, id)).toMatchObject({
+  expect(await bus.hf.command(book('payments'), id).get()).toMatchObject({
     status: 'PENDING',
     attempts: 0,
     correlationId,
     replyTo: 'payments__replies',
     data: { amount: 7 },
-    audit: [{ event: 'SENT', detail: { domain: 'payments', type: 'Book' } }],
   })
+  expect(await bus.hf.command(book('payments'), id).history()).toMatchObject([
+    { event: 'SENT', detail: { domain: 'payments', type: 'Book' } },
+  ])
 })
 
 test('C-01 a send is one statement, and fifty at the same moment are a few', async () => {
@@ -77,9 +79,9 @@ test('C-02 delay and runAt hide the message until then, and a time that has pass
   const now = async () => (await bus.sql<{ now: Date }>('select holdfast.now() as now'))[0]?.now.getTime() ?? 0
   const before = await now()
   await bus.hf.send(Book, { amount: 1 }, { delay: '10m' })
-  await bus.hf.send(Book, { amount: 2 }, { runAt: new Date('2040-01-01T00:00:00Z') })
-  await bus.hf.send(Book, { amount: 3 }, { runAt: '2040-01-01T02:00:00+01:00' })
-  await bus.hf.send(Book, { amount: 4 }, { runAt: new Date('2001-01-01T00:00:00Z') })
+  await bus.hf.send(Book, { amount: 2 }, { startAt: new Date('2040-01-01T00:00:00Z') })
+  await bus.hf.send(Book, { amount: 3 }, { startAt: '2040-01-01T02:00:00+01:00' })
+  await bus.hf.send(Book, { amount: 4 }, { startAt: new Date('2001-01-01T00:00:00Z') })
   const after = await now()
   const [delayed, at, text, past] = (await messages('later')).map(({ vt }) => vt.getTime())
   expect(delayed).toBeGreaterThanOrEqual(before + 600_000)
@@ -95,11 +97,11 @@ test('C-02 a delayed command runs when its time has come and not before', async 
   const seen: number[] = []
   const clocked = await openTestBus()
   await clocked.work(Book, ({ amount }) => void seen.push(amount))
-  const later = await clocked.hf.send(Book, { amount: 2 }, { delay: '1h' })
-  await clocked.hf.commands.result(Book, await clocked.hf.send(Book, { amount: 1 }))
+  const { id: later } = await clocked.hf.send(Book, { amount: 2 }, { delay: '1h' })
+  await (await clocked.hf.send(Book, { amount: 1 })).result()
   expect(seen).toEqual([1])
   await clocked.moveClock(3_600_000)
-  await clocked.hf.commands.result(Book, later)
+  await clocked.hf.command(Book, later).result()
   expect(seen).toEqual([1, 2])
   await clocked.close()
 })
@@ -107,17 +109,17 @@ test('C-02 a delayed command runs when its time has come and not before', async 
 test('C-03 sendMany sends thousands and answers their ids in order', async () => {
   const Book = book('bulk')
   const commands = Array.from({ length: 2_500 }, (_, amount) => ({ data: { amount } }))
-  const ids = await bus.hf.sendMany(Book, commands)
+  const ids = (await bus.hf.sendMany(Book, commands)).map(({ id }) => id)
   expect(new Set(ids).size).toBe(2_500)
   expect(await messages('bulk')).toHaveLength(2_500)
-  expect((await bus.hf.commands.get(Book, ids[1_234] ?? '')).data).toEqual({ amount: 1_234 })
+  expect((await bus.hf.command(Book, ids[1_234] ?? '').get()).data).toEqual({ amount: 1_234 })
 })
 
 test('C-03 one refused command refuses the whole call and is named', async () => {
   const Book = book('all-or-none')
-  const taken = await bus.hf.send(Book, { amount: 0 })
+  const { id: taken } = await bus.hf.send(Book, { amount: 0 })
   const commands = Array.from({ length: 1_500 }, (_, amount) => ({ data: { amount } }))
-  await expect(bus.hf.sendMany(Book, [...commands, { data: { amount: 1 }, commandId: taken }])).rejects.toMatchObject({
+  await expect(bus.hf.sendMany(Book, [...commands, { data: { amount: 1 }, id: taken }])).rejects.toMatchObject({
     code: 'HF_DUPLICATE_COMMAND',
     details: { commandId: taken, domain: 'all-or-none' },
   })
@@ -132,15 +134,15 @@ test('C-03 one refused command refuses the whole call and is named', async () =>
 
 test('C-03 the same id twice in one call is refused', async () => {
   const commandId = randomUUID()
-  const twice = [1, 2].map((amount) => ({ data: { amount }, commandId }))
+  const twice = [1, 2].map((amount) => ({ data: { amount }, id: commandId }))
   await expect(bus.hf.sendMany(book('twice'), twice)).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
 })
 
 test('C-03 inside a transaction of yours sendMany is all or none, and the transaction goes on', async () => {
   const Book = book('savepoint')
-  const taken = await bus.hf.send(Book, { amount: 0 })
+  const { id: taken } = await bus.hf.send(Book, { amount: 0 })
   await inTransaction(async (transaction) => {
-    const commands = [{ data: { amount: 1 } }, { data: { amount: 2 }, commandId: taken }]
+    const commands = [{ data: { amount: 1 } }, { data: { amount: 2 }, id: taken }]
     await expect(bus.hf.sendMany(Book, commands, { transaction })).rejects.toMatchObject({
       code: 'HF_DUPLICATE_COMMAND',
     })
@@ -155,13 +157,13 @@ test('C-03 inside a transaction of yours sendMany is all or none, and the transa
 
 test('C-04 a duplicate id is refused and enqueues nothing, or is ignored where that is asked for', async () => {
   const Book = book('once')
-  const commandId = await bus.hf.send(Book, { amount: 1 })
-  await expect(bus.hf.send(Book, { amount: 2 }, { commandId })).rejects.toMatchObject({
+  const { id: commandId } = await bus.hf.send(Book, { amount: 1 })
+  await expect(bus.hf.send(Book, { amount: 2 }, { id: commandId })).rejects.toMatchObject({
     code: 'HF_DUPLICATE_COMMAND',
     status: 409,
     message: expect.stringContaining(commandId),
   })
-  expect(await bus.hf.send(Book, { amount: 2 }, { commandId, ifExists: 'ignore' })).toBe(commandId)
+  expect((await bus.hf.send(Book, { amount: 2 }, { id: commandId, ifExists: 'ignore' })).id).toBe(commandId)
   expect(await messages('once')).toHaveLength(1)
   expect(await bus.events(commandId)).toEqual(['SENT'])
 })
@@ -170,25 +172,25 @@ test('C-04 of fifty senders of one id at once, one sends', async () => {
   const Book = book('racing')
   const commandId = randomUUID()
   const answers = await Promise.allSettled(
-    Array.from({ length: 50 }, (_, amount) => bus.hf.send(Book, { amount }, { commandId })),
+    Array.from({ length: 50 }, (_, amount) => bus.hf.send(Book, { amount }, { id: commandId })),
   )
   expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(await messages('racing')).toHaveLength(1)
 })
 
 test('C-04 the same id is another command in another domain', async () => {
-  const commandId = await bus.hf.send(book('here'), { amount: 1 })
-  expect(await bus.hf.send(book('there'), { amount: 1 }, { commandId })).toBe(commandId)
+  const { id: commandId } = await bus.hf.send(book('here'), { amount: 1 })
+  expect((await bus.hf.send(book('there'), { amount: 1 }, { id: commandId })).id).toBe(commandId)
 })
 
 test('C-04 a duplicate inside a transaction of yours leaves the transaction usable', async () => {
   const Book = book('inside')
-  const commandId = await bus.hf.send(Book, { amount: 1 })
+  const { id: commandId } = await bus.hf.send(Book, { amount: 1 })
   await inTransaction(async (transaction) => {
-    await expect(bus.hf.send(Book, { amount: 2 }, { commandId, transaction })).rejects.toMatchObject({
+    await expect(bus.hf.send(Book, { amount: 2 }, { id: commandId, transaction })).rejects.toMatchObject({
       code: 'HF_DUPLICATE_COMMAND',
     })
-    await bus.hf.send(Book, { amount: 2 }, { commandId, transaction, ifExists: 'ignore' })
+    await bus.hf.send(Book, { amount: 2 }, { id: commandId, transaction, ifExists: 'ignore' })
     await bus.hf.send(Book, { amount: 3 }, { transaction })
   }, 'commit')
   expect((await messages('inside')).map(({ message }) => message.data)).toEqual([{ amount: 1 }, { amount: 3 }])
@@ -198,9 +200,9 @@ test('K-15 a send inside a transaction is sent by its commit and by nothing else
   const Book = book('outbox')
   const gone = await inTransaction((transaction) => bus.hf.send(Book, { amount: 1 }, { transaction }), 'rollback')
   expect(await messages('outbox')).toEqual([])
-  expect(await bus.events(gone)).toEqual([])
+  expect(await bus.events(gone.id)).toEqual([])
   const sent = await inTransaction((transaction) => bus.hf.send(Book, { amount: 1 }, { transaction }), 'commit')
-  expect((await messages('outbox')).map(({ message }) => message.command_id)).toEqual([sent])
+  expect((await messages('outbox')).map(({ message }) => message.command_id)).toEqual([sent.id])
 })
 
 test('K-15 a pool given as the transaction is refused', async () => {
@@ -218,8 +220,8 @@ test('C-04 an id that an open transaction has sent too waits for it, and disturb
   await bus.hf.send(Book, { amount: 0 })
   let second: Promise<unknown> = Promise.resolve()
   await inTransaction(async (transaction) => {
-    await bus.hf.send(Book, { amount: 1 }, { commandId, transaction })
-    second = bus.hf.send(Book, { amount: 2 }, { commandId }).catch((error) => error)
+    await bus.hf.send(Book, { amount: 1 }, { id: commandId, transaction })
+    second = bus.hf.send(Book, { amount: 2 }, { id: commandId }).catch((error) => error)
     const others = Array.from({ length: 20 }, (_, amount) => bus.hf.send(Book, { amount }))
     expect(await Promise.all(others)).toHaveLength(20)
   }, 'commit')

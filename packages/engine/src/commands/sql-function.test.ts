@@ -27,7 +27,7 @@ const sendCommand = async (call: string, params: unknown[] = []): Promise<string
 
 test('C-01 one statement of any client sends a command, which is checked and run like ours', async () => {
   const id = await sendCommand(`'shop', 'Book', '{"amount": 21}'`)
-  expect(await bus.hf.commands.result(Book, id)).toBe(42)
+  expect(await bus.hf.command(Book, id).result()).toBe(42)
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
 })
 
@@ -41,7 +41,7 @@ test('C-02 it takes all that send takes', async () => {
     [commandId, correlationId, batchId],
   )
   expect(id).toBe(commandId)
-  const command = await bus.hf.commands.get(Book, id)
+  const command = await bus.hf.command(Book, id).get()
   expect(command).toMatchObject({ correlationId, replyTo: 'shop__replies', maxAttempts: 7, batchId, status: 'PENDING' })
   const day = (command.dueAt?.getTime() ?? 0) - command.createdAt.getTime()
   expect(day).toBe(86_400_000)
@@ -55,7 +55,7 @@ test('C-04 a duplicate is refused with our code, or ignored', async () => {
     message: expect.stringContaining('HF_DUPLICATE_COMMAND'),
   })
   expect(await sendCommand(`'shop', 'Book', '{"amount": 2}', $1`, [{ id, ifExists: 'ignore' }])).toBe(id)
-  expect(await bus.hf.commands.result(Book, id)).toBe(2)
+  expect(await bus.hf.command(Book, id).result()).toBe(2)
 })
 
 test.each([
@@ -96,7 +96,7 @@ test('U-02 a key makes it idempotent: the same key is the same command', async (
   const id = await send(4)
   expect(id).toBe(keyedId('command', 'shop', 'Book', 'PAY-7'))
   expect(await send(5)).toBe(id)
-  expect(await bus.hf.commands.result(Book, id)).toBe(8)
+  expect(await bus.hf.command(Book, id).result()).toBe(8)
   for (const key of ['', 'äöü "quoted" \\ \n \u2028 \u0007', '💶']) {
     const [row] = await bus.sql<{ id: string }>('select holdfast.keyed_id($1, $2, $3, $4) as id', [
       'command',
@@ -112,7 +112,7 @@ test('K-15 it is part of the transaction of whoever calls it', async () => {
   await client.query('begin')
   const gone = await sendCommand(`'shop', 'Book', '{"amount": 1}'`)
   await client.query('rollback')
-  await expect(bus.hf.commands.get(Book, gone)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+  await expect(bus.hf.command(Book, gone).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('K-13 data that the schema refuses goes to troubleshooting with the path', async () => {

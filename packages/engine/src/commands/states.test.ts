@@ -52,25 +52,25 @@ test.each<[string, () => unknown]>([
     messageId = ctx.messageId
     return handler()
   })
-  const id = await bus.hf.send(Do, null)
-  await waitFor('it ended', async () => (await bus.hf.commands.get(Do, id)).status === status)
-  const before = await bus.hf.commands.get(Do, id)
+  const { id } = await bus.hf.send(Do, null)
+  await waitFor('it ended', async () => (await bus.hf.command(Do, id).get()).status === status)
+  const before = await bus.hf.command(Do, id).get()
   expect(await finish(domain, { msg_id: messageId, read_ct: 1, command_id: id })).toEqual(LOST)
-  expect(await bus.hf.commands.get(Do, id)).toEqual(before)
+  expect(await bus.hf.command(Do, id).get()).toEqual(before)
 })
 
 test('C-11 a cancelled command is not turned completed by its finish', async () => {
   const Do = defineCommand('late-cancelled', 'Do')
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   const [message] = await bus.sql<{ msg_id: string }>('select msg_id from pgmq."q_late-cancelled__commands"')
-  await bus.hf.commands.cancel(Do, id, { actor: 'ann', reason: 'test' })
+  await bus.hf.command(Do, id).cancel({ actor: 'ann', reason: 'test' })
   expect(await finish('late-cancelled', { msg_id: message?.msg_id, read_ct: 0, command_id: id })).toEqual(LOST)
-  expect(await bus.hf.commands.get(Do, id)).toMatchObject({ status: 'CANCELLED', result: null })
+  expect(await bus.hf.command(Do, id).get()).toMatchObject({ status: 'CANCELLED', result: null })
 })
 
 test('C-11 a command that has ended is not changed by the finish of another message, which is audited as an orphan', async () => {
   const Do = defineCommand('twice', 'Do')
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   const queued = async () => (await bus.sql<{ msg_id: string }>('select msg_id from pgmq.q_twice__commands'))[0]?.msg_id
   await bus.sql(
     `insert into pgmq.a_twice__commands (msg_id, vt, message) select msg_id, vt, message from pgmq.q_twice__commands`,
@@ -87,7 +87,7 @@ test('C-11 a command that has ended is not changed by the finish of another mess
 
 test('C-17 a finish for a command that is not there is audited as an orphan', async () => {
   const Do = defineCommand('orphan', 'Do')
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   const [message] = await bus.sql<{ msg_id: string }>('select msg_id from pgmq.q_orphan__commands')
   await bus.sql('delete from holdfast.command where command_id = $1', [id])
   await finish('orphan', { msg_id: message?.msg_id, read_ct: 0, command_id: id })
@@ -97,7 +97,7 @@ test('C-17 a finish for a command that is not there is audited as an orphan', as
 
 test('K-05 a finish that is repeated with its token is done, and changes nothing', async () => {
   const Do = defineCommand('repeated', 'Do')
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   const [message] = await bus.sql<{ msg_id: string }>('select msg_id from pgmq.q_repeated__commands')
   const write = { msg_id: message?.msg_id, read_ct: 0, command_id: id, token: randomUUID(), result: 1 }
   expect(await finish('repeated', write)).toEqual([0])
@@ -116,7 +116,7 @@ test('K-05 a send that is repeated with its token is no duplicate', async () => 
 })
 
 test('C-11 the table itself takes no status that is none', async () => {
-  const id = await bus.hf.send(defineCommand('checked', 'Do'), null)
+  const { id } = await bus.hf.send(defineCommand('checked', 'Do'), null)
   const broken = bus.sql(`update holdfast.command set status = 'DONE' where command_id = $1`, [id])
   await expect(broken).rejects.toMatchObject({ code: '23514' })
 })

@@ -23,8 +23,8 @@ test('C-06 the rows of a handler commit together with the completion of its comm
       return { reference: ctx.commandId }
     }),
   )
-  const id = await bus.hf.send(Do, null)
-  expect(await bus.hf.commands.result(Do, id)).toEqual({ reference: id })
+  const { id } = await bus.hf.send(Do, null)
+  expect(await bus.hf.command(Do, id).result()).toEqual({ reference: id })
   expect(await bookings(id)).toEqual(['once'])
   const [row] = await bus.sql<{ together: boolean }>(
     `select booking.xmin::text = command.xmin::text as together
@@ -44,8 +44,8 @@ test('C-06 what throws rolls its rows back, and the next attempt writes them onc
       return null
     }),
   )
-  const id = await bus.hf.send(Do, null)
-  await bus.hf.commands.result(Do, id)
+  const { id } = await bus.hf.send(Do, null)
+  await bus.hf.command(Do, id).result()
   expect(await bookings(id)).toEqual(['attempt 2'])
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
 })
@@ -56,8 +56,8 @@ test('C-06 what the handler does after its transaction changes nothing', async (
     await ctx.transaction(async () => 'from the transaction')
     throw new Error('too late to fail')
   })
-  const id = await bus.hf.send(Do, null)
-  expect(await bus.hf.commands.result(Do, id)).toBe('from the transaction')
+  const { id } = await bus.hf.send(Do, null)
+  expect(await bus.hf.command(Do, id).result()).toBe('from the transaction')
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
 })
 
@@ -74,8 +74,8 @@ test('C-06 a second transaction of one attempt is refused and leaves nothing', a
     second = await write('second').catch((error) => error)
     return 'ignored'
   })
-  const id = await bus.hf.send(Do, null)
-  expect(await bus.hf.commands.result(Do, id)).toBe('first')
+  const { id } = await bus.hf.send(Do, null)
+  expect(await bus.hf.command(Do, id).result()).toBe('first')
   await waitFor('the second was tried', () => second)
   expect(second).toMatchObject({ code: 'HF_LEASE_LOST' })
   expect(await bookings(id)).toEqual(['first'])
@@ -93,8 +93,8 @@ test('C-06 with its lease lost, an attempt writes nothing', async () => {
     outcome = await ctx.transaction((tx) => tx.query(book, [ctx.commandId, 'zombie'])).catch((error) => error)
     return 'the zombie'
   })
-  const id = await bus.hf.send(Do, null)
-  expect(await bus.hf.commands.result(Do, id)).toBe('the second')
+  const { id } = await bus.hf.send(Do, null)
+  expect(await bus.hf.command(Do, id).result()).toBe('the second')
   await waitFor('the first was refused', () => outcome)
   expect(outcome).toMatchObject({ code: 'HF_LEASE_LOST' })
   expect(await bookings(id)).toEqual([])
@@ -105,14 +105,14 @@ test('C-06 whoever was frozen while another finished cannot finish again', async
   const frozen = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const Do = defineCommand('zombie', 'Do')
   const zombie = await frozen.work(Do, () => 'the zombie', { concurrency: 1 })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await held.reached
   await bus.sql('update pgmq.q_zombie__commands set vt = holdfast.now()')
   await bus.work(Do, () => 'the successor')
-  expect(await bus.hf.commands.result(Do, id)).toBe('the successor')
+  expect(await bus.hf.command(Do, id).result()).toBe('the successor')
   held.release()
   await zombie.stop()
-  expect((await bus.hf.commands.get(Do, id)).result).toBe('the successor')
+  expect((await bus.hf.command(Do, id).get()).result).toBe('the successor')
   expect((await bus.events(id)).filter((event) => event === 'COMPLETED')).toHaveLength(1)
   await frozen.close()
 })
@@ -124,11 +124,11 @@ test('C-06 a handler whose time was up can no longer complete its command', asyn
     await waitFor('the retry is scheduled', async () => (await bus.events(ctx.commandId)).includes('RETRY_SCHEDULED'))
     late = await ctx.transaction((tx) => tx.query(book, [ctx.commandId, 'late'])).catch((error) => error)
   })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor('the handler went on', () => late)
   expect(late).toMatchObject({ code: 'HF_LEASE_LOST' })
   expect(await bookings(id)).toEqual([])
-  expect((await bus.hf.commands.get(Do, id)).status).toBe('PENDING')
+  expect((await bus.hf.command(Do, id).get()).status).toBe('PENDING')
 })
 
 test('C-06 heartbeats pass over a message that its own transaction holds, and nobody else takes it', async () => {
@@ -150,7 +150,7 @@ test('C-06 heartbeats pass over a message that its own transaction holds, and no
       }),
     { lease: '3s' },
   )
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor('its transaction holds it', () => isHeld)
   const count = ({ counts }: typeof own, name: string) => counts.get(name) ?? 0
   const before = count(own, 'commands.extend')
@@ -160,7 +160,7 @@ test('C-06 heartbeats pass over a message that its own transaction holds, and no
   await waitFor('another has looked for it', () => count(others, 'commands.receive') > 2)
   await waitFor('heartbeats have passed over it', () => count(own, 'commands.extend') > before + 1)
   end.open()
-  expect(await bus.hf.commands.result(Do, id)).toBe(1)
+  expect(await bus.hf.command(Do, id).result()).toBe(1)
 })
 
 test('K-15 commands sent inside the transaction of a handler go with it', async () => {
@@ -170,15 +170,15 @@ test('K-15 commands sent inside the transaction of a handler go with it', async 
   bus.hf.handle(Second, () => 'second')
   await bus.work(First, (_, ctx) =>
     ctx.transaction(async (transaction) => {
-      sent.push(await bus.hf.send(Second, null, { transaction }))
+      sent.push((await bus.hf.send(Second, null, { transaction })).id)
       if (ctx.attempt === 1) throw new Error('not yet')
       return 'first'
     }),
   )
-  await bus.hf.commands.result(First, await bus.hf.send(First, null))
+  await (await bus.hf.send(First, null)).result()
   const [never, once] = sent
-  expect(await bus.hf.commands.result(Second, once ?? '')).toBe('second')
-  await expect(bus.hf.commands.get(Second, never ?? '')).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+  expect(await bus.hf.command(Second, once ?? '').result()).toBe('second')
+  await expect(bus.hf.command(Second, never ?? '').get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('C-06 a result that cannot be stored rolls the transaction back, and only that command fails', async () => {
@@ -189,14 +189,14 @@ test('C-06 a result that cannot be stored rolls the transaction back, and only t
       return bad ? Symbol('no JSON') : 'fine'
     }),
   )
-  const bad = await bus.hf.send(Do, true)
-  const fine = await bus.hf.send(Do, false)
-  expect(await bus.hf.commands.result(Do, fine)).toBe('fine')
+  const { id: bad } = await bus.hf.send(Do, true)
+  const { id: fine } = await bus.hf.send(Do, false)
+  expect(await bus.hf.command(Do, fine).result()).toBe('fine')
   await waitFor(
     'the bad one is in troubleshooting',
     async () => (await bus.hf.troubleshooting.count({ domain: 'tx-result' })) === 1,
   )
-  expect((await bus.hf.commands.get(Do, bad)).error).toMatchObject({ code: 'RESULT_NOT_ENCODABLE' })
+  expect((await bus.hf.command(Do, bad).get()).error).toMatchObject({ code: 'RESULT_NOT_ENCODABLE' })
   expect(await bookings(bad)).toEqual([])
 })
 
@@ -205,9 +205,11 @@ test('a pool of one connection is enough, also for a send inside a transaction o
   const First = defineCommand('small', 'First')
   const Second = defineCommand('small', 'Second')
   small.hf.handle(Second, (data) => data)
-  await small.work(First, (_, ctx) => ctx.transaction((transaction) => small.hf.send(Second, 'on', { transaction })))
-  const second = await small.hf.commands.result(First, await small.hf.send(First, null))
-  expect(await small.hf.commands.result(Second, String(second))).toBe('on')
+  await small.work(First, (_, ctx) =>
+    ctx.transaction(async (transaction) => (await small.hf.send(Second, 'on', { transaction })).id),
+  )
+  const second = await (await small.hf.send(First, null)).result()
+  expect(await small.hf.command(Second, String(second)).result()).toBe('on')
   await small.close()
 })
 
@@ -232,12 +234,12 @@ test('K-23 a handler that hangs in its transaction is rolled back when its time 
     }),
   )
   await hanging.hf.run({ domains: ['tx-hangs'], poll: '20ms', concurrency: 1 })
-  const id = await hanging.hf.send(Do, null)
-  expect(await hanging.hf.commands.result(Do, id)).toBe('second')
+  const { id } = await hanging.hf.send(Do, null)
+  expect(await hanging.hf.command(Do, id).result()).toBe('second')
   expect(signals[0]?.reason).toMatchObject({ code: 'TIMEOUT' })
   expect(after).toMatchObject({ name: 'HoldfastError' })
   expect(await bookings(id)).toEqual(['attempt 2'])
-  const { audit } = await hanging.hf.commands.get(Do, id)
+  const audit = await hanging.hf.command(Do, id).history()
   expect(audit.find(({ event }) => event === 'RETRY_SCHEDULED')?.detail).toMatchObject({ error_code: 'TIMEOUT' })
 })
 
@@ -253,7 +255,7 @@ test('K-23 close returns while a handler hangs in its transaction', async () => 
     }),
   )
   const worker = await closing.hf.run({ domains: ['tx-closes'], poll: '20ms' })
-  const id = await closing.hf.send(Do, null)
+  const { id } = await closing.hf.send(Do, null)
   await begun.passed
   expect(await worker.stop('50ms')).toEqual({ abandoned: 1 })
   await closing.close()
@@ -269,7 +271,7 @@ test('C-06 a transaction that failed by itself can be tried again in the same ca
       return 'done'
     })
   })
-  const id = await bus.hf.send(Do, null)
-  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  const { id } = await bus.hf.send(Do, null)
+  expect(await bus.hf.command(Do, id).result()).toBe('done')
   expect(await bookings(id)).toEqual(['second try'])
 })

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { type CommandDefinition, defineCommand } from './define.js'
+import type { CommandOf } from './reference.js'
 
 let bus: TestBus
 beforeAll(async () => {
@@ -19,10 +20,12 @@ const { list, count, groups } = {
 }
 /** Sends commands that fail, and waits until all are in troubleshooting. */
 async function troubled<Input>(command: CommandDefinition<Input>, data: readonly NoInfer<Input>[]): Promise<string[]> {
-  const ids = await bus.hf.sendMany(
-    command,
-    data.map((one) => ({ data: one })),
-  )
+  const ids = (
+    await bus.hf.sendMany(
+      command,
+      data.map((one) => ({ data: one })),
+    )
+  ).map(({ id }) => id)
   await waitFor('they are in troubleshooting', async () => (await count(command.domain)) === data.length)
   return ids
 }
@@ -78,12 +81,13 @@ test('C-13 a retry begins again at the first attempt, and is audited with who an
     return 'done'
   })
   const [id = ''] = await troubled(Do, [1])
-  expect((await bus.hf.commands.get(Do, id)).attempts).toBe(2)
-  await bus.hf.troubleshooting.retry(Do, id, by)
-  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  expect((await bus.hf.command(Do, id).get()).attempts).toBe(2)
+  await bus.hf.command(Do, id).retry(by)
+  expect(await bus.hf.command(Do, id).result()).toBe('done')
   expect(attempts).toEqual([1, 2, 1, 2])
   expect(await count('retried')).toBe(0)
-  const { audit, error } = await bus.hf.commands.get(Do, id)
+  const { error } = await bus.hf.command(Do, id).get()
+  const audit = await bus.hf.command(Do, id).history()
   expect(audit.map(({ event }) => event).slice(4, 7)).toEqual(['MOVED_TO_TSQ', 'OPERATOR_RETRY', 'RECEIVED'])
   expect(audit[5]).toMatchObject({
     actor: 'ann',
@@ -103,16 +107,16 @@ test('C-13 a retry with edited data is checked by the schema, and the handler ge
     return { iban, at }
   })
   const [id = ''] = await troubled(Pay, [{ iban: 'BAD1' }])
-  const wrong = { ...by, data: { iban: 'TOO LONG' } }
-  await expect(bus.hf.troubleshooting.retry(Pay, id, wrong)).rejects.toMatchObject({
+  await expect(bus.hf.command(Pay, id).retry(by, { data: { iban: 'TOO LONG' } })).rejects.toMatchObject({
     code: 'HF_INVALID_DATA',
     details: { path: '$.iban' },
   })
   expect(await count('edited')).toBe(1)
   const at = new Date(0)
-  await bus.hf.troubleshooting.retry(Pay, id, { ...by, data: { iban: 'GOOD', at } })
-  expect(await bus.hf.commands.result(Pay, id)).toEqual({ iban: 'GOOD', at })
-  const { audit, data } = await bus.hf.commands.get(Pay, id)
+  await bus.hf.command(Pay, id).retry(by, { data: { iban: 'GOOD', at } })
+  expect(await bus.hf.command(Pay, id).result()).toEqual({ iban: 'GOOD', at })
+  const { data } = await bus.hf.command(Pay, id).get()
+  const audit = await bus.hf.command(Pay, id).history()
   expect(data).toEqual({ iban: 'GOOD', at })
   expect(audit.find(({ event }) => event === 'OPERATOR_RETRY')).toMatchObject({
     before: { data: { iban: 'BAD1' } },
@@ -126,7 +130,7 @@ test('C-13 data edited without the definition is checked by the worker', async (
     throw new PermanentError('unknown account')
   })
   const [id = ''] = await troubled(Pay, [{ iban: 'BAD1' }])
-  await bus.hf.troubleshooting.retry({ domain: 'edited-raw' }, id, { ...by, data: { iban: 'TOO LONG' } as never })
+  await bus.hf.command({ domain: 'edited-raw', type: 'Pay' }, id).retry(by, { data: { iban: 'TOO LONG' } as never })
   await waitFor('it is back', async () => (await list('edited-raw'))[0]?.error.code === 'INVALID_DATA')
 })
 
@@ -134,37 +138,38 @@ test('C-13 an operator completes with a result or cancels; it ends so, and is au
   const { Do, handler } = failing('ended')
   await bus.work(Do, handler)
   const [completed = '', cancelled = ''] = await troubled(Do, [1, 2])
-  await bus.hf.troubleshooting.complete(Do, completed, { ...by, result: { at: new Date(0) } })
-  expect(await bus.hf.commands.result(Do, completed)).toEqual({ at: new Date(0) })
-  await bus.hf.troubleshooting.cancel(Do, cancelled, by)
-  await expect(bus.hf.commands.result(Do, cancelled)).rejects.toMatchObject({
+  await bus.hf.command(Do, completed).complete(by, { at: new Date(0) })
+  expect(await bus.hf.command(Do, completed).result()).toEqual({ at: new Date(0) })
+  await bus.hf.command(Do, cancelled).cancel(by)
+  await expect(bus.hf.command(Do, cancelled).result()).rejects.toMatchObject({
     code: 'HF_COMMAND_NOT_COMPLETED',
     details: { status: 'CANCELLED' },
   })
-  expect(await bus.hf.commands.get(Do, completed)).toMatchObject({ status: 'COMPLETED', error: null })
+  expect(await bus.hf.command(Do, completed).get()).toMatchObject({ status: 'COMPLETED', error: null })
   expect((await bus.events(completed)).at(-1)).toBe('OPERATOR_COMPLETE')
   expect((await bus.events(cancelled)).at(-1)).toBe('OPERATOR_CANCEL')
   expect(await count('ended')).toBe(0)
 })
 
-test.each(['retry', 'cancel', 'complete'] as const)(
+test.each(['retry', 'complete'] as const)(
   'C-13 %s is refused unless the command is in troubleshooting',
   async (action) => {
     const Do = defineCommand(`refused-${action}`, 'Do')
-    const pending = await bus.hf.send(Do, null)
-    const act = bus.hf.troubleshooting[action]
-    await expect(act(Do, pending, by)).rejects.toMatchObject({
+    const { id: pending } = await bus.hf.send(Do, null)
+    const act = (command: CommandOf, id: string, actor = by) => bus.hf.command(command, id)[action](actor)
+    await expect(act(Do, pending)).rejects.toMatchObject({
       code: 'HF_WRONG_STATUS',
       message: expect.stringContaining(pending),
     })
-    await expect(act(Do, randomUUID(), by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
-    await expect(act({ domain: 'no-such-domain' }, pending, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
-    await expect(act(Do, 'PAY-1', by)).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
+    await expect(act(Do, randomUUID())).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+    await expect(act({ domain: 'no-such-domain', type: 'Do' }, pending)).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+    await expect(act({ domain: Do.domain, type: 'Other' }, pending)).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+    await expect(act(Do, 'PAY-1')).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
     await expect(act(Do, pending, { actor: 'ann', reason: ' ' })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
     await bus.work(Do, () => 'done')
-    expect(await bus.hf.commands.result(Do, pending)).toBe('done')
-    await expect(act(Do, pending, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-    expect(await bus.hf.commands.get(Do, pending)).toMatchObject({ status: 'COMPLETED', result: 'done' })
+    expect(await bus.hf.command(Do, pending).result()).toBe('done')
+    await expect(act(Do, pending)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    expect(await bus.hf.command(Do, pending).get()).toMatchObject({ status: 'COMPLETED', result: 'done' })
   },
 )
 
@@ -183,7 +188,7 @@ test('C-13 in bulk each gets its own answer', async () => {
   ])
   expect(await bus.hf.troubleshooting.retryMany(Do, [three], by)).toEqual([{ commandId: three, outcome: 'done' }])
   expect(await bus.hf.troubleshooting.retryMany(Do, [], by)).toEqual([])
-  expect((await bus.hf.commands.get(Do, two)).result).toBe('by hand')
+  expect((await bus.hf.command(Do, two).get()).result).toBe('by hand')
   await waitFor('the third is back', async () => (await count('bulk')) === 1)
 })
 
@@ -191,10 +196,7 @@ test('C-13 of two operators who act at once, one is refused', async () => {
   const { Do, handler } = failing('at-once')
   await bus.work(Do, handler)
   const [id = ''] = await troubled(Do, [1])
-  const answers = await Promise.allSettled([
-    bus.hf.troubleshooting.cancel(Do, id, by),
-    bus.hf.troubleshooting.complete(Do, id, by),
-  ])
+  const answers = await Promise.allSettled([bus.hf.command(Do, id).cancel(by), bus.hf.command(Do, id).complete(by)])
   expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   const operated = (await bus.events(id)).filter((event) => event.startsWith('OPERATOR_'))
   expect(operated).toHaveLength(1)
@@ -239,10 +241,10 @@ test('C-07 a command in troubleshooting is not received again', async () => {
   })
   await troubled(Do, [1])
   await bus.moveClock(24 * 3_600_000)
-  await bus.hf.commands.get(Do, (await list('left-alone'))[0]?.commandId ?? '')
+  await bus.hf.command(Do, (await list('left-alone'))[0]?.commandId ?? '').get()
   const Probe = defineCommand('left-alone', 'Probe')
   bus.hf.handle(Probe, () => 'seen')
-  await bus.hf.commands.result(Probe, await bus.hf.send(Probe, null))
+  await (await bus.hf.send(Probe, null)).result()
   expect(calls).toBe(1)
 })
 
@@ -257,8 +259,8 @@ test('C-13 a command that is retried has all its attempts again, and shows none 
   expect(attempts).toEqual([1, 2])
   await worker.stop()
 
-  await bus.hf.troubleshooting.retry(Do, id, by)
-  expect(await bus.hf.commands.get(Do, id)).toMatchObject({ status: 'PENDING', attempts: 0, error: null })
+  await bus.hf.command(Do, id).retry(by)
+  expect(await bus.hf.command(Do, id).get()).toMatchObject({ status: 'PENDING', attempts: 0, error: null })
   await bus.hf.run({ domains: ['again'], poll: '20ms' })
   await waitFor('it is in troubleshooting again', async () => (await count('again')) === 1)
   expect(attempts).toEqual([1, 2, 1, 2])

@@ -23,7 +23,7 @@ test('C-06 the types of a definition reach its sender, its handler and whoever a
     expectTypeOf(ctx.attempt).toEqualTypeOf<number>()
     return { reference: `${data.amount + 1} ${data.note}` }
   })
-  const result = await bus.hf.commands.result(Book, await bus.hf.send(Book, { amount: '41' }))
+  const result = await (await bus.hf.send(Book, { amount: '41' })).result()
   expectTypeOf(result).toEqualTypeOf<{ reference: string }>()
   expect(result).toEqual({ reference: '42 none' })
 })
@@ -43,7 +43,7 @@ test('C-06 the compiler refuses what does not fit', () => {
     // @ts-expect-error an option that is not there
     void bus.hf.send(Book, { amount: '1' }, { dealy: '1s' })
     // @ts-expect-error edited data of another type
-    void bus.hf.troubleshooting.retry(Book, '', { actor: 'a', reason: 'r', data: { amount: 1 } })
+    void bus.hf.command(Book, '').retry({ actor: 'a', reason: 'r' }, { data: { amount: 1 } })
   }
   expect(never).toBeTypeOf('function')
 })
@@ -66,8 +66,8 @@ test('C-06 a command without schemas takes and gives anything', async () => {
     expectTypeOf(data).toEqualTypeOf<unknown>()
     return data
   })
-  expect(await bus.hf.commands.result(Any, await bus.hf.send(Any, [1, null, 'x']))).toEqual([1, null, 'x'])
-  expect(await bus.hf.commands.result(Any, await bus.hf.send(Any, null))).toBeNull()
+  expect(await (await bus.hf.send(Any, [1, null, 'x'])).result()).toEqual([1, null, 'x'])
+  expect(await (await bus.hf.send(Any, null)).result()).toBeNull()
 })
 
 test('K-10 Date, bigint, Map and Set survive from the sender to the handler and back', async () => {
@@ -78,10 +78,10 @@ test('K-10 Date, bigint, Map and Set survive from the sender to the handler and 
     seen.push(data)
     return data
   })
-  const id = await bus.hf.send(Rich, value)
-  expect(await bus.hf.commands.result(Rich, id)).toEqual(value)
+  const { id } = await bus.hf.send(Rich, value)
+  expect(await bus.hf.command(Rich, id).result()).toEqual(value)
   expect(seen).toEqual([value])
-  expect(await bus.hf.commands.get(Rich, id)).toMatchObject({ data: value, result: value })
+  expect(await bus.hf.command(Rich, id).get()).toMatchObject({ data: value, result: value })
 })
 
 test('K-10 a codec with a registered type is used on both ends, and a plain one still lists the command', async () => {
@@ -100,10 +100,10 @@ test('K-10 a codec with a registered type is used on both ends, and a plain one 
   const rich = await openTestBus({ codec: createCodec({ types: [money] }), connectionString: bus.connectionString })
   const Pay = defineCommand('codec', 'Pay')
   await rich.work(Pay, (data) => data)
-  const id = await rich.hf.send(Pay, { price: new Money(5) })
-  expect(await rich.hf.commands.result(Pay, id)).toEqual({ price: new Money(5) })
+  const { id } = await rich.hf.send(Pay, { price: new Money(5) })
+  expect(await rich.hf.command(Pay, id).result()).toEqual({ price: new Money(5) })
   // What this process cannot decode is shown as the JSON that it is.
-  expect(await bus.hf.commands.list({ domain: 'codec' })).toMatchObject([{ commandId: id, data: { price: 5 } }])
+  expect(await bus.hf.commands.list({ domain: 'codec' })).toMatchObject([{ id, data: { price: 5 } }])
   await rich.close()
 })
 
@@ -117,12 +117,12 @@ test('C-13 a retry gives the handler what the first attempt got, also where the 
     seen.push(data)
     if (seen.length === 1) throw new Error('first')
   })
-  const id = await bus.hf.send(Once, '2030-01-01T00:00:00Z')
+  const { id } = await bus.hf.send(Once, '2030-01-01T00:00:00Z')
   await waitFor(
     'it is in troubleshooting',
     async () => (await bus.hf.troubleshooting.count({ domain: 'transforming' })) === 1,
   )
-  await bus.hf.troubleshooting.retry(Once, id, { actor: 'ann', reason: 'again' })
-  await bus.hf.commands.result(Once, id)
+  await bus.hf.command(Once, id).retry({ actor: 'ann', reason: 'again' })
+  await bus.hf.command(Once, id).result()
   expect(seen).toEqual([new Date('2030-01-01T00:00:00Z'), new Date('2030-01-01T00:00:00Z')])
 })

@@ -64,18 +64,18 @@ test('C-15 WK-10 inFlightCount is the number of handlers that run', async () => 
   const { handler, seen, open } = gated()
   const worker = await bus.work(Do, handler, { concurrency: 10 })
   expect(worker.inFlightCount).toBe(0)
-  const [first] = await bus.hf.sendMany(Do, items(3))
+  const [first] = (await bus.hf.sendMany(Do, items(3))).map(({ id }) => id)
   await waitFor('three run', () => seen.running === 3)
   expect(worker.inFlightCount).toBe(3)
   open()
-  await bus.hf.commands.result(Do, first ?? '')
+  await bus.hf.command(Do, first ?? '').result()
   await waitFor('nobody runs', () => worker.inFlightCount === 0)
 })
 
 test('C-15 WK-9 stop waits for what runs, claims nothing more, and is not running while it stops', async () => {
   const Do = defineCommand('draining', 'Do')
   const { handler, seen, open } = gated()
-  const ids = await bus.hf.sendMany(Do, items(6))
+  const ids = (await bus.hf.sendMany(Do, items(6))).map(({ id }) => id)
   const worker = await bus.work(Do, handler, { concurrency: 2 })
   await waitFor('two run', () => seen.running === 2)
   expect(worker.isRunning).toBe(true)
@@ -85,7 +85,7 @@ test('C-15 WK-9 stop waits for what runs, claims nothing more, and is not runnin
   open()
   expect(await stopped).toEqual({ abandoned: 0 })
   expect(seen.ended).toBe(2)
-  const statuses = await Promise.all(ids.map(async (id) => (await bus.hf.commands.get(Do, id)).status))
+  const statuses = await Promise.all(ids.map(async (id) => (await bus.hf.command(Do, id).get()).status))
   expect(statuses.toSorted()).toEqual(['COMPLETED', 'COMPLETED', 'PENDING', 'PENDING', 'PENDING', 'PENDING'])
   expect(
     (await bus.hf.commands.list({ domain: 'draining', status: 'PENDING' })).map(({ attempts }) => attempts),
@@ -108,13 +108,13 @@ test('C-05 stop with a timeout abandons what takes longer; others carry on when 
       }),
     { lease: '300ms' },
   )
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor('it runs', () => worker.inFlightCount === 1)
   expect(await worker.stop('20ms')).toEqual({ abandoned: 1 })
   expect(aborted).toBe(true)
   await other.work(Do, (_, ctx) => ctx.attempt)
   // Interrupted in order: that was no attempt.
-  expect(await other.hf.commands.result(Do, id)).toBe(1)
+  expect(await other.hf.command(Do, id).result()).toBe(1)
   await other.close()
 })
 
@@ -159,7 +159,7 @@ test('C-05 leases are kept while handlers run longer than they last', async () =
   const { handler, seen, open } = gated()
   // Long enough for a process that stands still for seconds on a busy machine.
   await bus.work(Do, handler, { lease: '5s' })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await waitFor('it runs', () => seen.running === 1)
   const [{ vt } = { vt: new Date(0) }] = await bus.sql<{ vt: Date }>('select vt from pgmq.q_long__commands')
   await waitFor('its lease was extended a few times', async () => {
@@ -167,9 +167,9 @@ test('C-05 leases are kept while handlers run longer than they last', async () =
     return (row?.vt.getTime() ?? 0) > vt.getTime() + 3_000
   })
   open()
-  await bus.hf.commands.result(Do, id)
+  await bus.hf.command(Do, id).result()
   expect(seen.ended).toBe(1)
-  expect((await bus.hf.commands.get(Do, id)).attempts).toBe(1)
+  expect((await bus.hf.command(Do, id).get()).attempts).toBe(1)
 })
 
 test('C-06 extend holds a command for at least so long, and never for less than it was', async () => {
@@ -184,7 +184,7 @@ test('C-06 extend holds a command for at least so long, and never for less than 
       left.push(row?.ms ?? 0)
     }
   })
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, null))
+  await (await bus.hf.send(Do, null)).result()
   for (const ms of left) expect(ms).toBeGreaterThan(500_000)
 })
 
@@ -198,7 +198,7 @@ test('C-06 extend refuses when the lease is lost', async () => {
     await bus.sql('update pgmq."q_extend-lost__commands" set read_ct = read_ct + 1, vt = holdfast.now()')
     refused = await ctx.extend('1m').catch((error) => error)
   })
-  await bus.hf.commands.result(Do, await bus.hf.send(Do, null))
+  await (await bus.hf.send(Do, null)).result()
   await waitFor('it was refused', () => refused)
   expect(refused).toMatchObject({ code: 'HF_LEASE_LOST' })
 })
@@ -216,12 +216,12 @@ test.each([
   bus.hf.handle(Do, (data) => void seen.push(data))
   await bus.hf.pause(subject, by)
   await bus.hf.run({ domains: [Do.domain, Probe.domain], poll: '1h' })
-  const id = await bus.hf.send(Do, 1)
-  await bus.hf.commands.result(Probe, await bus.hf.send(Probe, null))
+  const { id } = await bus.hf.send(Do, 1)
+  await (await bus.hf.send(Probe, null)).result()
   expect(seen).toEqual([])
-  expect(await bus.hf.commands.get(Do, id)).toMatchObject({ attempts: 0, paused: true })
+  expect(await bus.hf.command(Do, id).get()).toMatchObject({ attempts: 0, paused: true })
   await bus.hf.resume(subject, by)
-  await bus.hf.commands.result(Do, id, { timeout: '5s' })
+  await bus.hf.command(Do, id).result({ timeout: '5s' })
   expect(seen).toEqual([1])
 })
 
@@ -230,8 +230,8 @@ test('C-05 a notified worker runs what is sent without waiting for its poll; wit
   const Polled = defineCommand('polled', 'Do')
   await bus.work(Woken, () => 'woken', { poll: '1h' })
   await bus.work(Polled, () => 'polled', { notify: false, poll: '50ms' })
-  expect(await bus.hf.commands.result(Woken, await bus.hf.send(Woken, null), { timeout: '10s' })).toBe('woken')
-  expect(await bus.hf.commands.result(Polled, await bus.hf.send(Polled, null), { timeout: '10s' })).toBe('polled')
+  expect(await (await bus.hf.send(Woken, null)).result({ timeout: '10s' })).toBe('woken')
+  expect(await (await bus.hf.send(Polled, null)).result({ timeout: '10s' })).toBe('polled')
 })
 
 test('C-05 run composes the domains that have handlers, and close drains it', async () => {
@@ -242,7 +242,7 @@ test('C-05 run composes the domains that have handlers, and close drains it', as
   composed.hf.handle(Two, () => 2)
   const worker = await composed.hf.run()
   expect(worker.domains).toEqual(['one', 'two'])
-  expect(await composed.hf.commands.result(Two, await composed.hf.send(Two, null))).toBe(2)
+  expect(await (await composed.hf.send(Two, null)).result()).toBe(2)
   await composed.close()
   expect(worker.isRunning).toBe(false)
 })
@@ -251,15 +251,15 @@ test('C-07 what was received and never begun is given back: visible at once, its
   const gate = holdAt('after commands.receive')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: gate.faults })
   const Do = defineCommand('given-back', 'Do')
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   const worker = await slow.work(Do, () => 'slow')
   await gate.reached
   const stopping = worker.stop()
   gate.release()
   await stopping
-  expect(await bus.hf.commands.get(Do, id)).toMatchObject({ status: 'PENDING', attempts: 0 })
+  expect(await bus.hf.command(Do, id).get()).toMatchObject({ status: 'PENDING', attempts: 0 })
   await bus.work(Do, (_, ctx) => ctx.attempt)
-  expect(await bus.hf.commands.result(Do, id)).toBe(1)
+  expect(await bus.hf.command(Do, id).result()).toBe(1)
   await slow.close()
 })
 
@@ -276,16 +276,16 @@ test('Q-03 two installations in one database do not meet', async () => {
   await second.run({ poll: '20ms' })
   for (const hf of [first, second]) await hf.queues.create('answers')
   const ids = {
-    first: await first.send(Do, 1, { replyTo: 'answers' }),
-    second: await second.send(Do, 1, { replyTo: 'answers' }),
+    first: (await first.send(Do, 1, { replyTo: 'answers' })).id,
+    second: (await second.send(Do, 1, { replyTo: 'answers' })).id,
   }
-  expect(await first.commands.result(Do, ids.first)).toBe('first')
+  expect(await first.command(Do, ids.first).result()).toBe('first')
   await waitFor('the second failed', async () => (await second.troubleshooting.count()) === 1)
   expect(await first.troubleshooting.count()).toBe(0)
   await second.troubleshooting.retryMany(Do, [ids.second], by)
-  await waitFor('it failed again', async () => (await second.commands.get(Do, ids.second)).audit.length === 6)
+  await waitFor('it failed again', async () => (await second.command(Do, ids.second).history()).length === 6)
   expect(await second.commands.list()).toHaveLength(1)
-  await expect(first.commands.get(Do, ids.second)).rejects.toMatchObject({ code: 'HF_UNKNOWN_COMMAND' })
+  await expect(first.command(Do, ids.second).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   expect(await first.queues.read('answers')).toMatchObject([{ message: { outcome: 'SUCCESS' } }])
   const batchId = await first.batches.create(Do, [{ data: 1 }, { data: 2 }])
   await waitFor('its batch closed', async () => (await first.batches.get(batchId)).status === 'COMPLETED')
@@ -298,9 +298,9 @@ test('K-11 commands are sent and run through PgBouncer in transaction mode', asy
   const pooled = await openTestBus({ connectionString: bouncer.connectionString })
   const Do = defineCommand('pooled', 'Do')
   await pooled.work(Do, (data, ctx) => ctx.transaction(async () => data))
-  const ids = await pooled.hf.sendMany(Do, items(50))
-  ids.push(await pooled.hf.send(Do, 50))
-  for (const [place, id] of ids.entries()) expect(await pooled.hf.commands.result(Do, id)).toBe(place)
+  const ids = (await pooled.hf.sendMany(Do, items(50))).map(({ id }) => id)
+  ids.push((await pooled.hf.send(Do, 50)).id)
+  for (const [place, id] of ids.entries()) expect(await pooled.hf.command(Do, id).result()).toBe(place)
   await pooled.close()
   await bouncer.stop()
 })
@@ -310,10 +310,10 @@ test('C-05 a worker of one domain is started by hand; a second start or stop is 
   bus.hf.handle(Do, () => 'done')
   const worker = bus.hf.worker('by-hand', { concurrency: 2 })
   expect(worker).toMatchObject({ domain: 'by-hand', domains: ['by-hand'], isRunning: false, inFlightCount: 0 })
-  const id = await bus.hf.send(Do, null)
+  const { id } = await bus.hf.send(Do, null)
   await Promise.all([worker.start(), worker.start()])
   expect(worker.isRunning).toBe(true)
-  expect(await bus.hf.commands.result(Do, id)).toBe('done')
+  expect(await bus.hf.command(Do, id).result()).toBe('done')
   expect(await Promise.all([worker.stop(), worker.stop()])).toEqual([{ abandoned: 0 }, { abandoned: 0 }])
   expect(worker.isRunning).toBe(false)
   await expect(worker.start()).rejects.toMatchObject({ code: 'HF_STOPPED' })

@@ -188,7 +188,7 @@ test('U-01 types of items from before domains belong to `default`: items of ever
   inside.open()
   expect(await running.result()).toBe(1)
   expect(runs).toEqual([1])
-  bus.hf.workflows.handle(`pay ${flow}`, async () => 'paid')
+  bus.hf.handle(`pay ${flow}`, async () => 'paid')
   const all = await bus.hf.run()
   expect(await graph.result()).toBe('paid')
   await all.stop()

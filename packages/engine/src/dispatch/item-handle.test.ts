@@ -111,7 +111,7 @@ test('U-04 result is what the process returned, for as many waiters as there are
 test('U-04 result is the output of the workflow', async () => {
   const flow = name()
   const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
-  bus.hf.workflows.handle(`pay ${flow}`, async () => ({ reference: 'r1' }))
+  bus.hf.handle(`pay ${flow}`, async () => ({ reference: 'r1' }))
   const Payout = defineDispatch(flow, 'Items', {
     target: workflowTarget(Flow),
     settings: { dispatchInterval: 0, jitterWindow: 0 },

@@ -6,6 +6,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
+import type { Why } from '../kernel/model/why.js'
 import { chunksOf } from '../kernel/model/lists.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
@@ -50,10 +51,11 @@ export interface RetryItemOptions {
   readonly startAt?: Date | string
 }
 
-/** Ends executions on our own engine, and finds the definitions of this program. */
+/** The executions of items on our own engine, and the definitions of this program. */
 export interface Executions {
   cancelProcess(type: string, id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
-  cancelWorkflow(id: string, by: By): Promise<void>
+  cancelWorkflow(id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
+  whyWorkflow(id: string): Promise<Why>
   find(itemType: string): DefinedDispatch | undefined
 }
 
@@ -116,7 +118,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
     try {
       const own = await operatorCall(db, `cancel ${executionId}`, (tx) => findExecution(tx, itemType, executionId))
       if (own?.model === 'processes') await executions.cancelProcess(own.type, own.id, by, { compensate })
-      else if (own) await executions.cancelWorkflow(own.id, by)
+      else if (own) await executions.cancelWorkflow(own.id, by, { compensate })
       else await cancelElsewhere(definitionOf(dispatch, itemType), executionId)
       return { outcome: 'done' }
     } catch (error) {

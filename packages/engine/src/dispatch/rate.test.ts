@@ -161,7 +161,7 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
     target: workflowTarget(PayOut),
     settings: { rateLimitKey, dispatchInterval: '1s' },
   })
-  bus.hf.workflows.handle(`pay ${workflow}`, () => undefined)
+  bus.hf.handle(`pay ${workflow}`, () => undefined)
   bus.hf.register(Payout)
   await bus.hf.schedule(Payout, items(60))
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Payout)

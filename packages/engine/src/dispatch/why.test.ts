@@ -44,7 +44,7 @@ async function settlement(
 test('U-04 why: not due, and when it will be', async () => {
   const { Settlement } = await settlement()
   await bus.hf.item(Settlement, 'PAY-1').reschedule(by, { startAt: four })
-  expect(await why(Settlement)).toEqual({ reason: 'notDue', text: `it is due at ${four.toISOString()}`, at: four })
+  expect(await why(Settlement)).toEqual({ reason: 'notDue', text: `It is due at ${four.toISOString()}.`, at: four })
 })
 
 test('U-04 why: no live worker has its definition', async () => {
@@ -61,7 +61,7 @@ test('U-04 why: queued, and how many items are before it', async () => {
   await live()
   expect(await why(Settlement)).toEqual({
     reason: 'queued',
-    text: 'it is due, and items are released 10 every 5 s; 0 items are before it',
+    text: 'It is due, and items are released 10 every 5 s; 0 items are before it.',
   })
   expect((await why(Settlement, 'PAY-2')).text).toContain('; 1 item is before it')
 })
@@ -73,7 +73,7 @@ test('U-04 why: a rate limit, and how many items are before it', async () => {
   await live()
   expect(await why(Settlement)).toEqual({
     reason: 'rateLimited',
-    text: `it waits for the rate limit ${key} (5 per second); 0 items are before it`,
+    text: `It waits for the rate limit ${key} (5 per second); 0 items are before it.`,
   })
 })
 
@@ -82,7 +82,7 @@ test('U-04 why: switched off, by whom and why', async () => {
   await bus.hf.dispatch.pause(Settlement, by)
   expect(await why(Settlement)).toMatchObject({
     reason: 'paused',
-    text: expect.stringMatching(new RegExp(`^${Settlement.name} was switched off at .*Z by ann: ticket 7$`)),
+    text: expect.stringMatching(new RegExp(`^${Settlement.name} was switched off at .*Z by ann: ticket 7\\.$`)),
   })
 })
 
@@ -91,7 +91,7 @@ test('U-04 why: its domain is paused, by whom and why', async () => {
   await bus.hf.pause({ domain: Settlement.domain }, by)
   expect(await why(Settlement)).toMatchObject({
     reason: 'paused',
-    text: expect.stringMatching(new RegExp(`^domain:${Settlement.domain} was paused at .*Z by ann: ticket 7$`)),
+    text: expect.stringMatching(new RegExp(`^domain:${Settlement.domain} was paused at .*Z by ann: ticket 7\\.$`)),
   })
 })
 
@@ -103,7 +103,7 @@ test('U-04 why: the window has stopped by itself', async () => {
   )
   expect(await why(Settlement)).toMatchObject({
     reason: 'needsPerson',
-    text: expect.stringMatching(/stopped by itself at .*: REFUSED: no; repair that and resume it$/),
+    text: expect.stringMatching(/stopped by itself at .*: REFUSED: no\. Repair that and resume it\.$/),
   })
 })
 
@@ -113,12 +113,12 @@ test('U-04 why: a dead letter, and then that it has ended', async () => {
   await runDispatchCycle(bus.db, Settlement)
   expect(await why(Settlement)).toEqual({
     reason: 'needsPerson',
-    text: 'it is a dead letter after 1 attempt: CONTEXT_MISSING: the context of the item is missing; retry, complete or cancel it',
+    text: 'It is a dead letter after 1 attempt: CONTEXT_MISSING: the context of the item is missing. Retry, complete or cancel it.',
   })
   await bus.hf.item(Settlement, 'PAY-1').cancel(by)
   expect(await why(Settlement)).toMatchObject({
     reason: 'ended',
-    text: expect.stringMatching(/^it ended FAILED at .*: CONTEXT_MISSING: the context of the item is missing$/),
+    text: expect.stringMatching(/^It ended FAILED at .*: CONTEXT_MISSING: the context of the item is missing\.$/),
   })
 })
 
@@ -133,14 +133,14 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
   const item = bus.hf.item(Settlement, 'PAY-1')
   expect(await item.why()).toMatchObject({
     reason: 'noWorker',
-    text: expect.stringMatching(/^it was dispatched at .*Z as exec:.*:PAY-1:0: no live worker has/),
+    text: expect.stringMatching(/^It was dispatched at .*Z as exec:.*:PAY-1:0\. no live worker has/),
   })
   await live('processes', Settle.name)
   expect(await item.why()).toMatchObject({ reason: 'queued', text: expect.stringContaining('waits for a free worker') })
   await bus.hf.dispatch.pause(Settlement, by)
   expect(await item.why()).toMatchObject({
     reason: 'paused',
-    text: expect.stringMatching(/has not begun: .* was switched off at .* by ann: ticket 7$/),
+    text: expect.stringMatching(/has not begun: .* was switched off at .* by ann: ticket 7\.$/),
   })
   await bus.hf.dispatch.resume(Settlement, by)
   await bus.hf.pause({ definition: Settle.name }, by)
@@ -164,7 +164,7 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
   broken = false
   await bus.hf.trouble.retry({ type: 'Settle', domain: failing.Settle.domain }, by)
   await stuck.result()
-  expect(await stuck.why()).toMatchObject({ reason: 'ended', text: expect.stringMatching(/^it ended COMPLETED at /) })
+  expect(await stuck.why()).toMatchObject({ reason: 'ended', text: expect.stringMatching(/^It ended COMPLETED at /) })
   await other.stop()
 })
 
@@ -182,7 +182,7 @@ test('U-04 why: dispatched to begin at its time, as a process and as a workflow'
   expect(await why(Settlement, 'PAY-2')).toMatchObject({ reason: 'notDue', at: soon })
   expect(await why(Payout, 'PAY-2')).toMatchObject({
     reason: 'notDue',
-    text: expect.stringContaining(`its instance of the workflow ${flow} begins at`),
+    text: expect.stringContaining(`as exec:${Payout.name}:PAY-2:0. `),
     at: soon,
   })
 })
@@ -206,18 +206,18 @@ test('U-04 why: a target elsewhere has it, or nobody knows whether it was starte
   await runDispatchCycle(bus.db, Remote)
   expect(await why(Remote, 'started')).toMatchObject({
     reason: 'running',
-    text: expect.stringMatching(/and its target has not reported its end; its target is asked about it at .*Z$/),
+    text: expect.stringMatching(/and its target has not reported its end; its target is asked about it at .*Z\.$/),
     at: expect.any(Date),
   })
   expect(await why(Remote, 'unknown')).toMatchObject({
     reason: 'waiting',
-    text: expect.stringMatching(/^its start ended with .*connection lost, so the target is asked at .*Z whether it was started$/),
+    text: expect.stringMatching(/^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\.$/),
   })
   await bus.sql(`update holdfast.dispatch_item set last_error = null where item_type = $1 and item_id = 'unknown'`, [
     Remote.name,
   ])
   expect(await why(Remote, 'unknown')).toMatchObject({
     reason: 'running',
-    text: expect.stringMatching(/^its target was asked to start it at .*Z$/),
+    text: expect.stringMatching(/^Its target was asked to start it at .*Z\.$/),
   })
 })

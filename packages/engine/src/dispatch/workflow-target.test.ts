@@ -25,7 +25,7 @@ async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolea
     .condition('large', '{{ gt .cents 0 }}')
     .step('pay', `pay ${name}`, { retry: { maxAttempts: 1 } })
     .build()
-  bus.hf.workflows.handle(`pay ${name}`, pay)
+  bus.hf.handle(`pay ${name}`, pay)
   const Payout = defineDispatch(name, 'Items', {
     target: workflowTarget(Flow),
     context: z.object({ cents: z.number() }),
@@ -71,7 +71,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     await runDispatchCycle(bus.db, Payout)
   }
   const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}/Items:P-2:0` })
-  await bus.hf.workflows.cancel(second?.id ?? '', by)
+  await bus.hf.workflow(second?.id ?? '').cancel(by)
   expect(await undone.until('P-2', 'FAILED')).toMatchObject({ lastError: 'CANCELLED: the workflow ended CANCELLED' })
   await undone.work()
   expect(await undone.until('P-1', 'FAILED')).toMatchObject({ lastError: 'NO_ACCOUNT: no such account', retryCount: 0 })
@@ -81,7 +81,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
   )
   const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec:${frozen.name}/Items:P-1:0` })
   expect(await bus.hf.item(frozen.Payout, 'P-1').get()).toMatchObject({ status: 'DISPATCHED' })
-  await bus.hf.workflows.abort(stuck?.id ?? '', by)
+  await bus.hf.workflow(stuck?.id ?? '').cancel(by, { compensate: false })
   await frozen.until('P-1', 'FAILED')
 })
 
@@ -105,7 +105,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
   await bus.moveClock(1_900_000)
   // Everything that is due by then is taken by the same worker.
   const other = await payouts(() => 'probe')
-  await bus.hf.workflows.startAndWait(other.Flow, { cents: 1 })
+  await (await bus.hf.start(other.Flow, { cents: 1 })).result()
   expect(paid).toEqual([])
   await bus.hf.dispatch.resume(Payout, by)
   for (const { key } of items) await until(key, 'COMPLETED')
@@ -115,7 +115,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
 test('D-02 D-07 an operator may name another workflow, or a version; one that is not stored is refused; an execution is made once', async () => {
   const { name, Payout, until, work } = await payouts(() => 1)
   const Other = defineWorkflow(`${name}-other`, 2).step('a', `other ${name}`).build()
-  bus.hf.workflows.handle(`other ${name}`, () => 'other')
+  bus.hf.handle(`other ${name}`, () => 'other')
   await bus.hf.schedule(Payout, { key: 'P-1', context: { cents: 1 }, startAt: past })
   await expect(bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',

@@ -213,11 +213,6 @@ export const errorRegistry = {
     (d) => `batch ${d.batchId} does not exist`,
     'Check the id of the batch.',
   ),
-  HF_UNKNOWN_COMMAND: entry<{ commandId: string; domain: string }>(
-    404,
-    (d) => `command ${d.commandId} does not exist in domain ${d.domain}`,
-    'Check the id and the domain.',
-  ),
   HF_CALL_OUTCOME_UNKNOWN: entry<{ what: string; id: string }>(
     409,
     (d) =>
@@ -259,9 +254,12 @@ export const errorRegistry = {
     (d) => `${d.what} ${d.id} needs a person${d.step ? ` at ${d.step}` : ''}: ${d.code}: ${d.message}`,
     'It has not ended. Remove the cause, then retry, complete or cancel it; after OUTCOME_UNKNOWN find out whether the call was done, and say `done` or `notDone`. Its result can be awaited again.',
   ),
-  HF_NOT_FOUND: entry<{ model: string; domain: string; type: string; id: string }>(
+  HF_NOT_FOUND: entry<{ model: string; domain?: string; type?: string; id: string }>(
     404,
-    (d) => `there is no ${d.id} of ${d.domain}/${d.type} in ${d.model}`,
+    (d) => {
+      const definition = [d.domain, d.type].filter((part) => part !== undefined).join('/')
+      return `there is no ${d.id}${definition === '' ? '' : ` of ${definition}`} in ${d.model}`
+    },
     'Check the id or key, and the definition it is looked up by. Work that ended long ago may have been cleaned up.',
   ),
   HF_NOT_COMPLETED: entry<{
@@ -418,11 +416,6 @@ export const errorRegistry = {
     (d) => `there is no workflow \`${d.workflow}\`${d.nearest === undefined ? '' : `; did you mean \`${d.nearest}\`?`}`,
     'Register it, or start it by its definition once; `name-vN` is one version, `name` the newest.',
   ),
-  HF_UNKNOWN_INSTANCE: entry<{ id: string }>(
-    404,
-    (d) => `there is no workflow instance ${d.id}`,
-    'Correct the id; an instance that ended long ago may have been cleaned up.',
-  ),
   HF_UNKNOWN_DEAD_LETTER: entry<{ id: string }>(
     404,
     (d) => `there is no dead letter ${d.id}`,
@@ -446,7 +439,7 @@ export const errorRegistry = {
   HF_WORKFLOW_NOT_COMPLETED: entry<{ id: string; status: string; code: string; message: string }>(
     409,
     (d) => `workflow instance ${d.id} ended ${d.status}: ${d.code}: ${d.message}`,
-    'Look at its steps and events: `hf.workflows.steps(id)`, `hf.workflows.events(id)`.',
+    'Look at its steps and events: `steps()` and `history()` of its handle, `hf.workflow(Order, id)`.',
   ),
   HF_UNKNOWN_DEFINITION: entry<{ model: string; domain: string; type: string }>(
     404,

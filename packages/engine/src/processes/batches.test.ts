@@ -74,7 +74,7 @@ test('P-21, C-12 commands and processes share a batch, also under one id', async
   const Book = defineCommand('mixed', 'Book')
   const batchId = await bus.hf.batches.open('mixed')
   const id = randomUUID()
-  await bus.hf.send(Book, 1, { commandId: id, batchId })
+  await bus.hf.send(Book, 1, { id, batch: batchId })
   expect(await bus.hf.start(Pay, { how: 'well' }, { id, batchId })).toMatchObject({ status: 'COMPLETED' })
   await bus.hf.batches.seal(batchId)
   const early = await bus.hf.batches.get(batchId)

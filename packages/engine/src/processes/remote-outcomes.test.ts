@@ -186,7 +186,7 @@ describe('K-19 a command whose time is over', () => {
       'it is in troubleshooting',
       async () => (await bus.hf.troubleshooting.count({ domain: Do.domain })) === 1,
     )
-    await bus.hf.troubleshooting.cancel(Do, sent?.command_id ?? '', by)
+    await bus.hf.command(Do, sent?.command_id ?? '').cancel(by)
     await bus.rests(id, 'COMPENSATED')
     expect(undone).toEqual([[undefined, 'unknown']])
   })

@@ -107,21 +107,21 @@ test("P-05 P-13 with onFailure 'throw' the refusal is an error that code can cat
 
 test('P-05 a cancelled command is a failure too', async () => {
   const { id } = await bus.hf.start(Hasty, { onTimeout: 'tsq' })
-  const { commandId } = await commandOf(id)
-  await bus.hf.commands.cancel(Slow, commandId, by)
+  const { id: commandId } = await commandOf(id)
+  await bus.hf.command(Slow, commandId).cancel(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'COMMAND_CANCELLED' })
 })
 
 test('P-05 a command in troubleshooting keeps the process waiting until an operator has repaired it', async () => {
   const { id } = await bus.hf.start(Booking, { mode: 'broken' })
   const ignored = counted['process-replies replies_ignored'] ?? 0
-  const { commandId } = await commandOf(id, 'IN_TROUBLESHOOTING_QUEUE')
+  const { id: commandId } = await commandOf(id, 'IN_TROUBLESHOOTING_QUEUE')
   // The provisional reply has been read, and has changed nothing.
   await waitFor('the reply queue is empty', async () => {
     return (await bus.hf.queues.metrics('replied__process_replies')).length === 0
   })
   expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_ASYNC', waiting_for: 'book' })
-  await bus.hf.troubleshooting.complete(Book, commandId, { ...by, result: { reference: 'by hand', at: new Date(0) } })
+  await bus.hf.command(Book, commandId).complete(by, { reference: 'by hand', at: new Date(0) })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'by hand 1970' })
   expect(counted['process-replies replies_ignored'] ?? 0).toBe(ignored + 1)
 })
@@ -158,7 +158,7 @@ test('P-05 a command that has not begun is cancelled with its process; its reply
 
 test('P-05 a reply delivered twice is recorded once', async () => {
   const { id } = await bus.hf.start(Hasty, { onTimeout: 'tsq' })
-  const { commandId } = await commandOf(id)
+  const { id: commandId } = await commandOf(id)
   const reply = { command_id: commandId, correlation_id: id, outcome: 'SUCCESS', final: true, result: null }
   await bus.hf.queues.sendBatch('replied__process_replies', [reply, reply, reply])
   await bus.rests(id, 'COMPLETED')
@@ -239,7 +239,7 @@ test('P-05 a process killed between sending its command and its record sends it 
   })
   await bus.moveClock(31_000)
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'left alone 2030' })
-  const sent = (await bus.hf.commands.list({ correlationId: id })).map(({ commandId }) => commandId)
+  const sent = (await bus.hf.commands.list({ correlationId: id })).map(({ id }) => id)
   expect(sent).toHaveLength(2)
   for (const commandId of sent) expect(calls.filter((called) => called === commandId)).toHaveLength(1)
   hold.release()

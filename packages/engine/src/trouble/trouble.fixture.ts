@@ -50,14 +50,14 @@ export async function openTrouble() {
       .step('pay', handler)
       .step('tell', handler)
       .build()
-    hf.workflows.handle(handler, (input, { stepName, compensation }) => {
+    hf.handle(handler, (input, { stepName, compensation }) => {
       call(compensation ?? stepName)
       return [input, stepName]
     })
 
     const troubles = (count: number) =>
       waitFor(`${count} need a person`, async () => (await hf.trouble.count({ type })) === count)
-    const send = () => hf.send(Pay, { n: 1 })
+    const send = async () => (await hf.send(Pay, { n: 1 })).id
     const startProcess = async () => (await hf.start(Payment, { n: 1 })).id
     const startWorkflow = async () => (await hf.start(Order, 1)).id
     const schedule = async (key: string) => {

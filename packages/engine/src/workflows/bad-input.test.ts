@@ -24,7 +24,7 @@ test.each([
 ])('W-05 a handler that returns %s fails for good, with what is wrong, and is called once', async (_, answer) => {
   const name = named()
   let calls = 0
-  bus.hf.workflows.handle(name, () => {
+  bus.hf.handle(name, () => {
     calls += 1
     return answer()
   })
@@ -42,19 +42,19 @@ test.each([
 ])('W-05 a handler that throws %s instead of an error fails like others', async (_, thrown) => {
   const name = named()
   // oxlint-disable-next-line prefer-promise-reject-errors -- what users do
-  bus.hf.workflows.handle(name, () => Promise.reject(thrown))
+  bus.hf.handle(name, () => Promise.reject(thrown))
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a' })
-  expect((await bus.hf.workflows.steps(id))[0]).toMatchObject({ attempts: 2 })
+  expect((await bus.hf.workflow(id).steps())[0]).toMatchObject({ attempts: 2 })
 })
 
 test('W-01 a handler that never settles has its time, then its signal fires and the attempt has failed', async () => {
   const name = named()
   const reasons: unknown[] = []
-  bus.hf.workflows.handle(name, (_, { signal, attempt }) => {
+  bus.hf.handle(name, (_, { signal, attempt }) => {
     signal.addEventListener('abort', () => reasons.push([attempt, (signal.reason as Error).message]))
     return new Promise(() => undefined)
   })
@@ -80,7 +80,7 @@ test.each([
     const name = named()
     const Flow = defineWorkflow(name, 1).condition('check', '{{ gt .total 100 }}').step('a', name).build()
     const { id } = await bus.hf.start(Flow, input)
-    const { status, error } = await bus.hf.workflows.status(id)
+    const { status, error } = await bus.hf.workflow(id).get()
     expect([status, error?.step, error?.kind]).toEqual(['FAILED', 'check', 'PERMANENT'])
     expect(await see.statuses(id)).toEqual({ check: 'ROLLED_BACK' })
   },
@@ -95,24 +95,23 @@ test('W-14 starts with something that is no option, id, key or time are refused,
   await expect(start({ startAt: 'tomorrow' })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(start({ colour: 'red' })).rejects.toMatchObject({ code: 'HF_UNKNOWN_OPTION' })
   await expect(bus.hf.start(Flow, () => 1)).rejects.toMatchObject({ code: 'HF_NOT_ENCODABLE' })
-  await expect(bus.hf.workflows.startAndWait(Flow, 1, { timeout: '-1s' })).rejects.toMatchObject({
+  await expect(bus.hf.workflow(Flow, 'k').result({ timeout: '-1s' })).rejects.toMatchObject({
     code: expect.stringMatching(/^HF_INVALID/),
   })
   expect(await bus.hf.workflows.list({ workflow: name })).toEqual([])
 })
 
 test('W-04 handlers that are none, have no name or are there already are refused', () => {
-  const { workflows } = bus.hf
   const name = named()
-  workflows.handle(name, () => 1)
+  bus.hf.handle(name, () => 1)
   const refused = (code: string, act: () => unknown) => expect(act).toThrow(expect.objectContaining({ code }))
-  refused('HF_DUPLICATE_DEFINITION', () => workflows.handle(name, () => 1))
-  refused('HF_INVALID_OPTION', () => workflows.handle('', () => 1))
+  refused('HF_DUPLICATE_DEFINITION', () => bus.hf.handle(name, () => 1))
+  refused('HF_INVALID_OPTION', () => bus.hf.handle('', () => 1))
   // @ts-expect-error no function
-  refused('HF_INVALID_OPTION', () => workflows.handle('x', 5))
+  refused('HF_INVALID_OPTION', () => bus.hf.handle('x', 5))
   // @ts-expect-error nothing at all
-  refused('HF_INVALID_OPTION', () => workflows.handle(null, {}))
+  refused('HF_INVALID_OPTION', () => bus.hf.handle(null, {}))
   const Flow = defineWorkflow(name, 1).step('a', 'ChargeCard').build()
   // @ts-expect-error not one of its handlers
-  refused('HF_UNKNOWN_OPTION', () => workflows.handle(Flow, { ChargeCrad: () => 1 }))
+  refused('HF_UNKNOWN_OPTION', () => bus.hf.handle(Flow, { ChargeCrad: () => 1 }))
 })

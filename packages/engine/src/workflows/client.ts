@@ -1,8 +1,7 @@
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
-import type { Queryable } from '../kernel/database/executor.js'
+import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
-import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
@@ -12,13 +11,17 @@ import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, dateOption, durationOption } from '../kernel/validation/options.js'
+import { checkOptions, dateOption } from '../kernel/validation/options.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
 import { nothing } from './decide/decision.js'
-import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
+import { handlersOf, isWorkflow, type WorkflowDefinition } from './definition/definition.js'
+import { workflowReference } from './definition/names.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
+import { type HandleParts, StartedWorkflow, WorkflowHandle } from './handle.js'
+import { instanceNotFound } from './not-found.js'
+import { createInstanceOperations } from './operations.js'
 import { type StartAnswer, startInstances } from './queries/start-instances.js'
 import { workflowResults } from './results.js'
 import { addDecision, noChange, startDocument } from './store/document.js'
@@ -34,10 +37,9 @@ export interface WorkflowStartOptions {
   readonly transaction?: Queryable
 }
 
-export interface StartedWorkflow {
-  readonly id: string
-  /** False: it had been started before, by this id or key. */
-  readonly created: boolean
+/** One of many that `startMany` begins. */
+export interface WorkflowToStart extends Omit<WorkflowStartOptions, 'transaction'> {
+  readonly input: unknown
 }
 
 /** A definition, or the name of a stored one: `order` is its newest version, `order-v2` that one. */
@@ -48,18 +50,36 @@ export interface WorkflowClient {
    * Starts an instance: one write, and workers go on from there.
    *
    * @example
-   * const { id } = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
+   * const order = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
+   * console.log(await order.result())
    */
   start(workflow: WorkflowReference, input?: unknown, options?: WorkflowStartOptions): Promise<StartedWorkflow>
-  /** Starts an instance, waits for its end (30 s unless told) and answers its output; an error where it did not complete. */
-  startAndWait(
+  /**
+   * Starts thousands of instances, all or none, each with its own id and key.
+   *
+   * @example
+   * await hf.startMany(Order, orders.map((order) => ({ input: order, key: order.id })), { transaction: tx })
+   */
+  startMany(
     workflow: WorkflowReference,
-    input?: unknown,
-    options?: Omit<WorkflowStartOptions, 'transaction'> & { readonly timeout?: Duration },
-  ): Promise<unknown>
-  /** Waits for the end of an instance and answers its output. */
-  result(id: string, options?: { readonly timeout?: Duration }): Promise<unknown>
+    instances: readonly WorkflowToStart[],
+    options?: { readonly transaction?: Queryable },
+  ): Promise<StartedOne[]>
+  /**
+   * The handle of an instance, by its id or key. Costs no query. With an id alone it is an instance of any workflow.
+   *
+   * @example
+   * await hf.workflow(Order, 'O-1').cancel({ actor: 'ann', reason: 'the customer called' })
+   */
+  workflow(workflow: WorkflowReference, idOrKey: string): WorkflowHandle
+  workflow(id: string): WorkflowHandle
   close(): Promise<void>
+}
+
+export interface StartedOne {
+  readonly id: string
+  /** False: it was there already, by this id or key. */
+  readonly created: boolean
 }
 
 interface Sealed {
@@ -77,6 +97,7 @@ interface ClientParts {
   readonly missing: MissingWorkers
 }
 
+const CHUNK = 500
 const OPTIONS = ['id', 'key', 'startAt'] as const
 
 export function createWorkflowClient(
@@ -84,78 +105,125 @@ export function createWorkflowClient(
   engine: WorkflowEngine,
   { logger, metrics, results, missing }: ClientParts,
 ): WorkflowClient {
-  const { definitions, hooks, happenings } = engine
-  const ends = workflowResults(db, engine.codec)
+  const { codec, definitions, hooks, happenings } = engine
   const isLive = presenceIn(db, 'workflows')
+  const ends = workflowResults(db, codec)
+  const handles: HandleParts = {
+    db,
+    codec,
+    definitions,
+    result: (id, limitMs) => results.wait(ends, id, limitMs),
+    operations: createInstanceOperations(db, engine),
+  }
   const starts: Batcher<Sealed, StartAnswer> = createBatcher<Sealed, StartAnswer>({
     name: 'workflows.start',
-    key: ({ id, key }) => key ?? id,
+    key: orderOf,
     flush: async (sealed) => (await startInstances(db, sealed)).map((done) => ({ done })),
     giveUpAfter: GIVE_UP_AFTER,
     logger,
     metrics,
   })
 
-  async function start(
-    workflow: WorkflowReference,
-    input: unknown,
-    options: WorkflowStartOptions = {},
-  ): Promise<StartedWorkflow> {
-    const known = await resolve(workflow)
+  async function prepare(known: KnownDefinition, input: unknown, options: WorkflowStartOptions, where: string) {
     const { name, version } = known.definition
-    const where = `start ${name}-v${version}`
-    checkOptions(where, options, [...OPTIONS, 'transaction'])
     const sealed = seal(known, input, options, { engine, where })
-    const instanceId = sealed.id
-    if (hooks.any) await hooks.starting({ instanceId, workflow: name, version, input })
-    const answer =
-      options.transaction === undefined
-        ? await starts.write(sealed)
-        : (await startInstances(db.inside(options.transaction), [sealed]))[0]
-    if (!answer?.id) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id: instanceId })
-    if (answer.created) {
-      for (const handler of handlersOf(known.definition)) missing.made('workflows', handler, isLive)
-      if (options.transaction === undefined) {
-        happenings.remember(sealed.after)
-        // Its first steps may have ended with the start, and the instance with them.
-        const { state, madeAt } = sealed.after
-        hooks.happened({ definition: known.definition, decision: sealed.decision, state, madeAt })
-      }
-      return { id: answer.id, created: true }
-    }
-    if (answer.name !== name) {
+    if (hooks.any) await hooks.starting({ instanceId: sealed.id, workflow: name, version, input })
+    return sealed
+  }
+
+  /** What this program does once it is known what became of a start. */
+  function began({ definition }: KnownDefinition, sealed: Sealed, answer: StartAnswer | undefined, mayForget: boolean) {
+    const { name } = definition
+    if (!answer?.id) throw instanceNotFound(sealed.id, name)
+    if (!answer.created && answer.name !== name) {
       const actual = `${answer.name}-v${answer.version}`
       throw new HoldfastError('HF_INSTANCE_OF_OTHER_WORKFLOW', { id: answer.id, workflow: name, actual })
     }
-    return { id: answer.id, created: false }
+    if (answer.created) {
+      for (const handler of handlersOf(definition)) missing.made('workflows', handler, isLive)
+      // The transaction of the caller may be rolled back.
+      if (!mayForget) {
+        happenings.remember(sealed.after)
+        // Its first steps may have ended with the start, and the instance with them.
+        const { state, madeAt } = sealed.after
+        hooks.happened({ definition, decision: sealed.decision, state, madeAt })
+      }
+    }
+    return { id: answer.id, created: answer.created }
   }
 
   async function resolve(workflow: WorkflowReference): Promise<KnownDefinition> {
     if (typeof workflow === 'string') return definitions.find(workflow)
-    if (typeof workflow === 'object' && workflow !== null && Array.isArray(workflow.steps)) {
-      return definitions.store(workflow)
-    }
-    throw invalidOption('start', 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
-  }
-
-  async function result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {
-    const given = checkOptions('workflows.result', options, ['timeout'])
-    const limit = durationOption('workflows.result', 'timeout', given.timeout, { default: '30s' })
-    return results.wait(ends, parseId('workflows.result: id', id), limit)
+    if (isWorkflow(workflow)) return definitions.store(workflow)
+    throw noWorkflow('start', workflow)
   }
 
   return {
-    start,
-    async startAndWait(workflow, input, { timeout, ...options } = {}) {
-      const limit = durationOption('startAndWait', 'timeout', timeout, { default: '30s' })
-      checkOptions('startAndWait', options, OPTIONS)
-      const { id } = await start(workflow, input, options)
-      return results.wait(ends, id, limit)
+    async start(workflow, input, options = {}) {
+      const known = await resolve(workflow)
+      const { name, version } = known.definition
+      const where = `start ${name}-v${version}`
+      const { transaction } = checkOptions(where, options, [...OPTIONS, 'transaction']) as WorkflowStartOptions
+      const sealed = await prepare(known, input, options, where)
+      const answer =
+        transaction === undefined
+          ? await starts.write(sealed)
+          : (await startInstances(db.inside(transaction), [sealed]))[0]
+      const { id, created } = began(known, sealed, answer, transaction !== undefined)
+      return new StartedWorkflow(handles, { workflow: name, idOrKey: id, isChecked: true }, created)
     },
-    result,
+    async startMany(workflow, instances, options = {}) {
+      checkOptions('startMany', options, ['transaction'])
+      if (!Array.isArray(instances)) {
+        throw invalidOption('startMany', 'instances', `must be a list of { input, key }, not ${describe(instances)}`)
+      }
+      const known = await resolve(workflow)
+      const { name, version } = known.definition
+      const sealed: Sealed[] = []
+      for (const [place, instance] of instances.entries()) {
+        const where = `startMany ${name}-v${version}: instances[${place}]`
+        checkOptions(where, instance, [...OPTIONS, 'input'])
+        sealed.push(await prepare(known, instance.input, instance, where))
+      }
+      // In one order, so that two callers with the same keys cannot wait for each other.
+      const sorted = sealed.toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1))
+      const { transaction } = options
+      const answers = new Map<Sealed, StartAnswer | undefined>()
+      const write = async (tx: Executor) => {
+        for (let from = 0; from < sorted.length; from += CHUNK) {
+          const chunk = sorted.slice(from, from + CHUNK)
+          const found = await startInstances(tx, chunk)
+          chunk.forEach((one, place) => {
+            answers.set(one, found[place])
+          })
+        }
+      }
+      if (transaction !== undefined) await write(db.inside(transaction))
+      else if (sorted.length <= CHUNK) await write(db)
+      else await db.transaction(write)
+      return sealed.map((one) => began(known, one, answers.get(one), transaction !== undefined))
+    },
+    workflow(workflow: WorkflowReference, idOrKey?: string) {
+      if (idOrKey === undefined) return new WorkflowHandle(handles, { idOrKey: parseId('workflow: id', workflow) })
+      if (typeof idOrKey !== 'string') {
+        throw invalidOption('workflow', 'idOrKey', `must be a text, not ${describe(idOrKey)}`)
+      }
+      return new WorkflowHandle(handles, { workflow: nameOf(workflow), idOrKey })
+    },
     close: () => starts.close(GIVE_UP_AFTER),
   }
 }
+
+const orderOf = ({ id, key }: Pick<Sealed, 'id' | 'key'>) => key ?? id
+
+function nameOf(workflow: WorkflowReference): string {
+  if (typeof workflow === 'string') return workflowReference(workflow).name
+  if (isWorkflow(workflow)) return workflow.name
+  throw noWorkflow('workflow', workflow)
+}
+
+const noWorkflow = (where: string, workflow: unknown) =>
+  invalidOption(where, 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
 
 /**
  * What a start writes: the instance with what its beginning decides, or, where it begins later, with its start in the queue.

@@ -42,7 +42,7 @@ test('K-10 W-06 W-07 a codec that encrypts: conditions and joins see the values,
   const bus = await openTestBus({ codec: encrypting(randomBytes(32)) })
   const see = observeWorkflows(bus)
   const seen: Record<string, unknown> = {}
-  bus.hf.workflows.handle('Work', (input, { stepName }) => {
+  bus.hf.handle('Work', (input, { stepName }) => {
     seen[stepName] = input
     return { total: 100_000_000_000_000_000_000n, at: new Date(0), of: `topsecret ${stepName}` }
   })
@@ -64,13 +64,13 @@ test('K-10 a service with another key: its steps fail for good with what is wron
   const bus = await openTestBus({ codec: encrypting(randomBytes(32)) })
   const other = await openTestBus({ codec: encrypting(randomBytes(32)), connectionString: bus.connectionString })
   const see = observeWorkflows(bus)
-  other.hf.workflows.handle('Work', () => ({ total: 1 }))
+  other.hf.handle('Work', () => ({ total: 1 }))
   await other.hf.run({ poll: '20ms' })
   const { id } = await bus.hf.start(Flow, 1)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a' })
   const Human = defineWorkflow('secret human', 1).waitHumanConfirm('ok').condition('c', '{{ gt .n 1 }}').build()
   const { id: waiting } = await bus.hf.start(Human, { n: 5 })
-  await other.hf.workflows.decide(waiting, 'ok', 'confirm', { actor: 'ann', reason: 'fine' })
+  await other.hf.workflow(waiting).decide('ok', 'confirm', { actor: 'ann', reason: 'fine' })
   expect((await see.until(waiting, 'FAILED')).error).toMatchObject({ step: 'c', code: 'HF_NOT_DECODABLE' })
   await Promise.all([bus.close(), other.close()])
 })

@@ -26,9 +26,9 @@ test('W-05 a handler knows its instance, step, attempt, key, input and metadata;
     if (ctx.attempt < 3) throw new Error('not yet')
     return { done: ctx.stepName }
   }
-  bus.hf.workflows.handle(name, note)
-  bus.hf.workflows.handle(`undo ${name}`, note)
-  bus.hf.workflows.handle(`fail ${name}`, () => {
+  bus.hf.handle(name, note)
+  bus.hf.handle(`undo ${name}`, note)
+  bus.hf.handle(`fail ${name}`, () => {
     throw new Error('never')
   })
   const Flow = defineWorkflow(name, 4)
@@ -60,7 +60,7 @@ test('W-05 a handler knows its instance, step, attempt, key, input and metadata;
 test('W-05 the output of a step is the input of the next, of a join that of each branch; a condition passes its input on', async () => {
   const name = named()
   const inputs: Record<string, unknown> = {}
-  bus.hf.workflows.handle(name, (input, { stepName }) => {
+  bus.hf.handle(name, (input, { stepName }) => {
     inputs[stepName] = input
     return { of: stepName, at: new Date(0), n: 10n }
   })
@@ -81,7 +81,7 @@ test('W-05 the output of a step is the input of the next, of a join that of each
     )
     .step('last', name)
     .build()
-  const output = await bus.hf.workflows.startAndWait(Flow, { at: new Date(5) })
+  const output = await (await bus.hf.start(Flow, { at: new Date(5) })).result()
   const of = (step: string) => ({ of: step, at: new Date(0), n: 10n })
   const joined = { l1: of('l2'), side: of('else'), 'dead end': of('first') }
   expect(inputs).toEqual({
@@ -100,7 +100,7 @@ test('W-05 an input schema types, checks and fills in what a handler gets; what 
   const name = named()
   let calls = 0
   const input = z.object({ n: z.number(), colour: z.string().default('red') })
-  bus.hf.workflows.handle(
+  bus.hf.handle(
     name,
     ({ n, colour }) => {
       calls += 1
@@ -109,27 +109,27 @@ test('W-05 an input schema types, checks and fills in what a handler gets; what 
     { input },
   )
   const Flow = defineWorkflow(name, 1).step('a', name, soon).build()
-  expect(await bus.hf.workflows.startAndWait(Flow, { n: 1 })).toBe('1 red')
+  expect(await (await bus.hf.start(Flow, { n: 1 })).result()).toBe('1 red')
   const { id } = await bus.hf.start(Flow, { n: 'one' })
   const { error } = await see.until(id, 'FAILED')
   expect(error).toMatchObject({ step: 'a', kind: 'PERMANENT', code: 'HF_INVALID_DATA' })
   expect(calls).toBe(1)
-  expect((await bus.hf.workflows.steps(id))[0]).toMatchObject({ attempts: 0 })
+  expect((await bus.hf.workflow(id).steps())[0]).toMatchObject({ attempts: 0 })
 })
 
 test('W-05 nothing, null and undefined are inputs and outputs like others', async () => {
   const name = named()
   const seen: unknown[] = []
-  bus.hf.workflows.handle(name, (input) => void seen.push(input))
+  bus.hf.handle(name, (input) => void seen.push(input))
   const Chain = defineWorkflow(name, 1).step('a', name).step('b', name).build()
-  expect(await bus.hf.workflows.startAndWait(Chain)).toBeNull()
+  expect(await (await bus.hf.start(Chain)).result()).toBeNull()
   expect(seen).toEqual([null, null])
 })
 
 test('W-01 a step that must not be repeated is called once, also if it failed; its compensation too', async () => {
   const name = named()
   const calls: string[] = []
-  bus.hf.workflows.handle(name, (_, { stepName, compensation }) => {
+  bus.hf.handle(name, (_, { stepName, compensation }) => {
     calls.push(compensation ?? stepName)
     throw new Error('who knows')
   })
@@ -147,19 +147,19 @@ test('W-01 a crash during a step that must not be repeated: it is not called aga
   let calls = 0
   const victim = await openTestBus({ connectionString: bus.connectionString })
   const hung = new Promise(() => undefined)
-  victim.hf.workflows.handle(`pay ${name}`, () => {
+  victim.hf.handle(`pay ${name}`, () => {
     calls += 1
     return hung
   })
   const Flow = defineWorkflow(name, 1).step('begin', name).step('pay', `pay ${name}`, { nonIdempotent: true }).build()
-  bus.hf.workflows.handle(name, () => 1)
+  bus.hf.handle(name, () => 1)
   const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'begin', 'COMPLETED')
   const worker = await victim.hf.run({ poll: '20ms' })
   await waitFor('it is called', () => calls === 1)
   worker.stopNow()
   // It has recorded `begin`, so that it knows the instance from before the call.
-  bus.hf.workflows.handle(`pay ${name}`, () => {
+  bus.hf.handle(`pay ${name}`, () => {
     calls += 1
   })
   await see.endLease(id, 'pay')
@@ -172,11 +172,11 @@ test('W-05 K-26 a call that a stop has interrupted is made again, and uses up no
   const name = named()
   const attempts: number[] = []
   const victim = await openTestBus({ connectionString: bus.connectionString })
-  victim.hf.workflows.handle(`b ${name}`, (_, { attempt }) => {
+  victim.hf.handle(`b ${name}`, (_, { attempt }) => {
     attempts.push(attempt)
     return new Promise(() => undefined)
   })
-  bus.hf.workflows.handle(name, () => 1)
+  bus.hf.handle(name, () => 1)
   const Flow = defineWorkflow(name, 1)
     .step('a', name)
     .step('b', `b ${name}`, { retry: { maxAttempts: 2, delays: ['1ms'] } })
@@ -186,7 +186,7 @@ test('W-05 K-26 a call that a stop has interrupted is made again, and uses up no
   const worker = await victim.hf.run({ poll: '20ms' })
   await waitFor('it is called', () => attempts.length === 1)
   worker.stopNow()
-  bus.hf.workflows.handle(`b ${name}`, (_, { attempt }) => {
+  bus.hf.handle(`b ${name}`, (_, { attempt }) => {
     attempts.push(attempt)
     throw new Error('no')
   })

@@ -39,7 +39,7 @@ export interface StepContext<Input = unknown> {
    * The handler ends with it; what it does afterwards changes nothing.
    *
    * @example
-   * hf.workflows.handle('BookStock', (order, ctx) =>
+   * hf.handle('BookStock', (order, ctx) =>
    *   ctx.transaction(async (tx) => {
    *     await tx.query('insert into booking (id) values ($1)', [ctx.idempotencyKey])
    *     return { booked: true }

@@ -23,7 +23,7 @@ const letters = (instanceId: string) => operator.hf.workflows.deadLetters.list({
 function failing(name: string, ...steps: string[]) {
   const broken = new Set(steps)
   const calls: string[] = []
-  bus.hf.workflows.handle(name, (input, { stepName, compensation, attempt }) => {
+  bus.hf.handle(name, (input, { stepName, compensation, attempt }) => {
     const what = compensation ?? stepName
     calls.push(`${what} ${attempt}`)
     if (broken.has(what)) throw new BusinessError(`${what} is broken`, { code: 'BROKEN' })
@@ -61,7 +61,7 @@ test('W-09 in DLQ mode nothing is undone: a record says what failed with what, a
     reason: 'the step failed for good; in DLQ mode nothing is undone',
     createdAt: expect.any(Date),
   })
-  const step = (await operator.hf.workflows.steps(id))[1]
+  const step = (await operator.hf.workflow(id).steps())[1]
   expect(step).toMatchObject({ deadLetter: letter?.id, queued: null, attempts: 1 })
   expect((await see.lines(id)).slice(-2)).toEqual(['step_failed b', 'dlq_created b'])
 })
@@ -72,17 +72,16 @@ test('W-09 a requeue, with another input, starts the step afresh, and the instan
   const Flow = defineWorkflow(name, 1, { dlq: true }).step('a', name, { delay: '20ms' }).step('b', name).build()
   const { id } = await operator.hf.start(Flow, 'bad')
   await see.until(id, 'DLQ')
-  const [letter] = await letters(id)
   mend('a')
-  await operator.hf.workflows.requeue(letter?.id ?? '', by, { input: 'good' })
+  await operator.hf.workflow(id).retry(by, { step: 'a', input: 'good' })
   const { output, error } = await see.until(id, 'COMPLETED')
   expect(error).toBeNull()
   expect(output).toEqual({ of: 'b', input: { of: 'a', input: 'good' } })
   expect(calls).toEqual(['a 1', 'a 1', 'b 1'])
   expect(await letters(id)).toEqual([])
-  const requeued = (await operator.hf.workflows.events(id)).find(({ type }) => type === 'dlq_requeued')
+  const requeued = (await operator.hf.workflow(id).history()).find(({ type }) => type === 'dlq_requeued')
   expect(requeued).toMatchObject({ step: 'a', status: 'PENDING', ...by })
-  const [step] = await operator.hf.workflows.steps(id)
+  const [step] = await operator.hf.workflow(id).steps()
   expect(step).toMatchObject({ input: 'good', attempts: 1, error: null, deadLetter: null })
 })
 
@@ -90,7 +89,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
   const name = named()
   const { mend } = failing(name, 'a')
   const running = gate()
-  bus.hf.workflows.handle(`${name} slow`, () => running.passed.then(() => 'slow'))
+  bus.hf.handle(`${name} slow`, () => running.passed.then(() => 'slow'))
   const Flow = defineWorkflow(name, 1, { dlq: true })
     .fork(
       'f',
@@ -109,7 +108,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
   await see.untilStep(id, 'after', 'PAUSED')
   expect(await see.statuses(id)).toMatchObject({ runs: 'COMPLETED' })
   mend('a')
-  await operator.hf.workflows.requeue((await letters(id))[0]?.id ?? '', by)
+  await operator.hf.workflow(id).retry(by)
   await see.until(id, 'COMPLETED')
   expect(await see.statuses(id)).toMatchObject({
     a: 'COMPLETED',
@@ -139,12 +138,12 @@ test('W-09 several failed branches are requeued independently, also many at once
   mend('a')
   for (let rounds = 0; rounds < 3; rounds += 1) {
     const ofA = (await letters(id)).find(({ step }) => step === 'a')
-    if (ofA) await operator.hf.workflows.requeue(ofA.id, by)
+    if (ofA) await operator.hf.workflow(id).retry(by, { step: 'a' })
     await see.until(id, 'DLQ')
     const steps = await see.statuses(id)
     if (steps.a === 'COMPLETED') break
     const [ofB] = await letters(id)
-    await operator.hf.workflows.requeue(ofB?.id ?? '', by)
+    await operator.hf.workflow(id).retry(by, { step: ofB?.step ?? '' })
     await waitFor('it fails again', async () => (await letters(id)).some(({ id: next }) => next !== ofB?.id))
   }
   expect(await see.statuses(id)).toMatchObject({ a: 'COMPLETED', b: 'PAUSED', j: 'PENDING' })
@@ -159,7 +158,7 @@ test('W-09 several failed branches are requeued independently, also many at once
       expect(answers.every(({ outcome }) => outcome === 'requeued')).toBe(true)
     }
     await waitFor('it rests', async () => {
-      const { status } = await operator.hf.workflows.status(other.id)
+      const { status } = await operator.hf.workflow(other.id).get()
       return status !== 'RUNNING'
     })
   }
@@ -186,10 +185,10 @@ test('W-08 a compensation that fails for good leaves a record and the rest still
   const [letter] = await letters(id)
   expect(letter).toMatchObject({ step: 'b', kind: 'compensation', error: { message: 'ub is broken' } })
   mend('ub')
-  await operator.hf.workflows.requeue(letter?.id ?? '', by)
+  await operator.hf.workflow(id).retry(by, { step: 'b' })
   await see.untilStep(id, 'b', 'ROLLED_BACK')
   expect(calls.slice(6)).toEqual(['ub 1'])
-  expect((await operator.hf.workflows.status(id)).status).toBe('FAILED')
+  expect((await operator.hf.workflow(id).get()).status).toBe('FAILED')
   expect(await letters(id)).toEqual([])
 })
 
@@ -201,13 +200,12 @@ test('W-09 an unknown record, and one that was requeued already, are refused and
   const [letter] = await letters(id)
   const old = letter?.id ?? ''
   const unknown = newId()
-  await expect(operator.hf.workflows.requeue(unknown, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEAD_LETTER' })
-  await expect(operator.hf.workflows.requeue('nonsense', by)).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
-  await expect(operator.hf.workflows.requeue(old, { actor: '', reason: 'x' })).rejects.toMatchObject({
-    code: 'HF_INVALID_ACTOR',
-  })
+  const dead = operator.hf.workflow(id)
+  await expect(operator.hf.workflow(unknown).retry(by)).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+  await expect(dead.retry(by, { step: 'b' })).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(dead.retry({ actor: '', reason: 'x' })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
   mend('a')
-  const twice = await Promise.allSettled([operator.hf.workflows.requeue(old, by), bus.hf.workflows.requeue(old, by)])
+  const twice = await Promise.allSettled([dead.retry(by), bus.hf.workflow(id).retry(by)])
   expect(twice.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
   await see.until(id, 'COMPLETED')
   expect(calls).toEqual(['a 1', 'a 1'])
@@ -227,6 +225,7 @@ test('W-09 the dead letter of a condition is requeued with an input that it can 
   await see.until(id, 'DLQ')
   const [letter] = await letters(id)
   expect(letter).toMatchObject({ step: 'c', stepType: 'condition', input: 'no object' })
-  await operator.hf.workflows.requeue(letter?.id ?? '', by, { input: { n: 6 } })
+  await expect(operator.hf.workflow(id).complete(by, true)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await operator.hf.workflow(id).retry(by, { input: { n: 6 } })
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ of: 'a', input: { n: 6 } })
 })

@@ -62,7 +62,7 @@ test('U-02 W-03 a name is the newest version, name-vN that one; running instance
   const name = named()
   const calls: string[] = []
   for (const handler of [`${name} 1`, `${name} 2`, `${name} end`]) {
-    bus.hf.workflows.handle(handler, () => void calls.push(handler))
+    bus.hf.handle(handler, () => void calls.push(handler))
   }
   const first = await bus.hf.start(
     defineWorkflow(name, 1).waitHumanConfirm('ok').step('a', `${name} 1`).step('b', `${name} end`).build(),
@@ -72,13 +72,13 @@ test('U-02 W-03 a name is the newest version, name-vN that one; running instance
   const newest = await bus.hf.start(name)
   await see.until(newest.id, 'COMPLETED')
   expect(calls).toEqual([`${name} 2`])
-  await bus.hf.workflows.decide(first.id, 'ok', 'confirm', { actor: 'ann', reason: 'fine' })
+  await bus.hf.workflow(first.id).decide('ok', 'confirm', { actor: 'ann', reason: 'fine' })
   await see.until(first.id, 'COMPLETED')
   expect(calls).toEqual([`${name} 2`, `${name} 1`, `${name} end`])
   const older = await bus.hf.start(`${name}-v1`)
   const [newestRecord, olderRecord] = await Promise.all([
-    bus.hf.workflows.status(newest.id),
-    bus.hf.workflows.status(older.id),
+    bus.hf.workflow(newest.id).get(),
+    bus.hf.workflow(older.id).get(),
   ])
   expect([newestRecord.version, olderRecord.version]).toEqual([2, 1])
   await worker.stop()
@@ -97,7 +97,7 @@ test('W-03 a service that has only handlers runs what another has defined and st
   const name = named()
   const service = await openTestBus({ connectionString: bus.connectionString })
   const seen: unknown[] = []
-  service.hf.workflows.handle(`${name} work`, (input, { workflow, version, metadata }) => {
+  service.hf.handle(`${name} work`, (input, { workflow, version, metadata }) => {
     seen.push({ input, workflow, version, metadata })
     return { big: true }
   })

@@ -19,8 +19,7 @@ const soon = { retry: ['1ms'] } as const
 
 /** Registers a handler in all services and has their workers run. */
 async function everywhere(handlers: Record<string, StepHandler>): Promise<() => Promise<unknown>> {
-  for (const { hf } of others)
-    for (const [name, handler] of Object.entries(handlers)) hf.workflows.handle(name, handler)
+  for (const { hf } of others) for (const [name, handler] of Object.entries(handlers)) hf.handle(name, handler)
   const workers = await Promise.all(others.map(({ hf }) => hf.run({ poll: '20ms', concurrency: 4 })))
   return () => Promise.all(workers.map((worker) => worker.stop()))
 }
@@ -45,7 +44,7 @@ test('W-07 branches on several workers: a join `all` fires once, with what each 
       'join_completed j',
       'step_started last',
     ])
-    const last = (await bus.hf.workflows.steps(id)).find((step) => step.name === 'last')
+    const last = (await bus.hf.workflow(id).steps()).find((step) => step.name === 'last')
     expect(last?.input).toEqual(Object.fromEntries(steps.map((step) => [step, step])))
   }
   await stop()
@@ -82,7 +81,7 @@ test('W-07 `any` goes on with the first success; the losers are told to stop, an
   await waitFor('the loser is told', () => told.length === 1)
   expect([told, output]).toEqual([['slow'], 'won'])
   await waitFor('its end is on record', async () => {
-    const steps = await bus.hf.workflows.steps(id)
+    const steps = await bus.hf.workflow(id).steps()
     return steps.every(({ queued }) => queued === null)
   })
   expect(await see.statuses(id)).toEqual({
@@ -115,7 +114,7 @@ test('W-07 `any` bears a failing branch, and fails when all have failed; what th
       )
       .join('j', 'any')
       .build()
-  expect(await bus.hf.workflows.startAndWait(flow(1, 'ok'))).toEqual({ c: 'c' })
+  expect(await (await bus.hf.start(flow(1, 'ok'))).result()).toEqual({ c: 'c' })
   expect(undone).toEqual([])
   const { id } = await bus.hf.start(flow(2, 'no'))
   await see.until(id, 'FAILED')
@@ -151,7 +150,7 @@ test('W-07 W-16 nested forks with conditions that take either side: each join wa
     .build()
   const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
-  const steps = await bus.hf.workflows.steps(id)
+  const steps = await bus.hf.workflow(id).steps()
   const input = steps.find((step) => step.name === 'last')?.input
   expect(input).toEqual({
     inner: { 'no else': { step: 'first', n: 5 }, 'has else': { step: 'else', n: 5 } },
@@ -182,7 +181,7 @@ test('W-08 rollback undoes the failing step first, then strictly the last to end
     async [`${name} undo`](_, { compensation, instanceId }) {
       undoing += 1
       expect(undoing).toBe(1)
-      expect((await bus.hf.workflows.status(instanceId)).status).toBe('ROLLING_BACK')
+      expect((await bus.hf.workflow(instanceId).get()).status).toBe('ROLLING_BACK')
       calls.push(compensation ?? '')
       undoing -= 1
     },
@@ -206,7 +205,7 @@ test('W-08 rollback undoes the failing step first, then strictly the last to end
   const { id } = await bus.hf.start(Flow)
   // K-19: a sibling that runs is called off, and nothing is undone beside it.
   await calledOff.passed
-  expect((await bus.hf.workflows.status(id)).status).toBe('ROLLING_BACK')
+  expect((await bus.hf.workflow(id).get()).status).toBe('ROLLING_BACK')
   expect(calls).toEqual([])
   sibling.open()
   const { error } = await see.until(id, 'FAILED')
@@ -275,10 +274,10 @@ test('a step is tried exactly N times, each after its delay, and a business fail
     await see.untilStep(id, 'a', 'PENDING')
     await waitFor(
       `it failed ${n} times`,
-      async () => (await bus.hf.workflows.events(id)).filter(({ type }) => type === 'step_retry').length === n,
+      async () => (await bus.hf.workflow(id).history()).filter(({ type }) => type === 'step_retry').length === n,
     )
     expect(attempts).toHaveLength(n)
-    const [step] = await bus.hf.workflows.steps(id)
+    const [step] = await bus.hf.workflow(id).steps()
     const now = await bus.sql<{ now: Date }>('select holdfast.now()')
     const delay = (step?.queued?.dueAt.getTime() ?? 0) - (now[0]?.now.getTime() ?? 0)
     expect(delay).toBeGreaterThan(3_500_000)
@@ -296,7 +295,7 @@ test('W-08 two branches that fail in the same moment, reported together: both ar
   const name = named()
   const both = gate()
   let waiting = 0
-  bus.hf.workflows.handle(name, async (_, { stepName }) => {
+  bus.hf.handle(name, async (_, { stepName }) => {
     waiting += 1
     await both.passed
     throw stepName === 'a' ? new BusinessError('no') : new Error('not now')
@@ -308,7 +307,7 @@ test('W-08 two branches that fail in the same moment, reported together: both ar
   await waitFor('both are called', () => waiting === 2)
   both.open()
   await see.until(id, 'FAILED')
-  const events = await bus.hf.workflows.events(id)
+  const events = await bus.hf.workflow(id).history()
   const of = (type: string) => events.flatMap((event) => (event.type === type ? [event.step] : []))
   // Where `b` was reported first after all, its next attempt is called off.
   expect(of('step_skipped').filter((step) => step !== 'b')).toEqual(['j'])

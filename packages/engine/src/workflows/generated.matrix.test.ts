@@ -84,8 +84,8 @@ async function live(
   })
   const hf = assemble(db, {})
   const handlers = handlersOf(generated, () => mortal.dead)
-  hf.workflows.handle(`H ${round}`, handlers.do)
-  hf.workflows.handle(`U ${round}`, handlers.undo)
+  hf.handle(`H ${round}`, handlers.do)
+  hf.handle(`U ${round}`, handlers.undo)
   armed = true
   const running = hf.run({ name, concurrency: 3, lease: '2s', poll: '20ms' })
   await Promise.race([mortal.died, Promise.all([running, ended])])
@@ -118,8 +118,8 @@ async function runAll(some: readonly Tree[], lives: readonly number[]): Promise<
     }
   })
   const rests = async ({ id }: Generated) => {
-    const { status } = await bus.hf.workflows.status(id)
-    const steps = instanceHasEnded(status) ? await bus.hf.workflows.steps(id) : []
+    const { status } = await bus.hf.workflow(id).get()
+    const steps = instanceHasEnded(status) ? await bus.hf.workflow(id).steps() : []
     return steps.length > 0 && steps.every(({ queued }) => queued === null)
   }
   try {
@@ -139,9 +139,9 @@ async function runAll(some: readonly Tree[], lives: readonly number[]): Promise<
 const ENDS = ['step_completed', 'join_completed', 'condition_evaluated', 'fork_started', 'step_failed', 'step_skipped']
 
 async function check({ id, tree, calls }: Generated, deaths: number): Promise<void> {
-  const { status, error } = await bus.hf.workflows.status(id)
-  const steps = await bus.hf.workflows.steps(id)
-  const events = await bus.hf.workflows.events(id)
+  const { status, error } = await bus.hf.workflow(id).get()
+  const steps = await bus.hf.workflow(id).steps()
+  const events = await bus.hf.workflow(id).history()
   const story = JSON.stringify({ tree, status, events: events.map(({ type, step }) => `${type} ${step}`) })
   expect(status, story).toBe(succeeds(tree, ({ fails }) => fails !== 'always') ? 'COMPLETED' : 'FAILED')
   if (status === 'COMPLETED')

@@ -27,7 +27,7 @@ const named = numbered('handlers')
 const open = (metrics?: Metrics) =>
   openTestBus({ connectionString: bus.connectionString, ...(metrics ? { metrics } : {}) })
 const eventsNamed = async (id: string, type: string) =>
-  (await bus.hf.workflows.events(id)).filter((event) => event.type === type)
+  (await bus.hf.workflow(id).history()).filter((event) => event.type === type)
 
 test('W-04 two services with disjoint handlers carry one instance together, its compensations included', async () => {
   const name = named()
@@ -37,8 +37,8 @@ test('W-04 two services with disjoint handlers carry one instance together, its 
     calls.push(`${service} ${ctx.compensation ?? ctx.stepName}`)
     if (ctx.stepName === 'd' && ctx.compensation === null) throw new Error('no')
   }
-  for (const handler of ['A', 'UndoB']) left.hf.workflows.handle(`${name} ${handler}`, note('left'))
-  for (const handler of ['B', 'UndoA', 'D']) right.hf.workflows.handle(`${name} ${handler}`, note('right'))
+  for (const handler of ['A', 'UndoB']) left.hf.handle(`${name} ${handler}`, note('left'))
+  for (const handler of ['B', 'UndoA', 'D']) right.hf.handle(`${name} ${handler}`, note('right'))
   await Promise.all([left.hf.run({ poll: '20ms' }), right.hf.run({ poll: '20ms' })])
   const Flow = defineWorkflow(name, 1)
     .step('a', `${name} A`)
@@ -55,8 +55,8 @@ test('W-04 two services with disjoint handlers carry one instance together, its 
 })
 
 test('K-24 a handler named like the lane of starts is refused', () => {
-  expect(() => bus.hf.workflows.handle('_root_', () => 1)).toThrow(/names that begin with `_root_` are reserved/)
-  bus.hf.workflows.handle('handlers/with#signs', () => 1)
+  expect(() => bus.hf.handle('_root_', () => 1)).toThrow(/names that begin with `_root_` are reserved/)
+  bus.hf.handle('handlers/with#signs', () => 1)
 })
 
 test('W-04 a handler that comes later is found by workers that run already', async () => {
@@ -64,7 +64,7 @@ test('W-04 a handler that comes later is found by workers that run already', asy
   const service = await open()
   await service.hf.run({ poll: '20ms' })
   const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
-  service.hf.workflows.handle(name, () => 'late')
+  service.hf.handle(name, () => 'late')
   expect((await see.until(id, 'COMPLETED')).output).toBe('late')
   await service.close()
 })
@@ -82,14 +82,14 @@ test('W-04 a handler that was removed between claim and call: given back with a 
   })
   const Flow = defineWorkflow(name, 1).step('a', name).build()
   const { id } = await bus.hf.start(Flow)
-  service.hf.workflows.handle(name, () => 1)
+  service.hf.handle(name, () => 1)
   await service.hf.run({ poll: '20ms' })
   const given = await waitFor(
     'it is given back',
     async () => (await eventsNamed(id, 'step_skipped_missing_handler'))[0],
   )
   expect(given).toMatchObject({ step: 'a', status: 'PENDING', detail: { kind: 'step' } })
-  const [step] = await bus.hf.workflows.steps(id)
+  const [step] = await bus.hf.workflow(id).steps()
   expect(step).toMatchObject({ status: 'PENDING', attempts: 0, startedAt: null, queued: { leasedBy: null } })
   const cooldown = (step?.queued?.dueAt.getTime() ?? 0) - given.at.getTime()
   expect(cooldown).toBeGreaterThanOrEqual(4_000)
@@ -98,7 +98,7 @@ test('W-04 a handler that was removed between claim and call: given back with a 
   removing.open()
   await service.close()
   // Due, and claimed by somebody who has it.
-  bus.hf.workflows.handle(name, (_, { attempt }) => attempt)
+  bus.hf.handle(name, (_, { attempt }) => attempt)
   await bus.moveClock(6_000)
   const worker = await bus.hf.run({ poll: '20ms' })
   expect((await see.until(id, 'COMPLETED')).output).toBe(1)
@@ -115,8 +115,8 @@ test('W-04 a compensation whose handler was removed is given back in the same wa
       service.hf.workflows.removeHandler(`undo ${name}`)
     },
   })
-  service.hf.workflows.handle(`undo ${name}`, () => 1)
-  service.hf.workflows.handle(name, () => {
+  service.hf.handle(`undo ${name}`, () => 1)
+  service.hf.handle(name, () => {
     throw new Error('no')
   })
   const Flow = defineWorkflow(name, 1)
@@ -130,9 +130,9 @@ test('W-04 a compensation whose handler was removed is given back in the same wa
     return events.length > 0 ? events : undefined
   })
   expect(given).toMatchObject({ step: 'a', status: 'COMPENSATING', detail: { kind: 'compensation' } })
-  const [step] = await bus.hf.workflows.steps(id)
+  const [step] = await bus.hf.workflow(id).steps()
   expect(step).toMatchObject({ status: 'COMPENSATING', attempts: 1, compensationAttempts: 0 })
-  expect((await bus.hf.workflows.status(id)).status).toBe('ROLLING_BACK')
+  expect((await bus.hf.workflow(id).get()).status).toBe('ROLLING_BACK')
   await service.close()
 })
 
@@ -141,7 +141,7 @@ test('W-04 a step that nobody has a handler for is shown: on the step, as an eve
   const { metrics, gauges } = metricsNoted()
   const service = await open(metrics)
   const other = named()
-  service.hf.workflows.handle(other, () => 1)
+  service.hf.handle(other, () => 1)
   const Flow = defineWorkflow(name, 1).step('a', name).build()
   const first = await bus.hf.start(Flow)
   const second = await bus.hf.start(Flow)
@@ -153,7 +153,7 @@ test('W-04 a step that nobody has a handler for is shown: on the step, as an eve
   expect(event).toMatchObject({ step: 'a', status: 'PENDING', detail: { handler: name } })
   await waitFor('it is measured', () => gauges.get(`steps_without_handler ${name}`) === 2)
   expect(await eventsNamed(second.id, 'step_skipped_missing_handler')).toEqual([])
-  const shown = async (id: string) => (await bus.hf.workflows.steps(id))[0]?.queued
+  const shown = async (id: string) => (await bus.hf.workflow(id).steps())[0]?.queued
   expect(await shown(second.id)).toMatchObject({ handler: name, handlerMissing: true })
   const told = async () =>
     (await bus.sql<{ handler: string }>('select * from holdfast.note_missing_handlers()')).map(({ handler }) => handler)
@@ -168,7 +168,7 @@ test('W-04 a step that nobody has a handler for is shown: on the step, as an eve
     return (await eventsNamed(delayed.id, 'step_skipped_missing_handler')).length > 0
   })
   await waitFor('it is told again', async () => (await missing()).length === 2)
-  service.hf.workflows.handle(name, () => 1)
+  service.hf.handle(name, () => 1)
   await see.until(first.id, 'COMPLETED')
   await service.close()
 })
@@ -179,7 +179,7 @@ test('W-04 W-12 handlers and definitions that are paused are left alone until th
   const calls: string[] = []
   const service = await open()
   for (const handler of [`${name} 1`, `${name} 2`]) {
-    service.hf.workflows.handle(handler, (_, { workflow }) => void calls.push(`${workflow} ${handler}`))
+    service.hf.handle(handler, (_, { workflow }) => void calls.push(`${workflow} ${handler}`))
   }
   await service.hf.pause({ handler: `${name} 1` }, by)
   const flow = (letter: string, handler: number) =>
@@ -193,8 +193,8 @@ test('W-04 W-12 handlers and definitions that are paused are left alone until th
   await see.until(free.id, 'COMPLETED')
   expect(calls).toEqual([`${name} r ${name} 2`])
   for (const { id } of [paused, quiet]) {
-    expect(await bus.hf.workflows.status(id)).toMatchObject({ paused: true })
-    expect((await bus.hf.workflows.steps(id))[0]?.queued).toMatchObject({ paused: true, dueAt: expect.any(Date) })
+    expect(await bus.hf.workflow(id).get()).toMatchObject({ paused: true })
+    expect((await bus.hf.workflow(id).steps())[0]?.queued).toMatchObject({ paused: true, dueAt: expect.any(Date) })
   }
   await bus.hf.resume({ handler: `${name} 1` }, by)
   await bus.hf.resume({ definition: `${name} q` }, by)
@@ -208,7 +208,7 @@ test('W-04 a worker that stops gives back what it claimed and never called, as i
   const service = await open()
   const busy = gate()
   let called = 0
-  service.hf.workflows.handle(name, async () => {
+  service.hf.handle(name, async () => {
     called += 1
     await busy.passed
   })
@@ -218,7 +218,7 @@ test('W-04 a worker that stops gives back what it claimed and never called, as i
   await waitFor('two are called', () => called === 2)
   const stopping = worker.stop()
   const states = async () => {
-    const all = await Promise.all(ids.map((id) => bus.hf.workflows.steps(id)))
+    const all = await Promise.all(ids.map((id) => bus.hf.workflow(id).steps()))
     return all.flat()
   }
   await waitFor('the others are free', async () => {

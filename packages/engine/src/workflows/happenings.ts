@@ -13,6 +13,7 @@ import type { Payloads } from './decide/payloads.js'
 import type { InstanceState } from './decide/state.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import type { Definitions } from './definitions.js'
+import { instanceNotFound } from './not-found.js'
 import { loadInstances } from './queries/load-instances.js'
 import { type WriteAnswer, writeInstances } from './queries/write-instances.js'
 import { addDecision, type Change, changeDocument, isEmpty, noChange } from './store/document.js'
@@ -154,7 +155,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
   ): Decided | 'look again' | undefined {
     const { id, places } = group
     if (!known) {
-      for (const place of places) outcomes[place] = { failed: new HoldfastError('HF_UNKNOWN_INSTANCE', { id }) }
+      for (const place of places) outcomes[place] = { failed: instanceNotFound(id) }
       return undefined
     }
     const { stored } = known
@@ -209,8 +210,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
     states.forget(group.id)
     if (answer === 'changed') return [group]
     for (const place of group.places) {
-      outcomes[place] =
-        answer === 'held' ? 'held' : { failed: new HoldfastError('HF_UNKNOWN_INSTANCE', { id: group.id }) }
+      outcomes[place] = answer === 'held' ? 'held' : { failed: instanceNotFound(group.id) }
     }
     return []
   }
@@ -222,7 +222,7 @@ export function createHappenings(db: Executor, options: Options): Happenings {
   ): Promise<Happened | undefined> {
     const loaded = await loadInstances(tx, (definition) => definitions.byId(definition), [id])
     const stored = loaded.get(id)
-    if (!stored) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
+    if (!stored) throw instanceNotFound(id)
     const { definition, madeAt } = stored
     const before = claim ? withClaim(stored, claim) : stored
     const decision = decide(definition, before.state, occurrence, { payloads })

@@ -38,7 +38,7 @@ function noting(name: string) {
 
 test('W-15 hooks hear of starts, ends and failures of workflows and steps', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, (_, { stepName, attempt }) => {
+  bus.hf.handle(name, (_, { stepName, attempt }) => {
     if (stepName === 'b') throw new BusinessError('no', { code: 'DECLINED' })
     if (attempt === 1) throw new Error('not yet')
   })
@@ -100,7 +100,7 @@ test('W-15 a start hook vetoes: nothing is written, and who refused is named', a
 test('W-15 a step hook vetoes: that attempt fails, and the handler is not called', async () => {
   const name = named()
   let calls = 0
-  bus.hf.workflows.handle(name, () => {
+  bus.hf.handle(name, () => {
     calls += 1
   })
   const remove = bus.hf.workflows.use({
@@ -114,14 +114,14 @@ test('W-15 a step hook vetoes: that attempt fails, and the handler is not called
   const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
   expect(calls).toBe(1)
-  const retry = (await bus.hf.workflows.events(id)).find(({ type }) => type === 'step_retry')
+  const retry = (await bus.hf.workflow(id).history()).find(({ type }) => type === 'step_retry')
   expect(retry).toMatchObject({ step: 'a', attempts: 1, error: { message: 'not now' } })
   remove()
 })
 
 test('W-15 a step hook that never answers takes no longer than the step may', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, () => 'called')
+  bus.hf.handle(name, () => 'called')
   const remove = bus.hf.workflows.use({
     stepStarting: ({ workflow, attempt }) =>
       workflow === name && attempt === 1 ? new Promise<void>(() => undefined) : undefined,
@@ -129,13 +129,13 @@ test('W-15 a step hook that never answers takes no longer than the step may', as
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { timeout: '50ms', retry: ['1ms'] })
     .build()
-  expect(await bus.hf.workflows.startAndWait(Flow)).toBe('called')
+  expect(await (await bus.hf.start(Flow)).result()).toBe('called')
   remove()
 })
 
 test('K-23 a hook that never answers holds neither a start nor a slot: it has a time limit of its own', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, () => 'called')
+  bus.hf.handle(name, () => 'called')
   const hang = new Promise<void>(() => undefined)
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { retry: ['1ms'] })
@@ -159,7 +159,7 @@ test('K-23 a hook that never answers holds neither a start nor a slot: it has a 
 
 test('W-15 a hook that throws after the fact changes nothing', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, (_, { stepName }) => {
+  bus.hf.handle(name, (_, { stepName }) => {
     if (stepName === 'b') throw new BusinessError('no')
   })
   const fails = () => {

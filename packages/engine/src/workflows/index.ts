@@ -1,10 +1,11 @@
 export { createWorkflowBulk } from './bulk.js'
 export {
   createWorkflowClient,
-  type StartedWorkflow,
+  type StartedOne,
   type WorkflowClient,
   type WorkflowReference,
   type WorkflowStartOptions,
+  type WorkflowToStart,
 } from './client.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanVerdict } from './decide/occurrence.js'
@@ -23,16 +24,20 @@ export { loadWorkflow } from './definition/load.js'
 export type { CompensationOptions, StepOptions, WorkflowOptions } from './definition/settings.js'
 export { createDefinitions } from './definitions.js'
 export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
+export { StartedWorkflow, WorkflowHandle } from './handle.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
+export type { CleanUpOptions, WorkflowMaintenance } from './maintenance.js'
 export { workflowModel } from './model.js'
-export type { CleanUpOptions, RequeueAnswer, RequeueOptions, WorkflowOperations } from './operations.js'
+export type { CompleteOptions, RetryOptions } from './operations.js'
 export type { DeadLetterFilter, DeadLetterGroup, WorkflowDeadLetter } from './queries/find-dead-letters.js'
 export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
 export type { WorkflowEventRecord } from './queries/find-events.js'
 export type { WorkflowRecord } from './queries/find-instances.js'
 export type { WorkflowStepRecord } from './queries/find-steps.js'
+export { type HandleSteps, handleSteps, type StepHandlerOptions } from './registering.js'
 export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
+export type { RequeueAnswer, RequeueMany } from './requeue-many.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
 export { createWorkflows, type WorkflowListFilter, type Workflows } from './workflows.js'

@@ -11,8 +11,8 @@ let see: ReturnType<typeof observeWorkflows>
 beforeAll(async () => {
   bus = await openTestBus()
   see = observeWorkflows(bus)
-  bus.hf.workflows.handle('Work', (input) => input)
-  bus.hf.workflows.handle('Fail', () => {
+  bus.hf.handle('Work', (input) => input)
+  bus.hf.handle('Fail', () => {
     throw new BusinessError('no', { code: 'DECLINED' })
   })
   await bus.hf.run({ poll: '20ms' })
@@ -62,11 +62,11 @@ test('W-14 a start at a later moment calls nothing before it, by the clock of th
   const { id } = await bus.hf.start(simple(named()), null, { startAt })
   const past = await bus.hf.start(simple(named()), null, { startAt: '2001-01-01T00:00:00Z' })
   await see.until(past.id, 'COMPLETED')
-  expect(await bus.hf.workflows.status(id)).toMatchObject({ status: 'PENDING', startAt })
-  expect(await bus.hf.workflows.steps(id)).toEqual([])
+  expect(await bus.hf.workflow(id).get()).toMatchObject({ status: 'PENDING', startAt })
+  expect(await bus.hf.workflow(id).steps()).toEqual([])
   await bus.moveClock(3_600_000)
   await see.until(id, 'COMPLETED')
-  expect(await bus.hf.workflows.status(id)).toMatchObject({ startAt: null })
+  expect(await bus.hf.workflow(id).get()).toMatchObject({ startAt: null })
 })
 
 test('K-15 W-14 a start in a transaction of the caller begins when it commits, and never was when it is rolled back', async () => {
@@ -76,13 +76,13 @@ test('K-15 W-14 a start in a transaction of the caller begins when it commits, a
   await client.query('begin')
   const kept = await bus.hf.start(simple(name), 'kept', { transaction: client })
   expect(kept.created).toBe(true)
-  await expect(bus.hf.workflows.status(kept.id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(bus.hf.workflow(kept.id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   await client.query('commit')
   expect((await see.until(kept.id, 'COMPLETED')).output).toBe('kept')
   await client.query('begin')
   const gone = await bus.hf.start(simple(name), 'gone', { transaction: client })
   await client.query('rollback')
-  await expect(bus.hf.workflows.status(gone.id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(bus.hf.workflow(gone.id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(1)
   // The same id may be used again, and what is remembered of it is not what was rolled back.
   await bus.hf.start(simple(name), 'again', { id: gone.id })
@@ -90,27 +90,27 @@ test('K-15 W-14 a start in a transaction of the caller begins when it commits, a
   await client.end()
 })
 
-test('W-14 startAndWait answers the output, or says how it ended, or that it has not', async () => {
+test('W-14 the result of an instance is its output, or says how it ended, or that it has not', async () => {
   const name = named()
-  expect(await bus.hf.workflows.startAndWait(simple(name), { at: new Date(0) })).toEqual({ at: new Date(0) })
+  expect(await (await bus.hf.start(simple(name), { at: new Date(0) })).result()).toEqual({ at: new Date(0) })
   const Failing = defineWorkflow(`${name} fails`, 1).step('a', 'Fail').build()
-  await expect(bus.hf.workflows.startAndWait(Failing)).rejects.toMatchObject({
+  await expect(bus.hf.start(Failing).then((it) => it.result())).rejects.toMatchObject({
     code: 'HF_WORKFLOW_NOT_COMPLETED',
     message: expect.stringMatching(/FAILED.*DECLINED/),
   })
   await expect(
-    bus.hf.workflows.startAndWait(asleep(`${name} sleeps`), 1, { timeout: '50ms', key: 'k' }),
+    bus.hf.start(asleep(`${name} sleeps`), 1, { key: 'k' }).then((it) => it.result({ timeout: '50ms' })),
   ).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
   const [sleeping] = await bus.hf.workflows.list({ workflow: `${name} sleeps` })
   const id = sleeping?.id ?? ''
-  await expect(bus.hf.workflows.result(id, { timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
-  const told = expect(bus.hf.workflows.result(id)).rejects.toMatchObject({
+  await expect(bus.hf.workflow(id).result({ timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
+  const told = expect(bus.hf.workflow(id).result()).rejects.toMatchObject({
     code: 'HF_WORKFLOW_NOT_COMPLETED',
     message: expect.stringMatching(/ABORTED/),
   })
-  await bus.hf.workflows.abort(id, by)
+  await bus.hf.workflow(id).cancel(by, { compensate: false })
   await told
-  await expect(bus.hf.workflows.result(newId())).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(bus.hf.workflow(newId()).result()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('W-13 W-14 an instance and its steps as they stand; lists by status and workflow', async () => {
@@ -118,7 +118,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
   const Flow = defineWorkflow(name, 3).step('a', 'Work', { priority: 70 }).waitHumanConfirm('ok').build()
   const { id } = await bus.hf.start(Flow, { n: 1n }, { key: 'O-1' })
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  expect(await bus.hf.workflows.status(id)).toEqual({
+  expect(await bus.hf.workflow(id).get()).toEqual({
     id,
     key: 'O-1',
     workflow: name,
@@ -133,7 +133,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
     updatedAt: expect.any(Date),
     endedAt: null,
   })
-  expect(await bus.hf.workflows.steps(id)).toEqual([
+  expect(await bus.hf.workflow(id).steps()).toEqual([
     {
       name: 'a',
       status: 'COMPLETED',
@@ -158,25 +158,25 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
   for (const wrong of [{ status: 'DONE' }, { limit: 0 }, { since: 'nonsense' }, { colour: 'red' }]) {
     await expect(listed(wrong)).rejects.toMatchObject({ code: expect.stringMatching(/^HF_(INVALID|UNKNOWN)_OPTION$/) })
   }
-  await expect(bus.hf.workflows.status('nonsense')).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
-  await expect(bus.hf.workflows.steps(newId())).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  expect(() => bus.hf.workflow('nonsense')).toThrow(expect.objectContaining({ code: 'HF_INVALID_ID' }))
+  await expect(bus.hf.workflow(newId()).steps()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('W-14 an instance is rendered with how far it has come', async () => {
   const Flow = defineWorkflow(named(), 1).step('a', 'Work').waitHumanConfirm('ok').step('b', 'Work').build()
   const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  const text = await bus.hf.workflows.render(id)
+  const text = await bus.hf.workflow(id).render()
   expect(text).toMatch(/a.*COMPLETED[\s\S]*ok.*WAITING_DECISION/)
-  expect(await bus.hf.workflows.render(id, 'mermaid')).toMatch(/^flowchart[\s\S]*WAITING_DECISION/)
+  expect(await bus.hf.workflow(id).render('mermaid')).toMatch(/^flowchart[\s\S]*WAITING_DECISION/)
   // @ts-expect-error no such format
-  await expect(bus.hf.workflows.render(id, 'pdf')).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
-  await expect(bus.hf.workflows.render(newId())).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(bus.hf.workflow(id).render('pdf')).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await expect(bus.hf.workflow(newId()).render()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('W-17 events tell the whole story in order, with attempts, errors, who and why', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, (_, { stepName, attempt, compensation }) => {
+  bus.hf.handle(name, (_, { stepName, attempt, compensation }) => {
     if (attempt === 1 && (stepName === 'a' || compensation === 'ua')) throw new Error('not yet')
     if (stepName === 'd') throw new BusinessError('no', { code: 'DECLINED' })
   })
@@ -196,9 +196,9 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
     .build()
   const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  await bus.hf.workflows.decide(id, 'ok', 'confirm', by)
+  await bus.hf.workflow(id).decide('ok', 'confirm', by)
   await see.until(id, 'FAILED')
-  const events = await bus.hf.workflows.events(id)
+  const events = await bus.hf.workflow(id).history()
   const lines = events.map(({ type, step, status, attempts, error, actor }) =>
     [type, step, status, attempts, error?.code ?? error?.message, actor]
       .filter((part) => part !== null && part !== undefined)
@@ -252,8 +252,8 @@ test('W-14 clean-up removes what ended long ago, of every terminal status, and n
   const cancelled = await flow('cancelled', (b) => b.waitHumanConfirm('ok'))
   const aborted = await flow('aborted', (b) => b.waitHumanConfirm('ok'))
   const running = await flow('running', (b) => b.waitHumanConfirm('ok'))
-  await bus.hf.workflows.cancel(cancelled.id, by)
-  await bus.hf.workflows.decide(aborted.id, 'ok', 'reject', by)
+  await bus.hf.workflow(cancelled.id).cancel(by)
+  await bus.hf.workflow(aborted.id).decide('ok', 'reject', by)
   await see.until(completed.id, 'COMPLETED')
   for (const { id } of [failed, stuck]) await see.until(id, 'FAILED')
   expect(await bus.hf.workflows.cleanUp({ olderThan: '1d' })).toBe(0)
@@ -263,10 +263,10 @@ test('W-14 clean-up removes what ended long ago, of every terminal status, and n
   const cleanUp = (statuses: ('COMPLETED' | 'FAILED' | 'CANCELLED' | 'ABORTED')[]) =>
     bus.hf.workflows.cleanUp({ olderThan: '1d', statuses })
   expect(await cleanUp(['CANCELLED'])).toBe(1)
-  await expect(bus.hf.workflows.status(cancelled.id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(bus.hf.workflow(cancelled.id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   while ((await bus.hf.workflows.cleanUp({ olderThan: '1d', limit: 2 })) > 0);
   for (const { id } of [completed, failed, aborted]) {
-    await expect(bus.hf.workflows.status(id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+    await expect(bus.hf.workflow(id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
     const left = await bus.sql(
       `select 1 from holdfast.workflow_step where workflow_id = $1
        union all select 1 from holdfast.workflow_decision where workflow_id = $1`,
@@ -274,7 +274,7 @@ test('W-14 clean-up removes what ended long ago, of every terminal status, and n
     )
     expect(left).toEqual([])
   }
-  const statuses = await Promise.all([stuck, running, young].map(({ id }) => bus.hf.workflows.status(id)))
+  const statuses = await Promise.all([stuck, running, young].map(({ id }) => bus.hf.workflow(id).get()))
   expect(statuses.map(({ status }) => status)).toEqual(['FAILED', 'RUNNING', 'COMPLETED'])
   // @ts-expect-error not an end
   await expect(cleanUp(['RUNNING'])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
@@ -284,20 +284,20 @@ test('W-14 clean-up leaves an ended instance alone while a handler of it still r
   const name = named()
   const running = gate()
   const end = gate()
-  bus.hf.workflows.handle(name, async () => {
+  bus.hf.handle(name, async () => {
     running.open()
     await end.passed
   })
   const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   await running.passed
-  await bus.hf.workflows.abort(id, by)
+  await bus.hf.workflow(id).cancel(by, { compensate: false })
   await bus.sql(`update holdfast.workflow set ended_at = ended_at - interval '2 days' where id = $1`, [id])
   await bus.hf.workflows.cleanUp({ olderThan: '1d' })
-  expect((await bus.hf.workflows.status(id)).status).toBe('ABORTED')
+  expect((await bus.hf.workflow(id).get()).status).toBe('ABORTED')
   end.open()
   await see.untilStep(id, 'a', 'COMPLETED')
   await bus.hf.workflows.cleanUp({ olderThan: '1d' })
-  await expect(bus.hf.workflows.status(id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(bus.hf.workflow(id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('W-11 W-14 an instance that has not begun is called off, and never begins', async () => {
@@ -305,10 +305,10 @@ test('W-11 W-14 an instance that has not begun is called off, and never begins',
   const by = { actor: 'ann', reason: 'not needed' }
   const cancelled = await bus.hf.start(simple(named()), null, { startAt })
   const aborted = await bus.hf.start(simple(named()), null, { startAt })
-  await bus.hf.workflows.cancel(cancelled.id, by)
-  await bus.hf.workflows.abort(aborted.id, by)
-  expect((await bus.hf.workflows.status(cancelled.id)).status).toBe('CANCELLED')
-  expect((await bus.hf.workflows.status(aborted.id)).status).toBe('ABORTED')
+  await bus.hf.workflow(cancelled.id).cancel(by)
+  await bus.hf.workflow(aborted.id).cancel(by, { compensate: false })
+  expect((await bus.hf.workflow(cancelled.id).get()).status).toBe('CANCELLED')
+  expect((await bus.hf.workflow(aborted.id).get()).status).toBe('ABORTED')
   const left = await bus.sql('select from holdfast.workflow_step where workflow_id = any ($1)', [
     [cancelled.id, aborted.id],
   ])

@@ -21,7 +21,7 @@ test('K-03 a lease that has ended is extended as long as nobody has claimed the 
   const name = named()
   const signals: AbortSignal[] = []
   const end = gate()
-  bus.hf.workflows.handle(name, async (_, { signal }) => {
+  bus.hf.handle(name, async (_, { signal }) => {
     signals.push(signal)
     await end.passed
   })
@@ -37,7 +37,7 @@ test('K-03 a lease that has ended is extended as long as nobody has claimed the 
   await claim(name, 0)
   await waitFor(
     'it is leased again',
-    async () => (await bus.hf.workflows.steps(id))[0]?.queued?.leasedBy === worker.name,
+    async () => (await bus.hf.workflow(id).steps())[0]?.queued?.leasedBy === worker.name,
   )
   end.open()
   await see.until(id, 'COMPLETED')
@@ -50,7 +50,7 @@ test('K-02 W-05 a lease that somebody else has claimed is lost: the signal fires
   let lost: AbortSignal | undefined
   const end = gate()
   const answered = gate()
-  bus.hf.workflows.handle(name, async (_, { signal }) => {
+  bus.hf.handle(name, async (_, { signal }) => {
     lost = signal
     await end.passed
     answered.open()
@@ -66,13 +66,13 @@ test('K-02 W-05 a lease that somebody else has claimed is lost: the signal fires
   await answered.passed
   await worker.stop()
   expect(await see.statuses(id)).toEqual({ a: 'RUNNING' })
-  expect((await bus.hf.workflows.steps(id))[0]?.queued?.leasedBy).toBe('other')
+  expect((await bus.hf.workflow(id).steps())[0]?.queued?.leasedBy).toBe('other')
 })
 
 test('W-01 a workflow says how long its steps are held', async () => {
   const name = named()
   const end = gate()
-  bus.hf.workflows.handle(name, () => end.passed)
+  bus.hf.handle(name, () => end.passed)
   const Flow = defineWorkflow(name, 1, { lease: '1h' }).step('a', name).build()
   const { id } = await bus.hf.start(Flow)
   const worker = await bus.hf.run({ lease: '2s', poll: '20ms' })

@@ -38,18 +38,18 @@ test('K-05 W-10 of two decisions in one flush the second is refused, also when t
     const { id } = await bus.hf.start(Flow)
     write.lose(lost)
     const both = await Promise.allSettled([
-      bus.hf.workflows.decide(id, 'ok', 'confirm', by),
-      bus.hf.workflows.decide(id, 'ok', 'confirm', by),
+      bus.hf.workflow(id).decide('ok', 'confirm', by),
+      bus.hf.workflow(id).decide('ok', 'confirm', by),
     ])
     expect([write.left, ...both.map(({ status }) => status).toSorted()]).toEqual([0, 'fulfilled', 'rejected'])
     expect(await bus.hf.workflows.decisions.of(id)).toHaveLength(1)
-    expect((await bus.hf.workflows.status(id)).status).toBe('COMPLETED')
+    expect((await bus.hf.workflow(id).get()).status).toBe('COMPLETED')
   }
 })
 
 test('K-05 a happening whose answer is lost is recorded once', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, (_, { stepName }) => stepName)
+  bus.hf.handle(name, (_, { stepName }) => stepName)
   const Flow = defineWorkflow(name, 1)
     .step('a', name)
     .fork(
@@ -81,7 +81,7 @@ test('K-05 W-01 a taken-over call whose decision has lost its answer is made onc
       await new Promise(() => undefined)
     }
   }
-  victim.hf.workflows.handle(name, handler)
+  victim.hf.handle(name, handler)
   const { id } = await bus.hf.start(
     defineWorkflow(name, 1)
       .step('a', name, { retry: { maxAttempts: 2 } })
@@ -90,7 +90,7 @@ test('K-05 W-01 a taken-over call whose decision has lost its answer is made onc
   const dying = await victim.hf.run({ poll: '20ms' })
   await hung.passed
   dying.stopNow()
-  bus.hf.workflows.handle(name, handler)
+  bus.hf.handle(name, handler)
   write.lose(1)
   await see.endLease(id, 'a')
   const worker = await bus.hf.run({ poll: '20ms' })

@@ -1,274 +1,176 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
-import { operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
-import type { Duration } from '../kernel/duration/duration.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { parseId } from '../kernel/ids/id.js'
-import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import {
-  checkOptions,
-  choiceOption,
-  durationOption,
-  integerOption,
-  numberOption,
-  textOption,
-} from '../kernel/validation/options.js'
-import type { Answer, HumanVerdict, Occurrence } from './decide/occurrence.js'
+import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
+import type { HumanVerdict, Occurrence } from './decide/occurrence.js'
 import type { WorkflowEngine } from './engine.js'
 import type { Happened } from './happenings.js'
-import { findDeadLetters } from './queries/find-dead-letters.js'
-import type { InstanceEnd } from './states.js'
-
-export interface RequeueOptions {
-  /** Another input for the step, or for what the compensation sees as the step's input. */
-  readonly input?: unknown
-  /**
-   * What became of a call of unknown outcome (K-20): `'notDone'`, so that it is made again; or `{ done: output }`, so that the
-   * instance goes on with that output, and of a compensation that the step is undone. Without it, a call that must not be
-   * repeated is inquired about first, and comes back with `OUTCOME_UNKNOWN` if that does not help.
-   */
-  readonly answer?: 'notDone' | { readonly done: unknown }
-}
-
-/** What became of one of many. */
-export type RequeueAnswer =
-  | { readonly deadLetter: string; readonly outcome: 'requeued' }
-  | { readonly deadLetter: string; readonly outcome: 'refused'; readonly code: string; readonly message: string }
-
-export interface CleanUpOptions {
-  /** How long ago they ended. */
-  readonly olderThan: Duration
-  /** All terminal statuses unless given. */
-  readonly statuses?: readonly InstanceEnd[]
-  /** The most to remove at once: 1,000 unless given. Answered less than that, there are no more. */
-  readonly limit?: number
-}
+import { instanceNotFound } from './not-found.js'
 
 /**
- * What people do with instances. Everything takes who acts and why and is on record; what makes no sense in the status that
- * the instance has is refused with `HF_WRONG_STATUS` and changes nothing. Each call answers within five seconds (K-23):
- * `HF_BUSY` and `HF_DATABASE_UNAVAILABLE` say that it did not take effect and will not, `HF_OUTCOME_UNKNOWN` that it may have.
+ * What operators do with one instance; handles call it, with the id. Each operation is one transaction: the decision is made on the
+ * state that it locks, so what was true when the operator looked at it need not be true any more.
  */
-export interface WorkflowOperations {
+
+export interface RetryOptions {
+  /** The step, also where its compensation is meant. Default: all that failed for good. */
+  readonly step?: string
+  /** Another input for the step, or for what the compensation sees as the input of the step. Only for what failed for good. */
+  readonly input?: unknown
   /**
-   * Confirms or rejects a human step. Confirmed, the instance goes on at once; rejected, it is aborted.
-   *
-   * @example
-   * await hf.workflows.decide(id, 'approve', 'confirm', { actor: 'ann', reason: 'checked the invoice' })
+   * A person found out that the call, whose outcome was unknown, was not done: it is made again. Without it a call that must not be
+   * repeated is inquired about first, and comes back with `OUTCOME_UNKNOWN` if that does not help. Default: false.
    */
-  decide(id: string, step: string, verdict: HumanVerdict, by: By): Promise<void>
-  /** Stops what runs, wherever it does, undoes what was done, and ends `CANCELLED`. Twice is once. */
-  cancel(id: string, by: By): Promise<void>
-  /** Stops what runs and undoes nothing; ends `ABORTED`. Twice is once. */
-  abort(id: string, by: By): Promise<void>
-  /** Makes a step, or a compensation, that waits for its next attempt due at once. */
-  retry(id: string, step: string, by: By): Promise<void>
-  /**
-   * Tries a dead letter again: its step from its first attempt on, with what was frozen beside it; of a compensation that
-   * failed for good that one only.
-   *
-   * @example
-   * await hf.workflows.requeue(letter.id, { actor: 'ann', reason: 'IBAN corrected' }, { input: { ...letter.input, iban } })
-   * await hf.workflows.requeue(letter.id, { actor: 'ann', reason: 'seen at the bank' }, { answer: { done: { receipt: 7 } } })
-   */
-  requeue(deadLetter: string, by: By, options?: RequeueOptions): Promise<void>
-  /** Many at once, by their ids or by what they failed with; each has its own answer. */
-  requeueMany(which: readonly string[] | { readonly fingerprint: string }, by: By): Promise<RequeueAnswer[]>
-  /** Points of priority per second that queued steps of all workflows gain, so that nothing starves; 0: none (W-12). */
-  aging(): Promise<number>
-  /**
-   * Changes that for the whole installation: what is queued from now on has it. Default: 0.5.
-   *
-   * @example
-   * await hf.workflows.setAging(0.1, { actor: 'ann', reason: 'night run first' })
-   */
-  setAging(pointsPerSecond: number, by: By): Promise<void>
-  /** Removes instances that ended long ago; those with a dead letter wait for a person. Answers how many. */
-  cleanUp(options: CleanUpOptions): Promise<number>
+  readonly notDone?: boolean
 }
 
-const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED', 'ABORTED'] as const satisfies readonly InstanceEnd[]
-const MOST_LETTERS = 10_000
-/** As many as one transaction does well within the time of an operator's call. */
-const LETTERS_AT_ONCE = 50
+export interface CompleteOptions {
+  /** The step, also where its compensation is meant. Can be left out while only one step waits for a person. */
+  readonly step?: string
+}
 
-export function createWorkflowOperations(db: Database, { codec, happenings }: WorkflowEngine): WorkflowOperations {
-  async function operate(operation: string, id: string, occurrence: Occurrence): Promise<void> {
-    const work = (tx: Executor) => happenings.operateWithin(tx, { id, occurrence })
-    happenings.committed(await operatorCall(db, `${operation} workflow instance ${id}`, work))
-  }
+/** The instance that is operated on: what errors call it, and its id, which may have to be looked up by a key. */
+export interface OperatedInstance {
+  readonly label: string
+  find(executor: Executor): Promise<string>
+}
 
-  async function requeueWithin(tx: Executor, id: string, how: Omit<Requeue, 'type' | 'step'>): Promise<Happened> {
-    const [letter] = await findDeadLetters(tx, codec, { id: parseId('workflows.requeue: deadLetter', id) })
-    if (!letter) throw new HoldfastError('HF_UNKNOWN_DEAD_LETTER', { id })
-    const { instanceId, step } = letter
-    return happenings.operateWithin(tx, { id: instanceId, occurrence: { type: 'requeued', step, ...how } })
-  }
-
-  function requeueOptions(options: RequeueOptions): Pick<Requeue, 'input' | 'answer'> {
-    const given = checkOptions('workflows.requeue', options, ['input', 'answer'])
-    const answer = given.answer === undefined ? undefined : readAnswer(given.answer)
-    if (answer !== undefined && typeof answer === 'object' && 'input' in given) {
-      throw invalidOption(
-        'workflows.requeue',
-        'input',
-        'must be left out beside an answer that it was done: it is not called again',
-      )
-    }
-    return {
-      ...('input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}),
-      ...(answer === undefined ? {} : { answer }),
-    }
-  }
-
-  function readAnswer(answer: unknown): Answer {
-    if (answer === 'notDone') return answer
-    if (typeof answer === 'object' && answer !== null && 'done' in answer) {
-      return { done: codec.encode(answer.done ?? null, { at: 'answer.done' }) }
-    }
-    throw invalidOption('workflows.requeue', 'answer', `must be 'notDone' or { done: output }, not ${describe(answer)}`)
-  }
-
-  /** In one transaction; one that is refused leaves the others alone. */
-  async function requeueAll(tx: Executor, ids: readonly string[], by: By): Promise<Requeued[]> {
-    const answers: Requeued[] = []
-    for (const deadLetter of ids) {
-      try {
-        const happened = await requeueWithin(tx, deadLetter, { by })
-        answers.push({ answer: { deadLetter, outcome: 'requeued' }, happened })
-      } catch (error) {
-        if (!(error instanceof HoldfastError) || error.status >= 500) throw error
-        answers.push({ answer: refused(deadLetter, unknownLetter(deadLetter, error)) })
-      }
-    }
-    return answers
-  }
-
-  async function requeuePart(ids: readonly string[], by: By): Promise<RequeueAnswer[]> {
-    const operation = `requeue ${ids.length} dead letters`
-    try {
-      const { answers, busy } = await operatorCallForMany(db, operation, ids, (tx, some) => requeueAll(tx, some, by))
-      for (const { happened } of answers) if (happened) happenings.committed(happened)
-      const problem = 'another transaction has locked its instance'
-      const held = new HoldfastError('HF_BUSY', { operation: 'requeue', waited: '200ms', problem })
-      const byId = new Map([
-        ...answers.map(({ answer }) => [answer.deadLetter, answer] as const),
-        ...busy.map((id) => [id, refused(id, held)] as const),
-      ])
-      return ids.flatMap((id) => byId.get(id) ?? [])
-    } catch (error) {
-      // What it says of all of them: not done, or unknown.
-      if (error instanceof HoldfastError) return ids.map((id) => refused(id, error))
-      throw error
-    }
-  }
-
-  return {
-    async decide(id, step, verdict, by) {
-      const decision = choiceOption('workflows.decide', 'verdict', verdict, ['confirm', 'reject'])
-      const actor = checkBy('workflows.decide', by)
-      const occurrence = { type: 'decided', step, decision, by: actor } as const
-      await operate('decide', parseId('workflows.decide: id', id), occurrence)
-    },
-    async cancel(id, by) {
-      const actor = checkBy('workflows.cancel', by)
-      await operate('cancel', parseId('workflows.cancel: id', id), { type: 'cancel', by: actor })
-    },
-    async abort(id, by) {
-      const actor = checkBy('workflows.abort', by)
-      await operate('abort', parseId('workflows.abort: id', id), { type: 'abort', by: actor })
-    },
-    async retry(id, step, by) {
-      const { actor, reason } = checkBy('workflows.retry', by)
-      const instance = parseId('workflows.retry: id', id)
-      const name = textOption('workflows.retry', 'step', step, { max: 200 })
-      await operatorCall(db, `retry step ${name} of workflow instance ${instance}`, async (tx) => {
-        const [row] = await tx.run<{ done: boolean }>(retryStatement, [instance, name, actor, reason])
-        if (row?.done) return
-        const [found] = await tx.run<{ known: boolean; status: string | null }>(statusStatement, [instance, name])
-        if (!found?.known) throw new HoldfastError('HF_UNKNOWN_INSTANCE', { id })
-        const status = found.status ?? 'not reached yet'
-        const details = { what: 'step', id: `\`${name}\` of workflow instance ${id}`, status, operation: 'retried' }
-        throw new HoldfastError('HF_WRONG_STATUS', details)
-      })
-    },
-    async requeue(id, by, options = {}) {
-      const how = { ...requeueOptions(options), by: checkBy('workflows.requeue', by) }
-      const letter = parseId('workflows.requeue: deadLetter', id)
-      const work = (tx: Executor) => requeueWithin(tx, letter, how)
-      try {
-        happenings.committed(await operatorCall(db, `requeue dead letter ${letter}`, work))
-      } catch (error) {
-        throw unknownLetter(id, error)
-      }
-    },
-    async requeueMany(which, by) {
-      const actor = checkBy('workflows.requeueMany', by)
-      const problem = `must be a list of ids or { fingerprint }, not ${describe(which)}`
-      if (typeof which !== 'object' || which === null || !(Array.isArray(which) || 'fingerprint' in which)) {
-        throw invalidOption('workflows.requeueMany', 'which', problem)
-      }
-      const ids =
-        'fingerprint' in which
-          ? (await findDeadLetters(db, codec, { ...which, limit: MOST_LETTERS })).map(({ id }) => id)
-          : which
-      const answers: RequeueAnswer[] = []
-      for (let from = 0; from < ids.length; from += LETTERS_AT_ONCE) {
-        const part = ids.slice(from, from + LETTERS_AT_ONCE)
-        const last = answers.at(-1)
-        // Without a database the rest would wait five seconds each time to hear the same.
-        if (last?.outcome === 'refused' && last.code === 'HF_DATABASE_UNAVAILABLE') {
-          answers.push(...part.map((deadLetter) => ({ ...last, deadLetter })))
-        } else answers.push(...(await requeuePart(part, actor)))
-      }
-      return answers
-    },
-    async aging() {
-      const [row] = await db.run<{ aging: number }>(agingStatement)
-      return row?.aging ?? 0
-    },
-    async setAging(pointsPerSecond, by) {
-      const { actor, reason } = checkBy('workflows.setAging', by)
-      const rate = numberOption('workflows.setAging', 'pointsPerSecond', pointsPerSecond, { min: 0, max: 1_000 })
-      await operatorCall(db, 'set the aging of workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
-    },
-    async cleanUp(options) {
-      const where = 'workflows.cleanUp'
-      const given = checkOptions(where, options, ['olderThan', 'statuses', 'limit'])
-      const olderThan = durationOption(where, 'olderThan', given.olderThan)
-      const limit = integerOption(where, 'limit', given.limit, { min: 1, max: 100_000, default: 1_000 })
-      const statuses = options.statuses ?? ENDS
-      for (const status of statuses) choiceOption(where, 'statuses', status, ENDS)
-      const [row] = await db.run<{ removed: number }>(cleanUpStatement, [statuses, olderThan, limit])
-      return row?.removed ?? 0
-    },
-  }
+export interface InstanceOperations {
+  decide(on: OperatedInstance, step: string, decision: HumanVerdict, by: By): Promise<void>
+  retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void>
+  cancel(on: OperatedInstance, by: By, compensate: boolean): Promise<void>
+  complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void>
 }
 
 type Requeue = Extract<Occurrence, { type: 'requeued' }>
 
-interface Requeued {
-  readonly answer: RequeueAnswer
-  readonly happened?: Happened
+export function createInstanceOperations(
+  db: Database,
+  { codec, happenings }: Pick<WorkflowEngine, 'codec' | 'happenings'>,
+): InstanceOperations {
+  type Work = (tx: Executor, id: string) => Promise<Happened[]>
+
+  async function operate(operation: string, { label, find }: OperatedInstance, work: Work): Promise<void> {
+    const within = async (tx: Executor) => work(tx, await find(tx))
+    for (const happened of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
+      happenings.committed(happened)
+    }
+  }
+
+  const occur = (operation: string, on: OperatedInstance, occurrence: Occurrence) =>
+    operate(operation, on, async (tx, id) => [await happenings.operateWithin(tx, { id, occurrence })])
+
+  /** Each is decided on what the one before it changed. */
+  async function requeue(tx: Executor, id: string, steps: readonly string[], how: Omit<Requeue, 'type' | 'step'>) {
+    const happened: Happened[] = []
+    for (const step of steps) {
+      happened.push(await happenings.operateWithin(tx, { id, occurrence: { type: 'requeued', step, ...how } }))
+    }
+    return happened
+  }
+
+  return {
+    async decide(on, step, verdict, by) {
+      const decision = choiceOption('workflow.decide', 'decision', verdict, ['confirm', 'reject'])
+      const actor = checkBy('workflow.decide', by)
+      await occur('decide', on, { type: 'decided', step, decision, by: actor })
+    },
+    async cancel(on, by, compensate) {
+      const actor = checkBy('workflow.cancel', by)
+      await occur('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
+    },
+    async retry(on, by, options) {
+      const where = 'workflow.retry'
+      const actor = checkBy(where, by)
+      const given = checkOptions(where, options, ['step', 'input', 'notDone'])
+      const step = stepOption(where, given.step)
+      const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
+      const how = {
+        by: actor,
+        ...('input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}),
+        ...(notDone ? { answer: 'notDone' as const } : {}),
+      }
+      const isAboutOne = 'input' in given || notDone
+      await operate('retry', on, async (tx, id) => {
+        const failed = await failedSteps(tx, id, step)
+        if (failed.length > 0) {
+          if (isAboutOne) oneOf(where, failed)
+          return requeue(tx, id, failed, how)
+        }
+        if (isAboutOne) await refuse(tx, id, step)
+        for (const waiting of step === undefined ? await waitingSteps(tx, id) : [step]) {
+          const [row] = await tx.run<{ done: boolean }>(retryStatement, [id, waiting, actor.actor, actor.reason])
+          if (!row?.done) await refuse(tx, id, waiting)
+        }
+        return []
+      })
+    },
+    async complete(on, by, output, options) {
+      const where = 'workflow.complete'
+      const actor = checkBy(where, by)
+      const given = checkOptions(where, options, ['step'])
+      const step = stepOption(where, given.step)
+      const done = codec.encode(output ?? null, { at: 'output' })
+      await operate('complete', on, async (tx, id) => {
+        const failed = await failedSteps(tx, id, step)
+        if (failed.length === 0) await refuse(tx, id, step)
+        return requeue(tx, id, [oneOf(where, failed)], { by: actor, answer: { done } })
+      })
+    },
+  }
 }
 
-const refused = (deadLetter: string, { code, message }: HoldfastError): RequeueAnswer => ({
-  deadLetter,
-  outcome: 'refused',
-  code,
-  message,
-})
+const stepOption = (where: string, step: unknown): string | undefined =>
+  step === undefined ? undefined : textOption(where, 'step', step, { max: 200 })
 
-/** Another person was quicker: the letter is gone by now. */
-function unknownLetter<E>(id: string, error: E): E | HoldfastError<'HF_UNKNOWN_DEAD_LETTER'> {
-  if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') return error
-  return new HoldfastError('HF_UNKNOWN_DEAD_LETTER', { id }, { cause: error })
+/** What is said of one call must not be taken for what is known of another. */
+function oneOf(where: string, failed: readonly string[]): string {
+  const [step = '', ...others] = failed
+  if (others.length === 0) return step
+  const problem = `must say which of the steps is meant that failed for good: ${failed.join(', ')}`
+  throw invalidOption(where, 'step', problem)
 }
 
-const agingStatement = { name: 'workflows.aging', text: 'select holdfast.workflow_aging() as aging' }
-const setAgingStatement = { name: 'workflows.set-aging', text: 'select holdfast.set_workflow_aging($1, $2, $3)' }
+async function failedSteps(tx: Executor, id: string, step: string | undefined): Promise<string[]> {
+  const rows = await tx.run<{ step: string }>(failedStatement, [id, step ?? null])
+  return rows.map((row) => row.step)
+}
+
+async function waitingSteps(tx: Executor, id: string): Promise<string[]> {
+  const rows = await tx.run<{ name: string }>(waitingStatement, [id])
+  if (rows.length === 0) await refuse(tx, id, undefined)
+  return rows.map(({ name }) => name)
+}
+
+/** Says why there is nothing to do: there is no such instance, or its status or that of the step does not fit. */
+async function refuse(tx: Executor, id: string, step: string | undefined): Promise<never> {
+  const [found] = await tx.run<{ status: string; step: string | null }>(statusStatement, [id, step ?? null])
+  if (!found) throw instanceNotFound(id)
+  const what = step === undefined ? 'workflow instance' : 'step'
+  const named = step === undefined ? id : `\`${step}\` of workflow instance ${id}`
+  const status = step === undefined ? found.status : (found.step ?? 'not reached yet')
+  throw new HoldfastError('HF_WRONG_STATUS', { what, id: named, status, operation: 'retried or completed' })
+}
+
+const failedStatement = {
+  name: 'workflows.failed-steps',
+  text: `
+    select step
+    from holdfast.workflow_dead_letter
+    where workflow_id = $1 and ($2::text is null or step = $2)
+    order by number`,
+}
+const waitingStatement = {
+  name: 'workflows.waiting-steps',
+  text: `
+    select name
+    from holdfast.workflow_step
+    where workflow_id = $1 and number >= 0 and handler is not null and not ready and leased_at is null
+    order by number`,
+}
 const retryStatement = {
   name: 'workflows.retry-step',
   text: 'select holdfast.retry_workflow_step($1, $2, $3, $4) as done',
@@ -276,11 +178,7 @@ const retryStatement = {
 const statusStatement = {
   name: 'workflows.step-status',
   text: `
-    select true as known, (select status from holdfast.workflow_step where workflow_id = $1 and name = $2)
+    select status, (select status from holdfast.workflow_step where workflow_id = $1 and name = $2) as step
     from holdfast.workflow
     where id = $1`,
-}
-const cleanUpStatement = {
-  name: 'workflows.clean-up',
-  text: `select holdfast.clean_up_workflows($1::text[], holdfast.now() - $2::float8 * interval '1 ms', $3) as removed`,
 }

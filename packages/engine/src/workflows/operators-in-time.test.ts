@@ -1,11 +1,11 @@
 import { numbered, observeWorkflows, openTestBus, startFaultProxy, type TestBus } from '@holdfast/testing/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Holdfast } from '../holdfast.js'
 import { assemble } from '../holdfast.js'
 import { openDatabase } from '../kernel/database/open.js'
 import { BusinessError } from '../kernel/failure/failure-errors.js'
 import { defineWorkflow } from './define.js'
-import type { Workflows } from './workflows.js'
 
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
@@ -21,10 +21,10 @@ const by = { actor: 'ann', reason: 'test' }
 /** An instance that waits for a person, one in the DLQ, and one whose step waits for its retry. */
 async function waiting() {
   const name = named()
-  bus.hf.workflows.handle(`${name} no`, () => {
+  bus.hf.handle(`${name} no`, () => {
     throw new BusinessError('no')
   })
-  bus.hf.workflows.handle(`${name} later`, () => {
+  bus.hf.handle(`${name} later`, () => {
     throw new Error('not yet')
   })
   const worker = await bus.hf.run({ poll: '20ms' })
@@ -45,12 +45,12 @@ async function waiting() {
 
 type Instances = Awaited<ReturnType<typeof waiting>>
 
-const calls: Record<string, (workflows: Workflows, on: Instances) => Promise<unknown>> = {
-  decide: (workflows, { ask }) => workflows.decide(ask, 'ok', 'confirm', by),
-  cancel: (workflows, { ask }) => workflows.cancel(ask, by),
-  abort: (workflows, { ask }) => workflows.abort(ask, by),
-  requeue: (workflows, { letter }) => workflows.requeue(letter, by),
-  retry: (workflows, { later }) => workflows.retry(later, 'a', by),
+const calls: Record<string, (hf: Holdfast, on: Instances) => Promise<unknown>> = {
+  decide: (hf, { ask }) => hf.workflow(ask).decide('ok', 'confirm', by),
+  cancel: (hf, { ask }) => hf.workflow(ask).cancel(by),
+  abort: (hf, { ask }) => hf.workflow(ask).cancel(by, { compensate: false }),
+  requeue: (hf, { dead }) => hf.workflow(dead).retry(by),
+  retry: (hf, { later }) => hf.workflow(later).retry(by, { step: 'a' }),
 }
 
 async function timed(call: Promise<unknown>): Promise<{ error: unknown; ms: number }> {
@@ -74,14 +74,14 @@ describe('K-23 an operator’s call on a workflow', () => {
     const far = assemble(db, {})
     proxy.refuse(true)
     proxy.cut()
-    const answers = await Promise.all(Object.values(calls).map((call) => timed(call(far.workflows, on))))
+    const answers = await Promise.all(Object.values(calls).map((call) => timed(call(far, on))))
     for (const { error, ms } of answers) {
       expect(error).toMatchObject({ code: 'HF_DATABASE_UNAVAILABLE' })
       expect(ms).toBeLessThan(6_000)
     }
     proxy.refuse(false)
     // The way back is open: what was still on its way would be done by now.
-    expect((await far.workflows.status(on.ask)).status).toBe('RUNNING')
+    expect((await far.workflow(on.ask).get()).status).toBe('RUNNING')
     expect(await events(on)).toEqual(before)
     await far.close()
     await proxy.close()
@@ -93,15 +93,15 @@ describe('K-23 an operator’s call on a workflow', () => {
     const proxy = await startFaultProxy(bus.connectionString)
     const db = await openDatabase({ connectionString: proxy.connectionString })
     const far = assemble(db, {})
-    await far.workflows.status(on.ask)
+    await far.workflow(on.ask).get()
     proxy.hang(true)
-    for (const { error, ms } of await Promise.all(Object.values(calls).map((call) => timed(call(far.workflows, on))))) {
+    for (const { error, ms } of await Promise.all(Object.values(calls).map((call) => timed(call(far, on))))) {
       expect(error).toMatchObject({ code: expect.stringMatching(/^HF_(BUSY|DATABASE_UNAVAILABLE)$/) })
       expect(ms).toBeLessThan(6_000)
     }
     proxy.hang(false)
     proxy.cut()
-    expect((await far.workflows.status(on.ask)).status).toBe('RUNNING')
+    expect((await far.workflow(on.ask).get()).status).toBe('RUNNING')
     expect(await events(on)).toEqual(before)
     await far.close()
     await proxy.close()
@@ -119,7 +119,7 @@ describe('K-23 an operator’s call on a workflow', () => {
       const held = table.startsWith('workflow ')
         ? Object.entries(calls).filter(([name]) => name !== 'retry')
         : Object.entries(calls)
-      for (const { error, ms } of await Promise.all(held.map(([, call]) => timed(call(bus.hf.workflows, on))))) {
+      for (const { error, ms } of await Promise.all(held.map(([, call]) => timed(call(bus.hf, on))))) {
         expect(error).toMatchObject({ code: 'HF_BUSY' })
         expect(ms).toBeLessThan(6_000)
       }
@@ -151,7 +151,7 @@ describe('K-23 an operator’s call on a workflow', () => {
 test('W-12 an operator’s retry of a step gives it the place of what is due now, and keeps its attempts', async () => {
   const { later } = await waiting()
   const [read] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
-  await bus.hf.workflows.retry(later, 'a', by)
+  await bus.hf.workflow(later).retry(by, { step: 'a' })
   const [row] = await bus.sql<{ scheduled_at: Date; rank: Date; ready: boolean; attempts: number }>(
     'select scheduled_at, rank, ready, attempts from holdfast.workflow_step where workflow_id = $1',
     [later],

@@ -21,10 +21,10 @@ const soon = { retry: ['1ms'] } as const
 /** A handler that notes what compensations are told, and one that fails for good. */
 function undoing(name: string) {
   const told: Pick<StepContext, 'stepName' | 'outcome' | 'output' | 'input'>[] = []
-  bus.hf.workflows.handle(`${name} undo`, (_, { stepName, outcome, output, input }) => {
+  bus.hf.handle(`${name} undo`, (_, { stepName, outcome, output, input }) => {
     told.push({ stepName, outcome, output, input })
   })
-  bus.hf.workflows.handle(`${name} no`, () => {
+  bus.hf.handle(`${name} no`, () => {
     throw new BusinessError('no')
   })
   return told
@@ -54,8 +54,8 @@ function bank(name: string, { pays = true, knows = true }: { pays?: boolean; kno
 test('K-19 a compensation knows what is known of its step: its output where it completed, else that nobody knows, or that it was refused', async () => {
   const name = named()
   const told = undoing(name)
-  bus.hf.workflows.handle(`${name} ok`, () => null)
-  bus.hf.workflows.handle(`${name} lost`, () => {
+  bus.hf.handle(`${name} ok`, () => null)
+  bus.hf.handle(`${name} lost`, () => {
     throw new Error('socket hang up')
   })
   const undo = `${name} undo`
@@ -83,20 +83,20 @@ test('K-19 a compensation knows what is known of its step: its output where it c
 test('K-19 a step whose input does not fit its schema was never called: it is not undone, and leaves no dead letter', async () => {
   const name = named()
   const told = undoing(name)
-  bus.hf.workflows.handle(name, () => 1, { input: z.object({ amount: z.number() }) })
+  bus.hf.handle(name, () => 1, { input: z.object({ amount: z.number() }) })
   const Flow = defineWorkflow(name, 1).step('a', name).onFailure('undo a', `${name} undo`).build()
   const { id } = await bus.hf.start(Flow, { amount: 'much' })
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'HF_INVALID_DATA' })
   expect(told).toEqual([])
   expect(await see.statuses(id)).toEqual({ a: 'FAILED' })
-  expect((await bus.hf.workflows.steps(id))[0]).toMatchObject({ attempts: 0 })
+  expect((await bus.hf.workflow(id).steps())[0]).toMatchObject({ attempts: 0 })
   expect(await bus.hf.workflows.deadLetters.count({ instanceId: id })).toBe(0)
 })
 
 test('K-19 a handler whose output cannot be stored has had its effect: it is undone', async () => {
   const name = named()
   const told = undoing(name)
-  bus.hf.workflows.handle(name, () => () => 1)
+  bus.hf.handle(name, () => () => 1)
   const Flow = defineWorkflow(name, 1)
     .step('a', name)
     .onFailure('undo a', `${name} undo`, { compensateIf: 'possible' })
@@ -114,7 +114,7 @@ test('K-19 an attempt whose time is up is waited for: the next attempt and the c
     seen.push(what)
     expect(running).toBe(0)
   }
-  bus.hf.workflows.handle(name, async (_, { signal, attempt }) => {
+  bus.hf.handle(name, async (_, { signal, attempt }) => {
     enter(`attempt ${attempt}`)
     running += 1
     // Told to stop, it needs a while for what it has begun.
@@ -125,7 +125,7 @@ test('K-19 an attempt whose time is up is waited for: the next attempt and the c
     seen.push(`effect ${attempt}`)
     running -= 1
   })
-  bus.hf.workflows.handle(`${name} undo`, () => enter('undo'))
+  bus.hf.handle(`${name} undo`, () => enter('undo'))
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .onFailure('undo a', `${name} undo`)
@@ -145,22 +145,22 @@ const payFlow = (name: string, dlq = false) =>
 function opened(name: string, how?: Parameters<typeof bank>[1], withInquire = true) {
   const told = undoing(name)
   const it = bank(name, how)
-  bus.hf.workflows.handle(`${name} pay`, it.pay, withInquire ? { inquire: it.inquire } : {})
-  bus.hf.workflows.handle(`${name} ship`, (receipt) => receipt)
+  bus.hf.handle(`${name} pay`, it.pay, withInquire ? { inquire: it.inquire } : {})
+  bus.hf.handle(`${name} ship`, (receipt) => receipt)
   return { ...it, told }
 }
 
 test('K-20 a bank that pays and resets the connection is asked, and not paid twice', async () => {
   const name = named()
   const { paid, calls, told } = opened(name)
-  expect(await bus.hf.workflows.startAndWait(payFlow(name))).toEqual({ receipt: 1 })
+  expect(await (await bus.hf.start(payFlow(name))).result()).toEqual({ receipt: 1 })
   expect([paid.length, calls, told]).toEqual([1, ['pay', 'inquire'], []])
 })
 
 test('K-20 a bank that did not pay says so, and is called again', async () => {
   const name = named()
   const { paid, calls } = opened(name, { pays: false })
-  expect(await bus.hf.workflows.startAndWait(payFlow(name))).toEqual({ receipt: 1 })
+  expect(await (await bus.hf.start(payFlow(name))).result()).toEqual({ receipt: 1 })
   expect([paid.length, calls]).toEqual([1, ['pay', 'inquire', 'pay']])
 })
 
@@ -195,19 +195,20 @@ test('K-20 in the DLQ: a requeue asks first, and comes back while nobody knows; 
   const id = await inDlq()
   const first = await letterOf(id)
   calls.length = 0
-  await bus.hf.workflows.requeue(first, by)
+  await bus.hf.workflow(id).retry(by)
   const again = await waitFor('it is back', async () => {
     const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
     return letter && letter.id !== first ? letter.id : undefined
   })
   expect(calls).toEqual(['inquire'])
-  await expect(bus.hf.workflows.requeue(again, by, { answer: 'perhaps' as 'notDone' })).rejects.toMatchObject({
+  expect(again).not.toBe(first)
+  await expect(bus.hf.workflow(id).retry(by, { notDone: 'perhaps' as never })).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })
-  await bus.hf.workflows.requeue(again, by, { answer: { done: { receipt: 'seen' } } })
+  await bus.hf.workflow(id).complete(by, { receipt: 'seen' })
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ receipt: 'seen' })
   expect(calls).toEqual(['inquire'])
-  const requeued = (await bus.hf.workflows.events(id)).filter(({ type }) => type === 'dlq_requeued')
+  const requeued = (await bus.hf.workflow(id).history()).filter(({ type }) => type === 'dlq_requeued')
   expect(requeued.at(-1)).toMatchObject({ ...by, detail: { answer: 'done' } })
 })
 
@@ -216,19 +217,18 @@ test('K-20 a person says that it was not done: it is called again, its attempts 
   const { calls } = opened(name, { pays: false, knows: false })
   const { id } = await bus.hf.start(payFlow(name, true))
   await see.until(id, 'DLQ')
-  const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
   calls.length = 0
-  await bus.hf.workflows.requeue(letter?.id ?? '', by, { answer: 'notDone' })
+  await bus.hf.workflow(id).retry(by, { step: 'pay', notDone: true })
   await see.until(id, 'COMPLETED')
   expect(calls).toEqual(['pay'])
-  expect((await bus.hf.workflows.steps(id)).find((step) => step.name === 'pay')).toMatchObject({ attempts: 1 })
+  expect((await bus.hf.workflow(id).steps()).find((step) => step.name === 'pay')).toMatchObject({ attempts: 1 })
 })
 
 test('K-20 after a crash the heir asks before it calls', async () => {
   const name = named()
   const calls: string[] = []
   const victim = await openTestBus({ connectionString: bus.connectionString })
-  victim.hf.workflows.handle(`${name} pay`, () => {
+  victim.hf.handle(`${name} pay`, () => {
     calls.push('paid')
     return new Promise(() => undefined)
   })
@@ -237,8 +237,8 @@ test('K-20 after a crash the heir asks before it calls', async () => {
   await waitFor('it is called', () => calls.length === 1)
   worker.stopNow()
   undoing(name)
-  bus.hf.workflows.handle(`${name} ship`, (receipt) => receipt)
-  bus.hf.workflows.handle(`${name} pay`, () => calls.push('again'), {
+  bus.hf.handle(`${name} ship`, (receipt) => receipt)
+  bus.hf.handle(`${name} pay`, () => calls.push('again'), {
     inquire: () => {
       calls.push('asked')
       return { done: 'receipt' }
@@ -254,7 +254,7 @@ test('K-20 after a crash, found not done and refused by the next call: it is kno
   const name = named()
   let called = 0
   const victim = await openTestBus({ connectionString: bus.connectionString })
-  victim.hf.workflows.handle(`${name} pay`, () => {
+  victim.hf.handle(`${name} pay`, () => {
     called += 1
     return new Promise(() => undefined)
   })
@@ -267,7 +267,7 @@ test('K-20 after a crash, found not done and refused by the next call: it is kno
     called += 1
     throw new BusinessError('no such account')
   }
-  bus.hf.workflows.handle(`${name} pay`, refuse, { inquire: () => 'notDone' })
+  bus.hf.handle(`${name} pay`, refuse, { inquire: () => 'notDone' })
   await see.endLease(id, 'pay')
   await see.until(id, 'FAILED')
   expect(called).toBe(2)
@@ -280,7 +280,7 @@ test('K-20 one that goes on beyond the grace is not inquired about: nobody knows
   const hasty = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms' })
   const calls: string[] = []
   const end = gate()
-  hasty.hf.workflows.handle(
+  hasty.hf.handle(
     `${name} pay`,
     async () => {
       calls.push('pay')
@@ -315,7 +315,7 @@ test.each(['after a crash', 'after an error'])(
       inquire: (_: unknown, ctx: { readonly signal: AbortSignal }) => Promise<{ done: string }>,
     ) => {
       const service = await openTestBus({ connectionString: bus.connectionString })
-      service.hf.workflows.handle(`${name} pay`, pay, { inquire })
+      service.hf.handle(`${name} pay`, pay, { inquire })
       return service
     }
     const Flow = defineWorkflow(name, 1)
@@ -366,10 +366,10 @@ test.each(['after a crash', 'after an error'])(
 test('K-20 a compensation that must not be repeated waits for a person, who says that it is undone', async () => {
   const name = named()
   let refunds = 0
-  bus.hf.workflows.handle(`${name} no`, () => {
+  bus.hf.handle(`${name} no`, () => {
     throw new BusinessError('no')
   })
-  bus.hf.workflows.handle(`${name} refund`, () => {
+  bus.hf.handle(`${name} refund`, () => {
     refunds += 1
     throw new Error('socket hang up')
   })
@@ -381,7 +381,7 @@ test('K-20 a compensation that must not be repeated waits for a person, who says
   await see.until(id, 'FAILED')
   const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
   expect(letter).toMatchObject({ kind: 'compensation', error: { code: 'OUTCOME_UNKNOWN' } })
-  await bus.hf.workflows.requeue(letter?.id ?? '', by, { answer: { done: null } })
+  await bus.hf.workflow(id).complete(by, null, { step: 'pay' })
   expect(await see.statuses(id)).toEqual({ pay: 'ROLLED_BACK' })
   expect(refunds).toBe(1)
 })
@@ -397,7 +397,7 @@ test('K-26 orderly stops during a call are no crashes: a step of two attempts su
   for (let stops = 0; stops < 5; stops += 1) {
     const service = await openTestBus({ connectionString: bus.connectionString })
     const called = gate()
-    service.hf.workflows.handle(name, (_, { signal, attempt }) => {
+    service.hf.handle(name, (_, { signal, attempt }) => {
       attempts.push(attempt)
       called.open()
       return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
@@ -409,7 +409,7 @@ test('K-26 orderly stops during a call are no crashes: a step of two attempts su
     await see.untilStep(id, 'a', 'PENDING')
     await service.close()
   }
-  bus.hf.workflows.handle(name, (_, { attempt }) => attempt)
+  bus.hf.handle(name, (_, { attempt }) => attempt)
   expect((await see.until(id, 'COMPLETED')).output).toBe(1)
   expect([stopped, attempts]).toEqual([5, [1, 1, 1, 1, 1]])
 })

@@ -16,7 +16,7 @@ afterAll(() => Promise.all([bus.close(), operator.close()]))
 
 const named = numbered('people')
 const by = { actor: 'ann', reason: 'because' }
-const people = () => operator.hf.workflows
+const people = () => operator.hf
 /** A worker of the handlers that are there, which sleeps unless it is woken. */
 const sleepy = () => bus.hf.run({ poll: '1h' })
 const startHuman = async (name: string, input: unknown = null) => {
@@ -32,7 +32,7 @@ const startHuman = async (name: string, input: unknown = null) => {
 }
 function calling(name: string) {
   const calls: string[] = []
-  bus.hf.workflows.handle(name, (input, { stepName, compensation }) => {
+  bus.hf.handle(name, (input, { stepName, compensation }) => {
     calls.push(compensation ?? stepName)
     return input
   })
@@ -45,18 +45,18 @@ test('W-10 confirmed, an instance goes on at once: its worker is woken, not foun
   const worker = await sleepy()
   const id = await startHuman(name, { total: 5 })
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  expect(await people().decisions.waiting({ workflow: name })).toMatchObject([
+  expect(await people().workflows.decisions.waiting({ workflow: name })).toMatchObject([
     { instanceId: id, workflow: name, version: 1, step: 'ok', input: { total: 5 }, since: expect.any(Date) },
   ])
-  await people().decide(id, 'ok', 'confirm', { actor: 'bob', reason: 'checked' })
+  await people().workflow(id).decide('ok', 'confirm', { actor: 'bob', reason: 'checked' })
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ total: 5 })
   expect(calls).toEqual(['a', 'b'])
   expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', ok: 'CONFIRMED', b: 'COMPLETED' })
-  expect(await people().decisions.of(id)).toEqual([
+  expect(await people().workflows.decisions.of(id)).toEqual([
     { step: 'ok', decision: 'confirm', actor: 'bob', reason: 'checked', at: expect.any(Date) },
   ])
-  expect(await people().decisions.waiting({ workflow: name })).toEqual([])
-  const made = (await people().events(id)).find(({ type }) => type === 'decision_made')
+  expect(await people().workflows.decisions.waiting({ workflow: name })).toEqual([])
+  const made = (await people().workflow(id).history()).find(({ type }) => type === 'decision_made')
   expect(made).toMatchObject({
     step: 'ok',
     status: 'CONFIRMED',
@@ -73,23 +73,23 @@ test('W-10 rejected, it is ABORTED and nothing is undone; the decision is kept',
   const worker = await sleepy()
   const id = await startHuman(name)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  await people().decide(id, 'ok', 'reject', by)
+  await people().workflow(id).decide('ok', 'reject', by)
   await see.until(id, 'ABORTED')
   expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', ok: 'REJECTED' })
   expect(calls).toEqual(['a'])
-  expect(await people().decisions.of(id)).toMatchObject([{ decision: 'reject', ...by }])
+  expect(await people().workflows.decisions.of(id)).toMatchObject([{ decision: 'reject', ...by }])
   await worker.stop()
 })
 
 test('W-10 a second decision, one too early, one on another step and one by nobody are refused and change nothing', async () => {
   const name = named()
   const id = await startHuman(name)
-  await expect(people().decide(id, 'ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-  await expect(people().decide(id, 'a', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-  await expect(people().decide(id, 'okay', 'confirm', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_STEP' })
-  await expect(people().decide(newId(), 'ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(people().workflow(id).decide('ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().workflow(id).decide('a', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().workflow(id).decide('okay', 'confirm', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_STEP' })
+  await expect(people().workflow(newId()).decide('ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   // @ts-expect-error no such verdict
-  await expect(people().decide(id, 'ok', 'perhaps', by)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await expect(people().workflow(id).decide('ok', 'perhaps', by)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   calling(name)
   const worker = await sleepy()
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
@@ -98,16 +98,18 @@ test('W-10 a second decision, one too early, one on another step and one by nobo
     { actor: '  ', reason: 'x' },
     { actor: 'ann', reason: '' },
   ]) {
-    await expect(people().decide(id, 'ok', 'confirm', nobody)).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
+    await expect(people().workflow(id).decide('ok', 'confirm', nobody)).rejects.toMatchObject({
+      code: 'HF_INVALID_ACTOR',
+    })
   }
   expect(await see.statuses(id)).toMatchObject({ ok: 'WAITING_DECISION' })
   const both = await Promise.allSettled([
-    people().decide(id, 'ok', 'confirm', by),
-    bus.hf.workflows.decide(id, 'ok', 'reject', by),
+    people().workflow(id).decide('ok', 'confirm', by),
+    bus.hf.workflow(id).decide('ok', 'reject', by),
   ])
   expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
-  await expect(people().decide(id, 'ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-  expect(await people().decisions.of(id)).toHaveLength(1)
+  await expect(people().workflow(id).decide('ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  expect(await people().workflows.decisions.of(id)).toHaveLength(1)
   await worker.stop()
 })
 
@@ -115,7 +117,7 @@ test('W-10 a second decision, one too early, one on another step and one by nobo
 function stoppable(name: string, onAbort: (reason: unknown) => unknown) {
   const running = gate()
   const told: unknown[] = []
-  bus.hf.workflows.handle(`${name} long`, (_, { signal }) => {
+  bus.hf.handle(`${name} long`, (_, { signal }) => {
     running.open()
     return new Promise((resolve, reject) => {
       signal.addEventListener('abort', () => {
@@ -153,16 +155,16 @@ test.each([
     const worker = await bus.hf.run({ poll: '100ms', notify })
     const { id } = await bus.hf.start(longFlow(name))
     await running.passed
-    await people().cancel(id, by)
+    await people().workflow(id).cancel(by)
     await waitFor('it is told', () => told.length === 1, { timeout: 5_000 })
     expect(told[0]).toMatchObject({ code: 'HF_STOPPED' })
     await see.until(id, 'CANCELLED')
     expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'ROLLED_BACK' })
     expect(calls).toEqual(['a', 'ul', 'ua'])
-    const started = (await people().events(id)).find(({ type }) => type === 'cancellation_started')
+    const started = (await people().workflow(id).history()).find(({ type }) => type === 'cancellation_started')
     expect(started).toMatchObject({ status: 'CANCELLING', ...by })
     // Twice is once.
-    await people().cancel(id, by)
+    await people().workflow(id).cancel(by)
     expect((await see.lines(id)).filter((line) => line === 'cancellation_started')).toHaveLength(1)
     await worker.stop()
   },
@@ -175,7 +177,7 @@ test('W-11 a handler that completes all the same is recorded and undone', async 
   const worker = await sleepy()
   const { id } = await bus.hf.start(longFlow(name))
   await running.passed
-  await people().cancel(id, by)
+  await people().workflow(id).cancel(by)
   await see.until(id, 'CANCELLED')
   expect(calls).toEqual(['a', 'ul', 'ua'])
   expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'ROLLED_BACK' })
@@ -188,7 +190,7 @@ test('W-11 a handler that does not heed its signal is waited for a while; then i
   const calls = calling(name)
   const ignores = gate()
   const called = gate()
-  bus.hf.workflows.handle(`${name} long`, async () => {
+  bus.hf.handle(`${name} long`, async () => {
     called.open()
     await ignores.passed
     return 'much too late'
@@ -196,10 +198,10 @@ test('W-11 a handler that does not heed its signal is waited for a while; then i
   const worker = await sleepy()
   const { id } = await bus.hf.start(longFlow(name))
   await called.passed
-  await people().cancel(id, by)
+  await people().workflow(id).cancel(by)
   await see.until(id, 'CANCELLED')
   expect(calls).toEqual(['a', 'ul', 'ua'])
-  const failed = (await people().events(id)).find(({ type }) => type === 'step_failed')
+  const failed = (await people().workflow(id).history()).find(({ type }) => type === 'step_failed')
   expect(failed).toMatchObject({ step: 'long', error: { code: 'CALL_LOST' } })
   const lines = await see.lines(id)
   ignores.open()
@@ -212,7 +214,7 @@ test('W-11 a call whose service is gone counts as lost when its lease ends, whoe
   const calls = calling(name)
   const gone = await openTestBus({ connectionString: bus.connectionString })
   const called = gate()
-  gone.hf.workflows.handle(`${name} long`, () => {
+  gone.hf.handle(`${name} long`, () => {
     called.open()
     return new Promise(() => undefined)
   })
@@ -221,11 +223,13 @@ test('W-11 a call whose service is gone counts as lost when its lease ends, whoe
   const { id } = await bus.hf.start(longFlow(name))
   await called.passed
   service.stopNow()
-  await people().cancel(id, by)
+  await people().workflow(id).cancel(by)
   await see.endLease(id, 'long')
   await see.until(id, 'CANCELLED')
   expect(calls).toEqual(['a', 'ul', 'ua'])
-  expect((await people().steps(id)).find((step) => step.name === 'long')).toMatchObject({ status: 'ROLLED_BACK' })
+  expect((await people().workflow(id).steps()).find((step) => step.name === 'long')).toMatchObject({
+    status: 'ROLLED_BACK',
+  })
   await worker.stop()
   await gone.close()
 })
@@ -236,12 +240,12 @@ test('K-19 what a worker has claimed and not called when it is stopped is not un
   const service = await openTestBus({ connectionString: bus.connectionString })
   const busy = gate()
   const blocked = gate()
-  service.hf.workflows.handle(`${name} first`, async () => {
+  service.hf.handle(`${name} first`, async () => {
     busy.open()
     await blocked.passed
   })
-  service.hf.workflows.handle(`${name} second`, () => void undone.push('called'))
-  service.hf.workflows.handle(`${name} undo`, (_, { stepName }) => void undone.push(stepName))
+  service.hf.handle(`${name} second`, () => void undone.push('called'))
+  service.hf.handle(`${name} undo`, (_, { stepName }) => void undone.push(stepName))
   const Flow = defineWorkflow(name, 1)
     .fork(
       'f',
@@ -258,7 +262,7 @@ test('K-19 what a worker has claimed and not called when it is stopped is not un
     `select leased_at is not null as leased from holdfast.workflow_step where workflow_id = $1 and name = 'second'`,
     [id],
   )
-  await people().cancel(id, by)
+  await people().workflow(id).cancel(by)
   const stopping = worker.stop('5s')
   blocked.open()
   await stopping
@@ -279,22 +283,24 @@ test('W-11 abort reaches running handlers and undoes nothing', async () => {
   const worker = await sleepy()
   const { id } = await bus.hf.start(longFlow(name))
   await running.passed
-  await people().abort(id, by)
+  await people().workflow(id).cancel(by, { compensate: false })
   await see.until(id, 'ABORTED')
   await waitFor('it is told', () => told.length === 1)
-  await waitFor('its end is on record', async () => (await people().steps(id)).every(({ queued }) => queued === null))
+  await waitFor('its end is on record', async () =>
+    (await people().workflow(id).steps()).every(({ queued }) => queued === null),
+  )
   expect(calls).toEqual(['a'])
   expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', long: 'SKIPPED' })
-  await people().abort(id, by)
+  await people().workflow(id).cancel(by, { compensate: false })
   expect((await see.lines(id)).filter((line) => line === 'abort_started')).toHaveLength(1)
-  await expect(people().cancel(id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().workflow(id).cancel(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
   await worker.stop()
 })
 
 test('W-11 cancel is prompt for a waiting human step and from the DLQ', async () => {
   const name = named()
   const calls = calling(name)
-  bus.hf.workflows.handle(`${name} no`, () => {
+  bus.hf.handle(`${name} no`, () => {
     throw new BusinessError('no')
   })
   const worker = await sleepy()
@@ -309,13 +315,13 @@ test('W-11 cancel is prompt for a waiting human step and from the DLQ', async ()
   await see.untilStep(waiting, 'ok', 'WAITING_DECISION')
   await see.until(dead, 'DLQ')
   calls.length = 0
-  await people().cancel(waiting, by)
+  await people().workflow(waiting).cancel(by)
   await see.until(waiting, 'CANCELLED')
   expect(await see.statuses(waiting)).toEqual({ a: 'ROLLED_BACK', ok: 'SKIPPED' })
-  await people().cancel(dead, by)
+  await people().workflow(dead).cancel(by)
   await see.until(dead, 'CANCELLED')
   expect(await see.statuses(dead)).toEqual({ a: 'ROLLED_BACK', b: 'ROLLED_BACK' })
-  expect(await people().deadLetters.list({ instanceId: dead })).toEqual([])
+  expect(await people().workflows.deadLetters.list({ instanceId: dead })).toEqual([])
   expect(calls).toEqual(['ua', 'ub', 'ua'])
   await worker.stop()
 })
@@ -323,7 +329,7 @@ test('W-11 cancel is prompt for a waiting human step and from the DLQ', async ()
 test('W-11 a confirmed step is undone too; a compensation that fails makes the cancelled instance FAILED, with a record', async () => {
   const name = named()
   const calls = calling(name)
-  bus.hf.workflows.handle(`${name} no`, () => {
+  bus.hf.handle(`${name} no`, () => {
     throw new BusinessError('no')
   })
   const Flow = defineWorkflow(name, 1)
@@ -336,12 +342,14 @@ test('W-11 a confirmed step is undone too; a compensation that fails makes the c
   const worker = await sleepy()
   const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  await people().decide(id, 'ok', 'confirm', by)
-  await people().cancel(id, by)
+  await people().workflow(id).decide('ok', 'confirm', by)
+  await people().workflow(id).cancel(by)
   await see.until(id, 'FAILED')
   expect(await see.statuses(id)).toEqual({ a: 'FAILED', ok: 'ROLLED_BACK', second: 'SKIPPED' })
   expect(calls).toEqual(['a', 'uo'])
-  expect(await people().deadLetters.list({ instanceId: id })).toMatchObject([{ step: 'a', kind: 'compensation' }])
+  expect(await people().workflows.deadLetters.list({ instanceId: id })).toMatchObject([
+    { step: 'a', kind: 'compensation' },
+  ])
   await worker.stop()
 })
 
@@ -353,12 +361,15 @@ test('W-11 terminal instances are refused, and unknown ones', async () => {
   const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
   const lines = await see.lines(id)
-  for (const act of ['cancel', 'abort'] as const) {
-    await expect(people()[act](id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-    await expect(people()[act](newId(), by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
-    await expect(people()[act]('nonsense', by)).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
-    await expect(people()[act](id, { actor: '', reason: 'x' })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
+  const { hf } = operator
+  for (const compensate of [true, false]) {
+    const wrong = { code: 'HF_WRONG_STATUS' }
+    await expect(hf.workflow(id).cancel(by, { compensate })).rejects.toMatchObject(wrong)
+    await expect(hf.workflow(newId()).cancel(by, { compensate })).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
+    const nobody = { actor: '', reason: 'x' }
+    await expect(hf.workflow(id).cancel(nobody, { compensate })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
   }
+  expect(() => hf.workflow('nonsense')).toThrow(expect.objectContaining({ code: 'HF_INVALID_ID' }))
   expect(await see.lines(id)).toEqual(lines)
   await worker.stop()
 })
@@ -366,7 +377,7 @@ test('W-11 terminal instances are refused, and unknown ones', async () => {
 test('W-14 an operator makes a step due that waits for its next attempt', async () => {
   const name = named()
   let calls = 0
-  bus.hf.workflows.handle(name, () => {
+  bus.hf.handle(name, () => {
     calls += 1
     if (calls === 1) throw new Error('not yet')
   })
@@ -377,13 +388,13 @@ test('W-14 an operator makes a step due that waits for its next attempt', async 
       .build(),
   )
   await waitFor('it has failed once', async () => (await see.lines(id)).includes('step_retry a'))
-  await people().retry(id, 'a', by)
+  await people().workflow(id).retry(by, { step: 'a' })
   await see.until(id, 'COMPLETED')
   expect(calls).toBe(2)
-  expect((await people().steps(id))[0]).toMatchObject({ attempts: 2 })
-  const retries = (await people().events(id)).filter(({ type }) => type === 'step_retry')
+  expect((await people().workflow(id).steps())[0]).toMatchObject({ attempts: 2 })
+  const retries = (await people().workflow(id).history()).filter(({ type }) => type === 'step_retry')
   expect(retries[1]).toMatchObject({ step: 'a', ...by })
-  await expect(people().retry(id, 'a', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-  await expect(people().retry(newId(), 'a', by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_INSTANCE' })
+  await expect(people().workflow(id).retry(by, { step: 'a' })).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(people().workflow(newId()).retry(by, { step: 'a' })).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   await worker.stop()
 })

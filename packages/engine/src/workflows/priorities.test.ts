@@ -24,12 +24,12 @@ async function aging(rate: number): Promise<void> {
 const named = numbered('priority')
 const flow = (handler: string, priority: number, delay: Duration = '0ms') =>
   defineWorkflow(`${handler} ${priority} ${delay}`, 1).step('a', handler, { priority, delay }).build()
-const queued = async (id: string) => (await bus.hf.workflows.steps(id))[0]?.queued
+const queued = async (id: string) => (await bus.hf.workflow(id).steps())[0]?.queued
 
 /** The order in which a worker with one slot runs what is queued for a handler. */
 async function orderOf(on: TestBus, handler: string, count: number): Promise<unknown[]> {
   const order: unknown[] = []
-  on.hf.workflows.handle(handler, (input) => void order.push(input))
+  on.hf.handle(handler, (input) => void order.push(input))
   // A server that has just come up has ended leases left alone for a third of this (K-03).
   const worker = await on.hf.run({ poll: '20ms', concurrency: 1, lease: '300ms' })
   await waitFor('all ran', () => order.length === count)
@@ -110,8 +110,7 @@ test('W-12 K-12 the rate is one for the installation: what one client sets, ever
 test('W-12 one order over all handlers of a worker', async () => {
   const name = named()
   const order: string[] = []
-  for (const handler of ['x', 'y'])
-    bus.hf.workflows.handle(`${name} ${handler}`, (input) => void order.push(String(input)))
+  for (const handler of ['x', 'y']) bus.hf.handle(`${name} ${handler}`, (input) => void order.push(String(input)))
   for (const [handler, priority] of [
     ['x', 10],
     ['y', 90],
@@ -144,7 +143,7 @@ test('W-12 what a worker gives back, and what is taken over, keeps its place', a
   const see = observeWorkflows(bus)
   const { id } = await bus.hf.start(flow(handler, 10), 'first')
   const before = await bus.sql('select rank, scheduled_at from holdfast.workflow_step where workflow_id = $1', [id])
-  bus.hf.workflows.handle(handler, () => new Promise(() => undefined))
+  bus.hf.handle(handler, () => new Promise(() => undefined))
   const worker = await bus.hf.run({ poll: '20ms', concurrency: 1 })
   await see.untilStep(id, 'a', 'RUNNING')
   worker.stopNow()

@@ -32,8 +32,8 @@ export function addStepHandler(
   { input: inputSchema, inquire }: HandlerOptions = {},
 ): void {
   const problem = handlerNameProblem(name)
-  if (problem !== undefined) throw invalidOption('workflows.handle', 'name', `is no name: ${problem}`)
-  const where = `workflows.handle ${name}`
+  if (problem !== undefined) throw invalidOption('handle', 'name', `is no name: ${problem}`)
+  const where = `handle ${name}`
   functionOption(where, 'handler', handle)
   if (inputSchema !== undefined) checkSchema(where, 'input', inputSchema)
   functionOption(where, 'inquire', inquire, { default: undefined })

@@ -3,10 +3,11 @@ import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Failure } from '../kernel/failure/classify.js'
-import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
+import { instanceNotFound } from './not-found.js'
 import { findInstances } from './queries/find-instances.js'
-import { type InstanceStatus, instanceHasEnded, type StepStatus } from './states.js'
+import { findWhy } from './queries/find-why.js'
+import { type InstanceStatus, instanceHasEnded } from './states.js'
 
 interface Found {
   readonly id: string
@@ -17,16 +18,8 @@ interface Found {
   readonly failure: Failure | null
 }
 
-interface ActiveStep {
-  readonly name: string
-  readonly status: StepStatus
-  readonly handler: string | null
-}
-
 /** The ends of workflow instances (K-22): an output, an error that says why there is none, or a need for a person. */
 export function workflowResults(db: Database, codec: Codec): ResultSource<Found> {
-  const isLive = presenceIn(db, 'workflows')
-
   return {
     model: 'workflows',
     what: 'workflow instance',
@@ -45,25 +38,14 @@ export function workflowResults(db: Database, codec: Codec): ResultSource<Found>
       const details = { what: 'workflow instance', id, code, step: step ?? '', message }
       return { error: new HoldfastError('HF_NEEDS_ATTENTION', details) }
     },
-    unknown: (id) => new HoldfastError('HF_UNKNOWN_INSTANCE', { id }),
+    unknown: (id) => instanceNotFound(id),
     async why(_key, { id, status }) {
       const [instance] = await findInstances(db, codec, { id, limit: 1 })
-      if (instance?.paused) return { id, status, why: PAUSED }
-      const steps = await db.run<ActiveStep & object>(stepsStatement, [id])
-      const missing: string[] = []
-      for (const handler of new Set(steps.flatMap((step) => step.handler ?? []))) {
-        if (handler !== ROOT && !(await isLive(handler))) missing.push(missingWorker('workflows', handler))
-      }
-      const active = steps.map((step) => `${step.name} is ${step.status}`)
-      const why = active.length === 0 ? ['no step is active'] : [active.join(', ')]
-      const workers = missing.length === 0 ? ['a live worker has every handler that it waits for'] : missing
-      return { id, status, why: [...why, ...workers].join('; ') }
+      if (!instance) throw instanceNotFound(id)
+      return { id, status, why: (await findWhy(db, instance)).text }
     },
   }
 }
-
-/** The start of an instance that begins later is queued under this name. */
-const ROOT = '_root_'
 
 const findStatement = {
   name: 'workflows.find-ends',
@@ -71,13 +53,4 @@ const findStatement = {
     select workflow.id, status, output, output_notes as "outputNotes", failed_step as step, failure
     from pg_catalog.unnest($1::uuid[]) as asked (id)
     join holdfast.workflow on workflow.id = asked.id`,
-}
-const stepsStatement = {
-  name: 'workflows.find-active-steps',
-  text: `
-    select name, status, handler
-    from holdfast.workflow_step
-    where workflow_id = $1 and status in ('PENDING', 'RUNNING', 'WAITING_DECISION', 'COMPENSATING')
-    order by number
-    limit 10`,
 }

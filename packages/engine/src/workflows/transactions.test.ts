@@ -32,7 +32,7 @@ const bookings = async (id: string) =>
 
 test('W-05 the rows of a transaction and the end of its step commit together; what the handler does afterwards changes nothing', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, async (_, ctx) => {
+  bus.hf.handle(name, async (_, ctx) => {
     const booked = await ctx.transaction(async (tx) => {
       await tx.query(insert, [ctx.instanceId, ctx.stepName])
       return { booked: ctx.attempt }
@@ -52,7 +52,7 @@ test('W-05 the rows of a transaction and the end of its step commit together; wh
 
 test('W-05 what throws is rolled back and tried again; what is returned and cannot be stored too, for good', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, (_, ctx) =>
+  bus.hf.handle(name, (_, ctx) =>
     ctx.transaction(async (tx) => {
       await tx.query(insert, [ctx.instanceId, `${ctx.stepName} ${ctx.attempt}`])
       if (ctx.attempt === 1) throw new Error('not yet')
@@ -71,7 +71,7 @@ test('W-05 a worker that dies between the rows and the commit: neither is there,
   const victim = await openTestBus({ connectionString: bus.connectionString, faults: hold.faults })
   const book = (_: unknown, ctx: StepContext) =>
     ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${ctx.attempt}`])))
-  victim.hf.workflows.handle(name, book)
+  victim.hf.handle(name, book)
   const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   const worker = await victim.hf.run({ poll: '20ms' })
   await hold.reached
@@ -81,7 +81,7 @@ test('W-05 a worker that dies between the rows and the commit: neither is there,
   )
   hold.release()
   await see.endLease(id, 'a')
-  bus.hf.workflows.handle(name, book)
+  bus.hf.handle(name, book)
   await see.until(id, 'COMPLETED')
   // Stopped, it has no attempt to its name; the rows are those of one transaction.
   expect(await bookings(id)).toHaveLength(1)
@@ -93,7 +93,7 @@ test('W-05 a handler whose step has a new owner cannot commit any more', async (
   const frozen = gate()
   const errors: unknown[] = []
   let calls = 0
-  bus.hf.workflows.handle(name, async (_, ctx) => {
+  bus.hf.handle(name, async (_, ctx) => {
     calls += 1
     const call = calls
     if (call === 1) await frozen.passed
@@ -118,7 +118,7 @@ test('W-05 a handler that goes on after its time is up cannot commit any more', 
   const name = named()
   const late = gate()
   const errors: unknown[] = []
-  bus.hf.workflows.handle(name, async (_, ctx) => {
+  bus.hf.handle(name, async (_, ctx) => {
     if (ctx.attempt > 1) return 'in time'
     await late.passed
     return ctx
@@ -130,7 +130,7 @@ test('W-05 a handler that goes on after its time is up cannot commit any more', 
   const Flow = defineWorkflow(name, 1)
     .step('a', name, { ...soon, timeout: '50ms' })
     .build()
-  expect(await bus.hf.workflows.startAndWait(Flow)).toBe('in time')
+  expect(await (await bus.hf.start(Flow)).result()).toBe('in time')
   late.open()
   await waitFor('it is refused', () => errors.length === 1)
   expect(errors[0]).toMatchObject({ code: 'HF_LEASE_LOST' })
@@ -138,7 +138,7 @@ test('W-05 a handler that goes on after its time is up cannot commit any more', 
 
 test('W-05 W-07 transactions of all branches at once: every one commits once, and the join fires once', async () => {
   const name = named()
-  bus.hf.workflows.handle(name, (_, ctx) =>
+  bus.hf.handle(name, (_, ctx) =>
     ctx.transaction(async (tx) => {
       await tx.query(insert, [ctx.instanceId, ctx.stepName])
       return ctx.stepName
@@ -161,7 +161,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
   const name = named()
   const here = gate()
   const further = gate()
-  bus.hf.workflows.handle(name, (_, ctx) =>
+  bus.hf.handle(name, (_, ctx) =>
     ctx.transaction(async (tx) => {
       await tx.query(insert, [ctx.instanceId, ctx.stepName])
       here.open()
@@ -198,7 +198,7 @@ test('W-11 a cancel reaches a handler inside its transaction; what it commits al
   const name = named()
   const here = gate()
   const undone: string[] = []
-  bus.hf.workflows.handle(name, (_, ctx) =>
+  bus.hf.handle(name, (_, ctx) =>
     ctx.transaction(async (tx) => {
       await tx.query(insert, [ctx.instanceId, ctx.stepName])
       here.open()
@@ -206,13 +206,10 @@ test('W-11 a cancel reaches a handler inside its transaction; what it commits al
       return 'all the same'
     }),
   )
-  bus.hf.workflows.handle(
-    `undo ${name}`,
-    (_, { stepName, output }) => void undone.push(`${stepName} ${String(output)}`),
-  )
+  bus.hf.handle(`undo ${name}`, (_, { stepName, output }) => void undone.push(`${stepName} ${String(output)}`))
   const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).onFailure('ua', `undo ${name}`).build())
   await here.passed
-  await bus.hf.workflows.cancel(id, { actor: 'ann', reason: 'because' })
+  await bus.hf.workflow(id).cancel({ actor: 'ann', reason: 'because' })
   await see.until(id, 'CANCELLED')
   expect([await bookings(id), undone]).toEqual([['a'], ['a all the same']])
 })
@@ -222,7 +219,7 @@ test('W-05 a transaction whose step was decided on while it ran is rolled back',
   const here = gate()
   const further = gate()
   const errors: unknown[] = []
-  bus.hf.workflows.handle(name, (_, ctx) =>
+  bus.hf.handle(name, (_, ctx) =>
     ctx
       .transaction(async (tx) => {
         await tx.query(insert, [ctx.instanceId, ctx.stepName])
@@ -255,7 +252,7 @@ test.each([
   const name = named()
   const limits = vi.spyOn(globalThis, 'setTimeout')
   const begun: number[] = []
-  bus.hf.workflows.handle(name, async (_input, ctx) => {
+  bus.hf.handle(name, async (_input, ctx) => {
     limits.mockClear()
     await ctx.transaction(async () => {
       begun.push(...limits.mock.calls.map(([, milliseconds]) => milliseconds ?? 0))

@@ -189,10 +189,13 @@ test('X-02 C-08 commands with a handler are killed between any two statements an
         })
       })
     },
-    start: (hf) =>
-      hf.send(BookRisk, { of: 'risk' }, { commandId: '01890a5d-ac96-774b-bcce-b302099a8057', ifExists: 'ignore' }),
+    async start(hf) {
+      const id = '01890a5d-ac96-774b-bcce-b302099a8057'
+      await hf.send(BookRisk, { of: 'risk' }, { id, ifExists: 'ignore' })
+      return id
+    },
     async invariant({ hf, sql, subject, world }) {
-      const { status } = await hf.commands.get(BookRisk, subject)
+      const { status } = await hf.command(BookRisk, subject).get()
       assert.equal(status === 'COMPLETED' || status === 'IN_TROUBLESHOOTING_QUEUE', true, status)
       assert.equal(world.times('risk'), 1)
       assert.equal((await sql('select from ledger')).length, status === 'COMPLETED' ? 1 : 0)
@@ -256,7 +259,7 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
     prepare: 'create table ledger (id text not null)',
     register: [Order],
     setup(hf, bank) {
-      hf.workflows.handle(Order, {
+      hf.handle(Order, {
         BookRisk: (_, ctx) => bank.book(ctx.idempotencyKey, 'risk'),
         Unbook: (_, ctx) => bank.book(ctx.idempotencyKey, 'unbooked'),
         BookFx: (_, ctx) => bank.book(ctx.idempotencyKey, 'fx'),
@@ -271,7 +274,7 @@ test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed b
     },
     start: (hf) => hf.start(Order, null, { key: 'ORD-1', startAt: new Date(0) }),
     async invariant({ hf, sql, subject, world }) {
-      assert.equal((await hf.workflows.status(subject.id)).status, 'FAILED')
+      assert.equal((await hf.workflow(subject.id).get()).status, 'FAILED')
       assert.deepEqual([world.times('risk'), world.times('fx'), world.times('unbooked')], [1, 1, 1])
       assert.equal((await sql('select from ledger')).length, 1)
     },

@@ -11,20 +11,8 @@ export function withCallPoints(hf: Holdfast): Holdfast {
   const ours = <Definition extends { readonly name: string }>(definition: Definition): Definition =>
     // Registered under the same name, it is the same definition with points in it.
     (known.get(definition.name) as unknown as Definition | undefined) ?? definition
-  const workflows = {
-    ...hf.workflows,
-    handle(what: never, handlers: unknown, options: never) {
-      const handled =
-        typeof handlers === 'function'
-          ? around(String(what), handlers as AnyCode)
-          : mapValues(handlers as Record<string, AnyCode>, (code, name) => around(name, code))
-      if (options === undefined) hf.workflows.handle(what, handled as never)
-      else hf.workflows.handle(what, handled as never, options)
-    },
-  }
   return {
     ...hf,
-    workflows: workflows as Holdfast['workflows'],
     register(definition) {
       if (!isProcess(definition)) return hf.register(definition)
       const pointed = { ...definition, execute: executeWithPoints(definition.execute) }
@@ -32,9 +20,13 @@ export function withCallPoints(hf: Holdfast): Holdfast {
       hf.register(pointed as never)
     },
     start: ((definition: { readonly name: string }, ...rest: unknown[]) =>
-      hf.start(ours(definition) as never, ...(rest as [never]))) as Holdfast['start'],
-    handle: (command, handler, options) =>
-      hf.handle(command, around(command.type, handler as AnyCode) as typeof handler, options),
+      hf.start(ours(definition) as never, ...(rest as [never]))) as unknown as Holdfast['start'],
+    handle: ((what: string | { readonly type: string }, code: AnyCode | Record<string, AnyCode>, options: never) => {
+      const name = typeof what === 'string' ? what : what.type
+      const pointed =
+        typeof code === 'function' ? around(name, code) : mapValues(code, (one, handler) => around(handler, one))
+      hf.handle(what as never, pointed as never, options)
+    }) as Holdfast['handle'],
   }
 }
 

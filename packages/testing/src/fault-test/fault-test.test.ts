@@ -18,9 +18,9 @@ test('X-02 commands hold under random kills, stops and lost answers', async () =
       hf.handle(Pay, (_, { commandId, idempotencyKey, signal }) =>
         bank.perform({ execution: commandId, name: 'pay', idempotencyKey, signal }),
       ),
-    start: (hf, _, n) => hf.send(Pay, { n }),
+    start: async (hf, _, n) => (await hf.send(Pay, { n })).id,
     async attend(hf) {
-      for (const { commandId } of await hf.troubleshooting.list()) await hf.troubleshooting.retry(Pay, commandId, by)
+      for (const { commandId } of await hf.troubleshooting.list()) await hf.command(Pay, commandId).retry(by)
     },
     invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
   })

@@ -3,14 +3,13 @@ import type { TestBus } from './test-bus.js'
 import { waitFor } from './wait-for.js'
 
 /** Looks at workflow instances as operators do, and does to their leases what time does. */
-export function observeWorkflows({ hf, sql }: Pick<TestBus, 'sql'> & { readonly hf: Pick<Holdfast, 'workflows'> }) {
-  const { workflows } = hf
+export function observeWorkflows({ hf, sql }: Pick<TestBus, 'sql'> & { readonly hf: Pick<Holdfast, 'workflow'> }) {
   async function statuses(id: string): Promise<Record<string, string>> {
-    const steps = await workflows.steps(id)
+    const steps = await hf.workflow(id).steps()
     return Object.fromEntries(steps.map(({ name, status }) => [name, status]))
   }
   async function lines(id: string): Promise<string[]> {
-    const events = await workflows.events(id)
+    const events = await hf.workflow(id).history()
     return events.map(({ type, step }) => (step === null ? type : `${type} ${step}`))
   }
   return {
@@ -22,12 +21,12 @@ export function observeWorkflows({ hf, sql }: Pick<TestBus, 'sql'> & { readonly 
     async until(id: string, status: string, timeout = 20_000): Promise<WorkflowRecord> {
       try {
         const reached = async () => {
-          const record = await workflows.status(id)
+          const record = await hf.workflow(id).get()
           return record.status === status ? record : undefined
         }
         return await waitFor(`${id} is ${status}`, reached, { timeout })
       } catch (error) {
-        const { status: now } = await workflows.status(id)
+        const { status: now } = await hf.workflow(id).get()
         const seen = JSON.stringify({ now, steps: await statuses(id), events: await lines(id) }, null, 1)
         throw new Error(`it stands ${seen}`, { cause: error })
       }

@@ -5,12 +5,12 @@ export type HasHistory = ProcessOf<never> | CommandDefinition | WorkflowDefiniti
 
 /**
  * What happened to one thing, in words: a line per event, and for a process or a workflow a last one that says how it stands.
- * Processes go by id or key, the others by id.
+ * Processes and workflows go by id or key, commands by id.
  */
 export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): Promise<string[]> {
   if (isWorkflow(of)) {
-    const events = await hf.workflows.events(idOrKey)
-    const { status } = await hf.workflows.status(idOrKey)
+    const events = await hf.workflow(of, idOrKey).history()
+    const { status } = await hf.workflow(of, idOrKey).get()
     return [...events.map(({ type, step, error }) => [type, step, error?.code].filter(Boolean).join(' ')), status]
   }
   if (!isProcess(of)) {

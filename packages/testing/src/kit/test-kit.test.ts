@@ -96,13 +96,13 @@ test('X-01 fake handlers answer as told, fail as told, and remember their calls'
     .fake(BookRisk, ({ cents }) => ({ reference: `R-${cents}` }))
     .failsOnce(new TransientError('restarting'))
     .answersOnce({ reference: 'by hand' })
-  const first = await kit.hf.send(BookRisk, { cents: 1 })
+  const { id: first } = await kit.hf.send(BookRisk, { cents: 1 })
   await kit.drain({ skipTime: true })
-  const second = await kit.hf.send(BookRisk, { cents: 2 })
+  const { id: second } = await kit.hf.send(BookRisk, { cents: 2 })
   await kit.drain()
 
-  expect((await kit.hf.commands.get(BookRisk, first)).result).toEqual({ reference: 'by hand' })
-  expect((await kit.hf.commands.get(BookRisk, second)).result).toEqual({ reference: 'R-2' })
+  expect((await kit.hf.command(BookRisk, first).get()).result).toEqual({ reference: 'by hand' })
+  expect((await kit.hf.command(BookRisk, second).get()).result).toEqual({ reference: 'R-2' })
   expect(risk.calls.map(({ args: [data, ctx] }) => [data.cents, ctx.attempt])).toEqual([
     [1, 1],
     [1, 2],
@@ -112,9 +112,9 @@ test('X-01 fake handlers answer as told, fail as told, and remember their calls'
   await kit.expectHistory(BookRisk, first, ['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
 
   risk.fails(new PermanentError('no such account', { code: 'NO_ACCOUNT' }))
-  const third = await kit.hf.send(BookRisk, { cents: 3 })
+  const { id: third } = await kit.hf.send(BookRisk, { cents: 3 })
   await kit.drain()
-  expect((await kit.hf.commands.get(BookRisk, third)).status).toBe('IN_TROUBLESHOOTING_QUEUE')
+  expect((await kit.hf.command(BookRisk, third).get()).status).toBe('IN_TROUBLESHOOTING_QUEUE')
 })
 
 test('X-01 a fake that was told nothing says so', async () => {
@@ -150,7 +150,7 @@ test('X-01 a drain runs commands, processes, children, managers, replies and bat
   const order = await kit.hf.start(Order, {})
   const group = await kit.hf.start(Group, {}, { deferred: true })
   const batch = await kit.hf.batches.open('night', { onComplete: Closed })
-  await kit.hf.send(BookRisk, { cents: 9 }, { batchId: batch })
+  await kit.hf.send(BookRisk, { cents: 9 }, { batch: batch })
   await kit.hf.batches.seal(batch)
 
   await kit.drain({ skipTime: true })
@@ -177,8 +177,8 @@ test('X-01 a drain waits for what the test itself does, and for workers that the
     return {}
   })
   await kit.hf.run({ poll: '10ms' })
-  const id = await kit.hf.send(BookRisk, { cents: 1 })
-  await waitFor('the worker has it', async () => (await kit.hf.commands.get(BookRisk, id)).status === 'IN_PROGRESS')
+  const { id } = await kit.hf.send(BookRisk, { cents: 1 })
+  await waitFor('the worker has it', async () => (await kit.hf.command(BookRisk, id).get()).status === 'IN_PROGRESS')
   await expect(kit.drain({ timeout: '100ms' })).rejects.toThrow('still running: commands (1)')
   const drained = kit.drain()
   bank.open()

@@ -5,7 +5,7 @@ import type { CommandStatus } from '../states.js'
 
 /** A command as it stands. */
 export interface CommandRecord {
-  readonly commandId: string
+  readonly id: string
   readonly domain: string
   readonly type: string
   readonly status: CommandStatus
@@ -27,13 +27,13 @@ export interface CommandRecord {
 }
 
 export interface CommandFilter {
-  readonly commandId?: string
-  readonly commandIds?: readonly string[]
+  readonly id?: string
   readonly domain?: string
   readonly type?: string
   readonly status?: CommandStatus
   readonly correlationId?: string
-  readonly batchId?: string
+  /** The id of a batch. */
+  readonly batch?: string
   readonly since?: Date
   readonly until?: Date
   readonly limit: number
@@ -66,13 +66,12 @@ interface Row {
 
 export async function findCommands(executor: Executor, codec: Codec, filter: CommandFilter): Promise<CommandRecord[]> {
   const request = {
-    command_id: filter.commandId,
-    command_ids: filter.commandIds,
+    command_id: filter.id,
     domain: filter.domain,
     type: filter.type,
     status: filter.status,
     correlation_id: filter.correlationId,
-    batch_id: filter.batchId,
+    batch_id: filter.batch,
     since: filter.since,
     until: filter.until,
     limit: filter.limit,
@@ -83,7 +82,7 @@ export async function findCommands(executor: Executor, codec: Codec, filter: Com
 
 function toRecord(row: Row, codec: Codec): CommandRecord {
   return {
-    commandId: row.command_id,
+    id: row.command_id,
     domain: row.domain,
     type: row.type,
     status: row.status,

@@ -8,18 +8,19 @@ export interface Act {
   readonly reason: string
 }
 
-/** The process or workflow of a dispatched item. */
+/** The process or workflow of a dispatched item. Of a workflow only `held` is read: it says the rest itself. */
 export interface OwnExecutionStanding {
   readonly model: 'processes' | 'workflows'
+  readonly id: string
   readonly type: string
   readonly status: string
-  /** A worker has it. */
-  readonly leased: boolean
   /** It has not begun and has no time at which it would: the kill switch holds it. */
   readonly held: boolean
-  /** Its domain, definition or handler is paused. */
+  /** A worker has it. */
+  readonly leased: boolean
+  /** Its domain or definition is paused. */
   readonly paused: boolean
-  /** Whether a live worker has its definition; of workflows always true. */
+  /** Whether a live worker has its definition. */
   readonly live: boolean
   readonly startAt: string | null
   readonly waitingFor: string | null
@@ -74,18 +75,17 @@ export async function readStanding(
 const LIVE = `> holdfast.now() - interval '150 seconds'`
 
 const EXECUTION = `
-        select 'processes' as model, process.type, process.status, process.leased_at is not null as leased,
+        select 'processes' as model, process.id, process.type, process.status, process.leased_at is not null as leased,
           process.status = 'PENDING' and process.due_at is null and process.queued_at is null as held,
           holdfast.is_paused(array['domain:' || pg_catalog.split_part(process.type, '/', 1), 'definition:' || process.type]) as paused,
-          coalesce(holdfast.last_seen('processes', process.type) ${LIVE}, false) as live, detail.start_at as "startAt", detail.waiting_for as "waitingFor",
-          detail.error_code || ': ' || detail.error_message as error
+          coalesce(holdfast.last_seen('processes', process.type) ${LIVE}, false) as live, detail.start_at as "startAt",
+          detail.waiting_for as "waitingFor", detail.error_code || ': ' || detail.error_message as error
         from holdfast.process_detail as detail
         join holdfast.process on process.id = detail.id
         where detail.key = item.execution_id and detail.type = any (cycle.exec_types)
         union all
-        select 'workflows', workflow.name, workflow.status, coalesce(root.leased_at is not null, false),
-          workflow.status = 'PENDING' and root.due_at is null, holdfast.is_paused(array['definition:' || workflow.name]), true,
-          root.scheduled_at, null, (workflow.failure ->> 'code'::text) || ': ' || (workflow.failure ->> 'message'::text)
+        select 'workflows', workflow.id, workflow.name, workflow.status, null, workflow.status = 'PENDING' and root.due_at is null,
+          null, null, null, null, null
         from holdfast.workflow
         left join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
         where workflow.key = item.execution_id and workflow.name = any (cycle.exec_types)`

@@ -19,6 +19,16 @@ export function coded<Api extends object>(api: Api, schema: string, path = 'hf')
   return Object.defineProperties({}, Object.fromEntries(entries)) as Api
 }
 
+/** The same for one call: methods of handles use it, because handles are not part of the object that `coded` wraps. */
+export async function codedAsync<T>(schema: string, where: string, work: () => Promise<T>): Promise<T> {
+  const began = performance.now()
+  try {
+    return await work()
+  } catch (error) {
+    throw codedError(error, schema, where, performance.now() - began)
+  }
+}
+
 type AnyFunction = (...parameters: unknown[]) => unknown
 
 function codedCall(call: AnyFunction, self: object, schema: string, where: string): AnyFunction {

@@ -34,8 +34,8 @@ describe('ids', () => {
   })
 
   it('are refused when they are none', () => {
-    expect(() => parseId('send: commandId', 'PAY-123')).toThrow(
-      expect.objectContaining({ code: 'HF_INVALID_ID', message: "send: commandId: 'PAY-123' is not an id" }),
+    expect(() => parseId('send: id', 'PAY-123')).toThrow(
+      expect.objectContaining({ code: 'HF_INVALID_ID', message: "send: id: 'PAY-123' is not an id" }),
     )
   })
 })

@@ -9,7 +9,7 @@ const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * A new id: a UUID v7, so that rows made together lie together in the index.
  *
  * @example
- * const commandId = newId()
+ * const id = newId()
  */
 export function newId(): string {
   return uuidV7()
@@ -30,7 +30,7 @@ export function isId(value: unknown): value is string {
  * An id in the one spelling that PostgreSQL returns (lower case), or an error.
  *
  * @example
- * parseId('send: commandId', '0190163D-8694-739B-AEA5-966C26F8AD91')   // '0190163d-8694-739b-aea5-966c26f8ad91'
+ * parseId('send: id', '0190163D-8694-739B-AEA5-966C26F8AD91')   // '0190163d-8694-739b-aea5-966c26f8ad91'
  */
 export function parseId(where: string, value: unknown): string {
   if (isId(value)) return value.toLowerCase()

@@ -103,7 +103,7 @@ const WHAT_TO_DO: Readonly<Record<string, string>> = {
   commands: 'register its handler with hf.handle and start a worker with hf.run',
   processes: 'register it with hf.register and start a worker with hf.run',
   dispatch: 'register it with hf.register and start a worker with hf.run',
-  workflows: 'register the handler with hf.workflows.handle and start a worker with hf.run',
+  workflows: 'register the handler with hf.handle and start a worker with hf.run',
 }
 
 export function missingWorker(model: string, name: string): string {

@@ -10,7 +10,7 @@ export interface Remotes {
     process: { readonly id: string; readonly domain: string },
     command: CommandDefinition,
     data: unknown,
-    options: { readonly commandId: string; readonly retry?: RetryCount; readonly delay?: Duration },
+    options: { readonly id: string; readonly retry?: RetryCount; readonly delay?: Duration },
   ): Promise<void>
   /** Ends a command that no worker has received yet; one that has begun goes on. */
   cancelCommand(process: { readonly id: string }, command: CommandDefinition, commandId: string): Promise<void>

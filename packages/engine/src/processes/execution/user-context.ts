@@ -225,9 +225,8 @@ function commandSpec(
   const process = { id: item.id, domain: parts.definition.domain }
   return {
     kind: 'COMMAND',
-    begin: (commandId) => parts.remotes.sendCommand(process, command, data, { commandId, ...retry }),
-    withhold: (commandId) =>
-      parts.remotes.sendCommand(process, command, data, { commandId, ...retry, delay: WITHHELD }),
+    begin: (id) => parts.remotes.sendCommand(process, command, data, { id, ...retry }),
+    withhold: (id) => parts.remotes.sendCommand(process, command, data, { id, ...retry, delay: WITHHELD }),
     callOff: (commandId) => parts.remotes.cancelCommand(process, command, commandId),
     ...remote(where, given),
   }

@@ -181,7 +181,7 @@ test('M-03 a command in troubleshooting: the process waits for the operator unti
   })
   expect(await troubled(id)).toBe(1)
   const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
-  await bus.hf.troubleshooting.complete(Charge, command?.commandId ?? '', { ...by, result: { receipt: 'by hand' } })
+  await bus.hf.command(Charge, command?.commandId ?? '').complete(by, { receipt: 'by hand' })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { receipt: 'by hand' } })
   expect(await troubled(id)).toBe(0)
 })
@@ -190,7 +190,7 @@ test('M-03 a command that an operator cancels is a failure: compensation', async
   const { id } = await bus.hf.start(Order, { order: 'cancelled', fails: 'charge broken' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
-  await bus.hf.troubleshooting.cancel(Charge, command?.commandId ?? '', by)
+  await bus.hf.command(Charge, command?.commandId ?? '').cancel(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({
     error_code: 'COMMAND_CANCELLED',
     state: { seen: ['reserve SUCCESS', 'charge CANCELLED'] },

@@ -10,6 +10,6 @@ export async function sealStepCommand(
 ): Promise<Envelope> {
   const replyTo = replyQueue(process.domain)
   await outgoing.replyQueue(replyTo)
-  const options = { ...command.options, commandId, correlationId: process.id, replyTo }
+  const options = { ...command.options, id: commandId, correlationId: process.id, replyTo }
   return outgoing.seal(command.command, command.data, options, `${process.name}: step ${step}`)
 }

@@ -9,7 +9,7 @@ export interface StepCommandOptions {
   /** The command's calls in all; its definition's unless given. */
   readonly retry?: RetryCount
   readonly delay?: Duration
-  readonly runAt?: Date | string
+  readonly startAt?: Date | string
 }
 
 /** A command that a step sends; made with `stepCommand`. */
@@ -19,7 +19,7 @@ export interface StepCommand {
   readonly options?: StepCommandOptions
 }
 
-const KNOWN_OPTIONS = ['retry', 'delay', 'runAt'] as const
+const KNOWN_OPTIONS = ['retry', 'delay', 'startAt'] as const
 
 /**
  * What a step of a manager sends: its data is checked against the type of the command here, and against its schema when

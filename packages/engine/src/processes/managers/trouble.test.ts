@@ -135,7 +135,7 @@ test('M-04 a compensation in troubleshooting: the process waits, and is undone t
     waiting_for: 'first',
   })
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
-  await bus.hf.troubleshooting.complete(Do, command?.commandId ?? '', by)
+  await bus.hf.command(Do, command?.id ?? '').complete(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(await troubles(id)).toEqual([])
 })
@@ -151,7 +151,7 @@ test('M-04 a refused compensation needs a person; a retry sends it again, as ano
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(doneFor('refusing')).toEqual(['first', 'second', 'undo first', 'undo first'])
   const sent = await bus.hf.commands.list({ correlationId: id })
-  expect(new Set(sent.map(({ commandId }) => commandId)).size).toBe(4)
+  expect(new Set(sent.map(({ id }) => id)).size).toBe(4)
 })
 
 test('M-04 a compensation handler that throws: nothing is undone until a retry, then everything', async () => {
@@ -174,7 +174,7 @@ test('M-03 retried while its command is in troubleshooting, it waits on for the 
   })
   expect(await troubles(id)).toHaveLength(1)
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
-  await bus.hf.troubleshooting.complete(Do, command?.commandId ?? '', by)
+  await bus.hf.command(Do, command?.id ?? '').complete(by)
   await bus.rests(id, 'COMPLETED')
 })
 
@@ -183,7 +183,7 @@ async function underWay(of: string) {
   const { id } = await bus.hf.start(Repaired, { of })
   const answer = await waitFor('its slow command is under way', async () => {
     const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Slow' })
-    return answers.get(command?.commandId ?? '')
+    return answers.get(command?.id ?? '')
   })
   return { id, answer: () => answer.open() }
 }
@@ -218,7 +218,7 @@ test.each(['COMPENSATE', 'PLAIN'] as const)(
     await bus.rests(id, 'CANCELLED')
     const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
     expect(command).toMatchObject({ status: 'CANCELLED' })
-    expect(await bus.events(command?.commandId ?? '')).toEqual(['SENT', 'OPERATOR_CANCEL'])
+    expect(await bus.events(command?.id ?? '')).toEqual(['SENT', 'OPERATOR_CANCEL'])
     expect(doneFor(of)).toEqual(mode === 'COMPENSATE' ? ['first', 'undo first'] : ['first'])
   },
 )
@@ -246,7 +246,7 @@ test('K-19 M-04 a command that an operator cancelled after it was called is undo
   const { id } = await bus.hf.start(Repaired, { of: 'unheard', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
-  await bus.hf.troubleshooting.cancel(Do, command?.commandId ?? '', by)
+  await bus.hf.command(Do, command?.id ?? '').cancel(by)
   await bus.rests(id, 'COMPENSATED')
   expect(doneFor('unheard')).toEqual(['first', 'second', 'undo second', 'undo first'])
 })
@@ -256,7 +256,7 @@ test('K-19 M-04 a command that was refused after a call without an answer is und
   await bus.rests(id, 'WAITING_FOR_TSQ')
   faults.add('too late second')
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
-  await bus.hf.troubleshooting.retry(Do, command?.commandId ?? '', by)
+  await bus.hf.command(Do, command?.id ?? '').retry(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(doneFor('too late')).toEqual(['first', 'second', 'second', 'undo second', 'undo first'])
 })
@@ -266,7 +266,7 @@ test('K-19 P-16 cancelled while its handlers fail: a step whose reply says that 
   const { id } = await bus.hf.start(Repaired, { of: 'kept unknown', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
-  await bus.hf.troubleshooting.cancel(Do, command?.commandId ?? '', by)
+  await bus.hf.command(Do, command?.id ?? '').cancel(by)
   await waitFor('its handler has failed', async () => (await bus.process(id)).error_code === 'HANDLER_FAILED')
   await bus.cancel(id, 'COMPENSATE')
   await bus.rests(id, 'CANCELLED')

@@ -63,18 +63,17 @@ type Requeue = Extract<Occurrence, { type: 'requeued' }>
 export function requeue(t: Transition, { step: name, input, answer, by }: Requeue): void {
   const { type } = t.plan.step(name)
   const step = t.step(name)
-  if (!step?.dlq) throw wrongStep(t, name, step, 'requeued')
+  if (!step?.dlq) throw wrongStep(t, name, step, 'retried or completed')
   const isStep = step.status === 'PAUSED'
   if (answer === 'skip' && isStep && type !== 'task') {
     const problem = `step \`${name}\` is a ${type} and calls nothing`
     throw new HoldfastError('HF_CANNOT_SKIP', { what: 'workflow instance', id: t.id, problem })
   }
   if (answer !== undefined && isStep && type !== 'task') {
-    throw invalidOption(
-      'workflows.requeue',
-      'answer',
-      `must be left out: step \`${name}\` is a ${type} and calls nothing`,
-    )
+    const [where, option] =
+      answer === 'notDone' ? (['workflow.retry', 'notDone'] as const) : (['workflow.complete', 'step'] as const)
+    const problem = `does not fit step \`${name}\`: it is a ${type} and calls nothing`
+    throw invalidOption(where, option, problem)
   }
   t.removeDeadLetter(name)
   const renewed = { ...step, input: input ?? step.input, dlq: false }

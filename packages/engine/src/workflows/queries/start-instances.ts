@@ -15,10 +15,12 @@ export async function startInstances(
   starts: readonly { readonly id: string; readonly document: string }[],
 ): Promise<StartAnswer[]> {
   const documents = `[${starts.map(({ document }) => document).join(',')}]`
-  const [row] = await executor.run<{ answers: [string, boolean, string, number][] | null }>(statement, [documents])
+  const [row] = await executor.run<{ answers: [string, boolean | null, string, number][] | null }>(statement, [
+    documents,
+  ])
   const answers = row?.answers
   if (!answers) return starts.map(({ id }) => ({ id, created: true }))
-  return answers.map(([id, created, name, version]) => ({ id, created, name, version }))
+  return answers.map(([id, created, name, version]) => ({ id, created: created === true, name, version }))
 }
 
 const statement = { name: 'workflows.start', text: 'select holdfast.start_workflows($1::text::jsonb) as answers' }

@@ -16,7 +16,7 @@ import { howIs, type ShownInstance, whatIs } from './shown.js'
  * ```
  *
  * @example
- * console.log(renderText(Order)   // of an instance: hf.workflows.render(id))
+ * console.log(renderText(Order)   // of an instance: await hf.workflow(Order, id).render()
  */
 export function renderText(definition: WorkflowDefinition, instance?: ShownInstance): string {
   const steps = new Map(definition.steps.map((step) => [step.name, step]))

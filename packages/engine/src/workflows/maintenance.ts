@@ -1,0 +1,69 @@
+import { type By, checkBy } from '../kernel/audit/audit.js'
+import type { Database } from '../kernel/database/database.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
+import type { Duration } from '../kernel/duration/duration.js'
+import {
+  checkOptions,
+  choiceOption,
+  durationOption,
+  integerOption,
+  numberOption,
+} from '../kernel/validation/options.js'
+import type { InstanceEnd } from './states.js'
+
+export interface CleanUpOptions {
+  /** How long ago they ended. */
+  readonly olderThan: Duration
+  /** All terminal statuses unless given. */
+  readonly statuses?: readonly InstanceEnd[]
+  /** The most to remove at once: 1,000 unless given. Answered less than that, there are no more. */
+  readonly limit?: number
+}
+
+/** What operators do with the workflows of the whole installation. */
+export interface WorkflowMaintenance {
+  /** Points of priority per second that queued steps of all workflows gain, so that nothing starves; 0: none (W-12). */
+  aging(): Promise<number>
+  /**
+   * Changes that for the whole installation: what is queued from now on has it. Default: 0.5.
+   *
+   * @example
+   * await hf.workflows.setAging(0.1, { actor: 'ann', reason: 'night run first' })
+   */
+  setAging(pointsPerSecond: number, by: By): Promise<void>
+  /** Removes instances that ended long ago; those with a dead letter wait for a person. Answers how many. */
+  cleanUp(options: CleanUpOptions): Promise<number>
+}
+
+const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED', 'ABORTED'] as const satisfies readonly InstanceEnd[]
+
+export function createWorkflowMaintenance(db: Database): WorkflowMaintenance {
+  return {
+    async aging() {
+      const [row] = await db.run<{ aging: number }>(agingStatement)
+      return row?.aging ?? 0
+    },
+    async setAging(pointsPerSecond, by) {
+      const { actor, reason } = checkBy('workflows.setAging', by)
+      const rate = numberOption('workflows.setAging', 'pointsPerSecond', pointsPerSecond, { min: 0, max: 1_000 })
+      await operatorCall(db, 'set the aging of workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
+    },
+    async cleanUp(options) {
+      const where = 'workflows.cleanUp'
+      const given = checkOptions(where, options, ['olderThan', 'statuses', 'limit'])
+      const olderThan = durationOption(where, 'olderThan', given.olderThan)
+      const limit = integerOption(where, 'limit', given.limit, { min: 1, max: 100_000, default: 1_000 })
+      const statuses = options.statuses ?? ENDS
+      for (const status of statuses) choiceOption(where, 'statuses', status, ENDS)
+      const [row] = await db.run<{ removed: number }>(cleanUpStatement, [statuses, olderThan, limit])
+      return row?.removed ?? 0
+    },
+  }
+}
+
+const agingStatement = { name: 'workflows.aging', text: 'select holdfast.workflow_aging() as aging' }
+const setAgingStatement = { name: 'workflows.set-aging', text: 'select holdfast.set_workflow_aging($1, $2, $3)' }
+const cleanUpStatement = {
+  name: 'workflows.clean-up',
+  text: `select holdfast.clean_up_workflows($1::text[], holdfast.now() - $2::float8 * interval '1 ms', $3) as removed`,
+}

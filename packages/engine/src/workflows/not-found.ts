@@ -1,0 +1,5 @@
+import { HoldfastError } from '../kernel/errors.js'
+
+/** The error of every call about an instance that is not there. */
+export const instanceNotFound = (id: string, workflow?: string) =>
+  new HoldfastError('HF_NOT_FOUND', { model: 'workflows', id, ...(workflow === undefined ? {} : { type: workflow }) })
