@@ -249,9 +249,7 @@ test('D-07 an execution that is there already counts as started, and one that ha
 test('D-08 a missing context fails that item, not the batch', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, items(5))
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-2'`, [
-    Settlement.name,
-  ])
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-2'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 4, READY: 1 })
   expect(await bus.hf.item(Settlement, 'PAY-2').get()).toMatchObject({
@@ -286,9 +284,7 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
 test('D-09 one summary per batch, and a line for each failure, with the status before and after', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
   await bus.hf.schedule(Settlement, items(4))
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [
-    Settlement.name,
-  ])
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   const { batch: batchId } = await bus.hf.item(Settlement, 'PAY-1').get()
   const batches = (await bus.hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'BATCH')
@@ -310,9 +306,7 @@ test('D-09 one summary per batch, and a line for each failure, with the status b
   await runDispatchCycle(bus.db, Settlement)
   await runDispatchCycle(bus.db, Settlement)
   // A cycle that releases nothing leaves no line.
-  expect(
-    (await bus.hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'BATCH'),
-  ).toHaveLength(2)
+  expect((await bus.hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'BATCH')).toHaveLength(2)
 })
 
 test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle takes, depth by status', async () => {
@@ -329,9 +323,7 @@ test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle t
   const measured = await openTestBus({ connectionString: bus.connectionString, metrics })
   const Settlement = settlement({ ...AT_ONCE, maxDispatchRetries: 1 })
   await bus.hf.schedule(Settlement, items(4))
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [
-    Settlement.name,
-  ])
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [Settlement.name])
   measured.hf.register(Settlement)
   measured.hf.register(defineProcess('cycle', 'Bystander', { state: z.any(), execute: async () => undefined }))
   const worker = await measured.hf.run({ domains: [Settlement.domain], poll: '20ms' })
@@ -387,9 +379,7 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
     return (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 600
   })
   expect(seen.most).toBeLessThanOrEqual(100)
-  expect(
-    await bus.sql('select from holdfast.dispatch_context where item_type = $1', [Settlement.name]),
-  ).toHaveLength(0)
+  expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [Settlement.name])).toHaveLength(0)
   await worker.stop()
 })
 

@@ -130,5 +130,7 @@ function schemaOf(where: string, target: Target, context: unknown): StandardSche
 
 /** Whether a definition that is to be registered is one of ours. */
 export function isDispatch(definition: unknown): definition is DefinedDispatch {
-  return typeof definition === 'object' && definition !== null && 'callTimeoutMs' in definition && 'engine' in definition
+  return (
+    typeof definition === 'object' && definition !== null && 'callTimeoutMs' in definition && 'engine' in definition
+  )
 }

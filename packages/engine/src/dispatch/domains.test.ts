@@ -1,5 +1,13 @@
 import { readFile } from 'node:fs/promises'
-import { gate, numbered, openTestBus, runDispatchChecks, runDispatchCycle, type TestBus, waitFor } from '@holdfast/testing/internal'
+import {
+  gate,
+  numbered,
+  openTestBus,
+  runDispatchChecks,
+  runDispatchCycle,
+  type TestBus,
+  waitFor,
+} from '@holdfast/testing/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
@@ -31,8 +39,16 @@ test('U-01 a definition has a domain, a type and a version, and its name is made
     name: 'payments/Settlement',
     version: 3,
   })
-  for (const [domain, type] of [['a/b', 'x'], ['a', 'x:y'], ['a:b', 'x'], ['', 'x'], ['a', '#']] as const) {
-    expect(() => defineDispatch(domain, type, { target })).toThrow(expect.objectContaining({ code: 'HF_INVALID_OPTION' }))
+  for (const [domain, type] of [
+    ['a/b', 'x'],
+    ['a', 'x:y'],
+    ['a:b', 'x'],
+    ['', 'x'],
+    ['a', '#'],
+  ] as const) {
+    expect(() => defineDispatch(domain, type, { target })).toThrow(
+      expect.objectContaining({ code: 'HF_INVALID_OPTION' }),
+    )
   }
 })
 
@@ -104,11 +120,15 @@ async function asBeforeDomains(): Promise<void> {
   const tables = ['config', 'cycle', 'item', 'context', 'dead_letter', 'pace'].map((table) => `dispatch_${table}`)
   await bus.sql('alter table holdfast.dispatch_config drop constraint dispatch_config_item_type_check')
   for (const table of tables) {
-    await bus.sql(`update holdfast.${table} set item_type = substr(item_type, 9) where starts_with(item_type, 'default/')`)
+    await bus.sql(
+      `update holdfast.${table} set item_type = substr(item_type, 9) where starts_with(item_type, 'default/')`,
+    )
     await bus.sql(`delete from holdfast.${table} where item_type like '%/%'`)
   }
   for (const table of ['process', 'workflow']) {
-    await bus.sql(`update holdfast.${table} set dispatch_type = substr(dispatch_type, 9) where dispatch_type like 'default/%'`)
+    await bus.sql(
+      `update holdfast.${table} set dispatch_type = substr(dispatch_type, 9) where dispatch_type like 'default/%'`,
+    )
     await bus.sql(`update holdfast.${table} set dispatch_type = null where dispatch_type like '%/%'`)
   }
   await bus.sql(
@@ -129,7 +149,10 @@ test('U-01 types of items from before domains belong to `default`: items of ever
       return n
     },
   })
-  const Own = defineDispatch('default', 'own', { target: processTarget(Settle), settings: { ...quick, maxDispatchRetries: 1 } })
+  const Own = defineDispatch('default', 'own', {
+    target: processTarget(Settle),
+    settings: { ...quick, maxDispatchRetries: 1 },
+  })
   const flow = name()
   const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
   const Graph = defineDispatch('default', 'graph', { target: workflowTarget(Flow), settings: quick })

@@ -18,7 +18,13 @@ export { ItemHandle, type ScheduledItem } from './item-handle.js'
 export { checkItemKey, createItemCalls } from './items.js'
 export type { ItemCountFilter, ItemListFilter } from './list-items.js'
 export { dispatchModel } from './model.js'
-export { createItemOperations, type Executions, type RescheduleOptions, type RetryItemOptions, type WhichItems } from './operations.js'
+export {
+  createItemOperations,
+  type Executions,
+  type RescheduleOptions,
+  type RetryItemOptions,
+  type WhichItems,
+} from './operations.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
 export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'

@@ -65,7 +65,10 @@ test('D-04 a release that was decided before the kill switch and comes after it 
     state: z.object({ n: z.number() }),
     execute: async () => undefined,
   })
-  const Settlement = defineDispatch(itemType(), 'Items', { target: processTarget(Settle), settings: { jitterWindow: 0 } })
+  const Settlement = defineDispatch(itemType(), 'Items', {
+    target: processTarget(Settle),
+    settings: { jitterWindow: 0 },
+  })
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: past })
   await bus.hf.dispatch.pause(Settlement, by)
   // As a dispatcher asks that has read its settings a moment earlier.

@@ -17,7 +17,9 @@ export function dispatchModel(runtime: Runtime, parts: Parts): InstalledModel {
     chores: dispatchChores,
     domains: registry.domains,
     has: (kind, name) =>
-      kind === 'domain' ? registry.domains().includes(name) : kind === 'definition' && registry.find(name) !== undefined,
+      kind === 'domain'
+        ? registry.domains().includes(name)
+        : kind === 'definition' && registry.find(name) !== undefined,
     work: (worker) => dispatchWork(runtime, parts, worker),
   }
 }

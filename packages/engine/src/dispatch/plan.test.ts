@@ -14,7 +14,8 @@ afterAll(() => bus.close())
 const by = { actor: 'ann', reason: 'ticket 7' }
 const itemType = numbered('plan')
 const Settle = defineProcess('plan', 'Settle', { state: z.object({}), execute: async () => undefined })
-const settlement = () => defineDispatch(itemType(), 'Items', { target: processTarget(Settle), settings: { jitterWindow: 0 } })
+const settlement = () =>
+  defineDispatch(itemType(), 'Items', { target: processTarget(Settle), settings: { jitterWindow: 0 } })
 const item = (key: string, startAt: Date) => ({ key, context: {}, startAt })
 const many = (count: number, startAt: Date, name = 'PAY') =>
   Array.from({ length: count }, (_, n) => item(`${name}-${n}`, startAt))

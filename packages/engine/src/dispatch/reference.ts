@@ -9,7 +9,11 @@ export type DispatchOf = { readonly domain: string; readonly type: string } | st
 export function itemTypeOf(where: string, dispatch: DispatchOf): string {
   const itemType = typeof dispatch === 'object' && dispatch !== null ? `${dispatch.domain}/${dispatch.type}` : dispatch
   if (typeof itemType === 'string' && /^[^/]+\/[^/]+$/.test(itemType)) return itemType
-  throw invalidOption(where, 'dispatch', `must be a definition, { domain, type } or 'domain/type', not ${describe(dispatch)}`)
+  throw invalidOption(
+    where,
+    'dispatch',
+    `must be a definition, { domain, type } or 'domain/type', not ${describe(dispatch)}`,
+  )
 }
 
 /** The domain and the type of an item type. */

@@ -271,7 +271,9 @@ test('D-01 what is no definition, and names that cannot be, are refused', async 
   const target = processTarget(settle())
   expect(() => defineDispatch('a/b', 'Items', { target })).toThrow('must not contain')
   expect(() => defineDispatch('x', 'Items', { target: {} as never })).toThrow('must be processTarget(…)')
-  expect(() => defineDispatch('x', 'Items', { target, context: z.any() } as never)).toThrow('is the state of the process')
+  expect(() => defineDispatch('x', 'Items', { target, context: z.any() } as never)).toThrow(
+    'is the state of the process',
+  )
   expect(() => processTarget({} as never)).toThrow('must be made with defineProcess')
   const Settlement = settlement()
   bus.hf.register(Settlement)

@@ -144,10 +144,12 @@ test('D-02 what is no number, no known name, no known type, or nobody’s doing 
   await expect(configure({ batchSize: 5 }, { actor: 'ann', reason: '' })).rejects.toMatchObject({
     code: 'HF_INVALID_ACTOR',
   })
-  await expect(bus.hf.dispatch.configure('nobody/Knows', {}, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
+  await expect(bus.hf.dispatch.configure('nobody/Knows', {}, by)).rejects.toMatchObject({
+    code: 'HF_UNKNOWN_DEFINITION',
+  })
   await expect(bus.hf.dispatch.settings('nobody/Knows')).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
   await expect(settlement({ batchSize: 0 })).rejects.toThrow(
-    'config: option `batchSize` must be from 1 to 100000, not 0',
+    'settings: option `batchSize` must be from 1 to 100000, not 0',
   )
 })
 

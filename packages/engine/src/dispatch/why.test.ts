@@ -144,7 +144,10 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
   })
   await bus.hf.dispatch.resume(Settlement, by)
   await bus.hf.pause({ definition: Settle.name }, by)
-  expect(await item.why()).toMatchObject({ reason: 'paused', text: expect.stringContaining(`process of ${Settle.name}`) })
+  expect(await item.why()).toMatchObject({
+    reason: 'paused',
+    text: expect.stringContaining(`process of ${Settle.name}`),
+  })
   await bus.hf.resume({ definition: Settle.name }, by)
   const worker = await bus.runProcesses(Settle)
   await waitFor('it runs', async () => (await item.why()).reason === 'running')
@@ -168,7 +171,7 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
   await other.stop()
 })
 
-test('U-04 why: dispatched to begin at its time, as a process and as a workflow', async () => {
+test('U-04 why: dispatched to begin at its time, and what its workflow says of itself', async () => {
   const flow = name()
   const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
   const settings = { dispatchInterval: 0, jitterWindow: 0, preStartBuffer: '10m' } as const
@@ -180,10 +183,10 @@ test('U-04 why: dispatched to begin at its time, as a process and as a workflow'
   await runDispatchCycle(bus.db, Settlement)
   await runDispatchCycle(bus.db, Payout)
   expect(await why(Settlement, 'PAY-2')).toMatchObject({ reason: 'notDue', at: soon })
+  // What the workflow says of itself.
   expect(await why(Payout, 'PAY-2')).toMatchObject({
-    reason: 'notDue',
-    text: expect.stringContaining(`as exec:${Payout.name}:PAY-2:0. `),
-    at: soon,
+    reason: 'noWorker',
+    text: expect.stringMatching(/^It was dispatched at .*Z as exec:.*:PAY-2:0\. The start of the instance waits/),
   })
 })
 
@@ -211,7 +214,9 @@ test('U-04 why: a target elsewhere has it, or nobody knows whether it was starte
   })
   expect(await why(Remote, 'unknown')).toMatchObject({
     reason: 'waiting',
-    text: expect.stringMatching(/^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\.$/),
+    text: expect.stringMatching(
+      /^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\.$/,
+    ),
   })
   await bus.sql(`update holdfast.dispatch_item set last_error = null where item_type = $1 and item_id = 'unknown'`, [
     Remote.name,

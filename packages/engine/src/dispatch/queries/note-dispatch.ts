@@ -3,10 +3,7 @@ import type { DefinedDispatch } from '../define.js'
 import { refusedSetting } from '../settings.js'
 
 /** Makes the rows of an item type that nobody has heard of yet. */
-export async function noteDispatch(
-  executor: Executor,
-  { name, engine, settings }: DefinedDispatch,
-): Promise<void> {
+export async function noteDispatch(executor: Executor, { name, engine, settings }: DefinedDispatch): Promise<void> {
   try {
     await executor.run(noteStatement, [name, engine, JSON.stringify(settings)])
   } catch (error) {
