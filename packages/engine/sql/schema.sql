@@ -1068,7 +1068,7 @@ UNION ALL
     ( SELECT assignment.assigned_to
            FROM holdfast.trouble_assignment assignment
           WHERE ((assignment.model = 'dispatch'::text) AND (assignment.place = (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C")) AND (assignment.since = letter.since))) AS assigned_to,
-    NULL::uuid AS work_id,
+    '00000000-0000-0000-0000-000000000000'::uuid AS work_id,
     (((letter.item_type || '/'::text) || letter.item_id) COLLATE "C") AS place
    FROM holdfast.dispatch_dead_letter letter;
 
