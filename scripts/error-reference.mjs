@@ -1,9 +1,10 @@
 // Writes docs/reference/errors.md from the registry of errors; with --check only says whether it is up to date.
 import { readFile, writeFile } from 'node:fs/promises'
-import { renderErrorReference } from '../packages/engine/dist/kernel/errors-reference.js'
+import { errorRegistry } from '../packages/engine/dist/kernel/errors.js'
+import { renderErrorReference } from '../packages/testing/dist/docs/errors-reference.js'
 
 const page = new URL('../docs/reference/errors.md', import.meta.url)
-const rendered = renderErrorReference()
+const rendered = renderErrorReference(errorRegistry)
 
 if (process.argv.includes('--check')) {
   const written = await readFile(page, 'utf8').catch((error) => {

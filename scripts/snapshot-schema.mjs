@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { startEmbedded } from '../packages/embedded/dist/index.js'
 import { openDatabase } from '../packages/engine/dist/kernel/database/open.js'
 import { migrate } from '../packages/engine/dist/kernel/migrations/migrate.js'
-import { describeSchema } from '../packages/engine/dist/kernel/migrations/snapshot.js'
+import { describeSchema } from '../packages/testing/dist/schema/snapshot.js'
 
 const server = await startEmbedded({ ephemeral: true })
 try {

@@ -1,4 +1,3 @@
-import { hostname } from 'node:os'
 import {
   addHandler,
   type Batches,
@@ -37,35 +36,19 @@ import {
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
-import { type Codec, createCodec } from './kernel/codec/codec.js'
-import { guardedCodec } from './kernel/codec/guarded-codec.js'
 import { coded, codedError } from './kernel/database/coded.js'
 import type { Database } from './kernel/database/database.js'
 import type { Queryable } from './kernel/database/executor.js'
 import { openDatabase } from './kernel/database/open.js'
-import type { DatabaseOptions } from './kernel/database/options.js'
 import { storePayloadLimit } from './kernel/database/payload-limit.js'
-import { GIVE_UP_AFTER } from './kernel/database/retrying.js'
 import type { Duration } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
-import { guardedLogger, guardedMetrics } from './kernel/guarded-sinks.js'
-import { newId } from './kernel/ids/id.js'
-import { type Logger, silentLogger } from './kernel/logger.js'
-import { type Metrics, noMetrics } from './kernel/metrics/metrics.js'
 import { migrate } from './kernel/migrations/migrate.js'
 import { verifySchema } from './kernel/migrations/verify.js'
-import type { Runtime } from './kernel/model/runtime.js'
-import { startListener } from './kernel/notify/listener.js'
 import { listPauses, type Pause, type PauseSubject, pauseWork, resumeWork } from './kernel/pausing/pausing.js'
-import { createReports } from './kernel/reports/reports.js'
-import { createMissingWorkers } from './kernel/results/presence.js'
-import { createResults } from './kernel/results/results.js'
-import { stderrLogger } from './kernel/stderr-logger.js'
-import { describe } from './kernel/validation/describe.js'
-import { invalidOption } from './kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, durationOption, integerOption } from './kernel/validation/options.js'
-import { type Gate, processGate } from './kernel/work/alone.js'
-import { createLimiter, createRateLimits, type RateLimits } from './limiter/index.js'
+import { durationOption } from './kernel/validation/options.js'
+import { createRateLimits, type RateLimits } from './limiter/index.js'
+import { checkHoldfastOptions, type HoldfastOptions, loggerOf } from './options.js'
 import {
   createManagerClient,
   createProcessBulk,
@@ -85,6 +68,7 @@ import {
   type StartOptions,
 } from './processes/index.js'
 import { createQueueClient, installQueue, type QueueClient, type QueueInfo, queueInfo } from './queue/index.js'
+import { createRuntime, type RuntimeOptions } from './runtime.js'
 import { createTroubles, type Troubles } from './trouble/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 import {
@@ -104,30 +88,6 @@ import {
   type Workflows,
   workflowModel,
 } from './workflows/index.js'
-
-export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logger'> {
-  /** Bring the schema up to date when opening (default). Otherwise it is only checked. */
-  readonly migrate?: boolean
-  /** How values become JSON: registered types, another size limit, encryption. */
-  readonly codec?: Codec
-  /**
-   * Where failures and what needs a person are logged (pino-compatible). Default: warnings and errors go to stderr; `false`
-   * silences them.
-   */
-  readonly logger?: Logger | false
-  readonly metrics?: Metrics
-  /**
-   * How long the engine waits for code of yours that was told to stop (its time was up, or its process or instance was
-   * cancelled). Until then neither the next attempt nor a compensation begins, so that neither runs beside the call that it
-   * follows. Raise it if your calls need longer to stop. Default: 30 s.
-   */
-  readonly abortGrace?: Duration
-  /**
-   * How long the engine asks again, in growing intervals, while an `inquire` of yours fails or answers `'unknown'`, before a
-   * person has to find out. Raise it if the other side may be down, or show what was done late. Default: 30 s.
-   */
-  readonly inquireFor?: Duration
-}
 
 /** Registering the handler of a command. */
 export interface HandleCommand {
@@ -201,24 +161,6 @@ export interface Holdfast
   close(timeout?: Duration): Promise<void>
 }
 
-const KNOWN_OPTIONS = [
-  'connectionString',
-  'pool',
-  'directConnectionString',
-  'schema',
-  'prepare',
-  'poolSize',
-  'statementTimeout',
-  'connectTimeout',
-  'applicationName',
-  'logger',
-  'migrate',
-  'codec',
-  'metrics',
-  'abortGrace',
-  'inquireFor',
-] as const satisfies readonly (keyof HoldfastOptions)[]
-
 /**
  * Opens Holdfast on a PostgreSQL database and brings its schema up to date.
  *
@@ -229,14 +171,8 @@ const KNOWN_OPTIONS = [
  * await hf.close()
  */
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
-  const given = checkOptions('holdfast', options, KNOWN_OPTIONS)
-  const mayMigrate = booleanOption('holdfast', 'migrate', given.migrate, { default: true })
-  checkAbortGrace(options.abortGrace)
-  checkInquireFor(options.inquireFor)
-  checkMethods('metrics', options.metrics, ['count', 'observe', 'gauge'])
-  checkMethods('codec', options.codec, ['encode', 'decode'])
-  integerOption('holdfast', 'codec.maxBytes', options.codec?.maxBytes, { min: 1, default: undefined })
-  const logger = checkLogger(options.logger)
+  const { migrate: mayMigrate } = checkHoldfastOptions('holdfast', options)
+  const logger = loggerOf(options.logger)
   const began = performance.now()
   const db = await openDatabase({ ...options, logger })
   try {
@@ -256,44 +192,15 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 }
 
 /** The installation over a database that is open and migrated; tests give one with fault points. */
-export function assemble(
-  db: Database,
-  options: Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace' | 'inquireFor'> & {
-    readonly logger?: Logger
-    /** For tests that let a worker die within their own process: one that is dead never leaves its gate. */
-    readonly gate?: Gate
-  },
-): Holdfast {
-  const { logger = silentLogger, gate = processGate } = options
-  const metrics = guardedMetrics(options.metrics ?? noMetrics)
-  const codec = guardedCodec(options.codec ?? createCodec())
-  const reports = createReports({ logger, metrics })
-  const abortGraceMs = checkAbortGrace(options.abortGrace)
-  const inquireForMs = checkInquireFor(options.inquireFor)
-  const results = createResults(db, { logger, listen: () => startListener(db, { logger }) })
-  const missing = createMissingWorkers({ logger })
+export function assemble(db: Database, options: RuntimeOptions): Holdfast {
+  const runtime = createRuntime(db, options)
+  const { codec, logger, metrics, reports, results, missing, limiter, gate, name, abortGraceMs, inquireForMs } = runtime
+  const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
   const operations = createCommandOperations(db, codec, registry, reports)
   const calls = createCommandCalls(db, codec, { operations, results })
   const client = createCommandClient(db, queues, { calls, codec, logger, metrics, missing })
-  const name = `${hostname()}:${process.pid}:${newId().slice(-6)}`
-  const limiter = createLimiter(db, { giveUpAfter: GIVE_UP_AFTER, logger, metrics })
-  const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
-  const runtime: Runtime = {
-    db,
-    codec,
-    logger,
-    metrics,
-    reports,
-    limiter,
-    results,
-    missing,
-    gate,
-    name,
-    abortGraceMs,
-    inquireForMs,
-  }
   const outgoing = createOutgoing(db, queues, codec)
   const engine = createProcessEngine(db, {
     codec,
@@ -466,31 +373,4 @@ export function assemble(
     },
   }
   return coded(api, db.schema)
-}
-
-function checkLogger(given: HoldfastOptions['logger']): Logger {
-  if (given === false) return silentLogger
-  checkMethods('logger', given, ['debug', 'info', 'warn', 'error'], ', or false')
-  return guardedLogger(given ?? stderrLogger)
-}
-
-/** What the engine calls later, in the middle of its work, is looked at when the installation is opened. */
-function checkMethods(option: string, given: unknown, methods: readonly string[], otherwise = ''): void {
-  if (given === undefined) return
-  const has = (method: string) => typeof (given as Record<string, unknown> | null)?.[method] === 'function'
-  if (methods.every(has)) return
-  const list = `${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`
-  throw invalidOption(
-    'holdfast',
-    option,
-    `must be an object with the functions ${list}${otherwise}, not ${describe(given)}`,
-  )
-}
-
-function checkAbortGrace(abortGrace: HoldfastOptions['abortGrace']): number {
-  return durationOption('holdfast', 'abortGrace', abortGrace, { max: '1d', default: '30s' })
-}
-
-function checkInquireFor(inquireFor: HoldfastOptions['inquireFor']): number {
-  return durationOption('holdfast', 'inquireFor', inquireFor, { min: 0, max: '1d', default: '30s' })
 }

@@ -73,7 +73,7 @@ export {
   type WorkflowTarget,
   workflowTarget,
 } from './dispatch/index.js'
-export { type Holdfast, type HoldfastOptions, holdfast } from './holdfast.js'
+export { type Holdfast, holdfast } from './holdfast.js'
 export type { By, RecordedAuditEntry } from './kernel/audit/audit.js'
 export { type Codec, type CodecOptions, createCodec, type Encoded, type Stored } from './kernel/codec/codec.js'
 export type { Notes } from './kernel/codec/notes.js'
@@ -90,6 +90,7 @@ export type { Page } from './kernel/model/page.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
+export type { HoldfastOptions } from './options.js'
 export {
   type BulkOperationAnswer,
   type CancelOptions,

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Chores, choreSource, kernelChores, runChore } from './kernel/chores/chores.js'
-import type { Duration } from './kernel/duration/duration.js'
+import { type Duration, LONGEST_TIMER } from './kernel/duration/duration.js'
 import { HoldfastError } from './kernel/errors.js'
 import { newId } from './kernel/ids/id.js'
 import { createWorkerParts, type InstalledModel, type ModelWork } from './kernel/model/model.js'
@@ -11,9 +11,10 @@ import { createPresence } from './kernel/presence/presence.js'
 import { createBackoff } from './kernel/retry/backoff.js'
 import { type Retry, retryOption } from './kernel/retry/retry-option.js'
 import { normalizeRetryPolicy } from './kernel/retry/retry-policy.js'
+import { anything, boolean, declareOptions, duration, integer, text } from './kernel/validation/declared.js'
 import { describe } from './kernel/validation/describe.js'
 import { invalidOption } from './kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, durationOption, integerOption, textOption } from './kernel/validation/options.js'
+import { durationOption } from './kernel/validation/options.js'
 import type { WorkLoop } from './kernel/work/loop.js'
 import { limiterChores } from './limiter/index.js'
 import { measureNeedingPerson } from './trouble/index.js'
@@ -197,43 +198,37 @@ export function createWorker(
   return { worker, registered }
 }
 
-const KNOWN_OPTIONS = [
-  'domains',
-  'workflows',
-  'name',
-  'concurrency',
-  'lease',
-  'poll',
-  'notify',
-  'handlerTimeout',
-  'retry',
-] as const satisfies readonly (keyof WorkerOptions)[]
-
 const DEFAULT_RETRY = normalizeRetryPolicy(['10s', '60s', '300s'])
 
+const checkGiven = declareOptions({
+  domains: anything,
+  workflows: boolean(),
+  name: text({ max: 200 }),
+  concurrency: integer({ min: 1, max: 100_000, default: 4 }),
+  lease: duration({ min: '100ms', max: '1d', default: '30s' }),
+  poll: duration({ min: '10ms', max: '1h', default: '1s' }),
+  notify: boolean({ default: true }),
+  handlerTimeout: duration({ min: '1ms', max: LONGEST_TIMER }),
+  retry: retryOption,
+})
+
 function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly string[]) {
-  const given = checkOptions('run', options, KNOWN_OPTIONS)
-  const retry = retryOption('run', 'retry', given.retry)
+  const { name, lease, poll, handlerTimeout, retry, workflows, ...given } = checkGiven('run', options)
   return {
+    ...given,
     domains: checkDomains(options?.domains, known),
-    workflows: booleanOption('run', 'workflows', given.workflows, { default: options?.domains === undefined }),
-    name: textOption('run', 'name', given.name, {
-      max: 200,
-      default: `${hostname()}:${process.pid}:${newId().slice(-6)}`,
-    }),
-    concurrency: integerOption('run', 'concurrency', given.concurrency, { min: 1, max: 100_000, default: 4 }),
-    leaseMs: durationOption('run', 'lease', given.lease, { min: '100ms', max: '1d', default: '30s' }),
-    pollMs: durationOption('run', 'poll', given.poll, { min: '10ms', max: '1h', default: '1s' }),
-    notify: booleanOption('run', 'notify', given.notify, { default: true }),
-    timeoutMs: durationOption('run', 'handlerTimeout', given.handlerTimeout, {
-      min: '1ms',
-      max: '24d',
-      default: undefined,
-    }),
+    workflows: workflows ?? options?.domains === undefined,
+    name: name ?? workerName(),
+    leaseMs: lease,
+    pollMs: poll,
+    timeoutMs: handlerTimeout,
     maxAttempts: retry.maxAttempts ?? 3,
     retry: retry.policy ?? DEFAULT_RETRY,
   }
 }
+
+/** Host, process and a random part. */
+export const workerName = () => `${hostname()}:${process.pid}:${newId().slice(-6)}`
 
 /** Undefined: all that are registered here, also later. */
 function checkDomains(domains: readonly string[] | undefined, known: readonly string[]): readonly string[] | undefined {

@@ -1,5 +1,6 @@
 /** What Holdfast's own tests are made of besides the kit; no promise to users. */
 
+export { renderErrorReference, sampleMessage } from './docs/errors-reference.js'
 export { runDispatchChecks, runDispatchCycle } from './harness/dispatch-cycle.js'
 export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
 export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './harness/faults.js'
@@ -15,4 +16,5 @@ export { openTestBus, type TestBus, type TestBusOptions } from './harness/test-b
 export type { ProcessRow, TestProcesses } from './harness/test-processes.js'
 export { waitFor } from './harness/wait-for.js'
 export { startWorkerProcess, type WorkerProcess } from './harness/worker-process.js'
+export { describeSchema } from './schema/snapshot.js'
 export { connectionStringOf, startTestServer, type TestDatabase, testDatabase } from './server/test-server.js'

@@ -163,6 +163,23 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
     ],
   ],
   [
+    'U-06 one place for what needs a person',
+    'needs-a-person',
+    [
+      '3 processes of Payout at pay: PERMANENT_FAILURE, such as: BANK_DOWN: no connection to the bank',
+      '2 commands of Pay: BANK_DOWN, such as: no connection to the bank',
+      'B-3 at pay after 1: retry, complete, cancel, skip',
+      'B-2 at pay after 1: retry, complete, cancel, skip',
+      'B-1 at pay after 1: retry, complete, cancel, skip',
+      '5 are with ann',
+      '1 done, 0 refused',
+      '4 done, 0 refused',
+      '3 done, 0 refused',
+      'B-3',
+      '0 need a person',
+    ],
+  ],
+  [
     'P-16 operator repair',
     'operator-repair',
     [

@@ -29,7 +29,7 @@ async function shown(guide: string, language: string): Promise<string[]> {
 
 test.each([
   ['C-01', 'commands', 8],
-  ['C-13', 'troubleshooting', 4],
+  ['U-06', 'troubleshooting', 4],
   ['C-12', 'batches', 4],
   ['R-01', 'rate-limits', 5],
   ['P-02', 'first-process', 7],

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: processes-operate
 --
 -- Work that needs a person, of all models, in one view. A view and not a table of its own: each model writes its failed work in the
@@ -9,7 +9,8 @@
 -- table. A join in a part would end that; the test with EXPLAIN would fail.
 --
 -- `place` tells the troubles of a model apart: one workflow instance may have several. `work_id` is `id` where ids are UUIDs, for the
--- primary keys. `can` is what an operator can do.
+-- primary keys; of items it is a constant, which the planner sees to be none of the ids asked for, and not null, which it would keep.
+-- `can` is what an operator can do.
 create or replace view holdfast.trouble as
 select
   'commands'::text as model,
@@ -159,6 +160,6 @@ select
       and assignment.place = (letter.item_type || '/' || letter.item_id) collate "C"
       and assignment.since = letter.since
   ),
-  null,
+  '00000000-0000-0000-0000-000000000000',
   (letter.item_type || '/' || letter.item_id) collate "C"
 from holdfast.dispatch_dead_letter as letter;

@@ -2,7 +2,8 @@ import { testDatabase } from '@holdfast/testing'
 import { waitFor } from '@holdfast/testing/internal'
 import { afterEach, expect, test, vi } from 'vitest'
 import { defineCommand } from '../commands/index.js'
-import { type HoldfastOptions, holdfast } from '../holdfast.js'
+import { holdfast } from '../holdfast.js'
+import type { HoldfastOptions } from '../options.js'
 import { PermanentError } from './failure/failure-errors.js'
 
 afterEach(() => vi.restoreAllMocks())

@@ -1,3 +1,4 @@
+import { isId } from '../kernel/ids/id.js'
 import { type Model, models } from '../kernel/model/handle.js'
 import { type Place, readCursor } from '../kernel/model/page.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
@@ -9,6 +10,8 @@ export interface TroubleFilter {
   readonly model?: Model | readonly Model[]
   readonly domain?: string
   readonly type?: string
+  /** Of one command, process, workflow instance or item. */
+  readonly id?: string
   /** The step that failed. Commands and items have none. */
   readonly step?: string
   /** The code of the error. */
@@ -31,7 +34,7 @@ export interface TroubleListFilter extends TroubleFilter {
 }
 
 const TEXTS = ['domain', 'type', 'step', 'code', 'fingerprint'] as const
-const NAMES = ['model', ...TEXTS, 'assignedTo', 'since', 'until'] as const
+const NAMES = ['model', 'id', ...TEXTS, 'assignedTo', 'since', 'until'] as const
 
 /** Conditions on `holdfast.trouble`, each with its parameter. Only what is given is there, so that every plan can use its index. */
 export interface Conditions {
@@ -62,6 +65,8 @@ export function checkFilter(
     const value = textOption(where, name, given[name], { default: undefined })
     if (value !== undefined) built.add((it) => `${name} = ${it}`, value)
   }
+  const id = textOption(where, 'id', given.id, { default: undefined })
+  if (id !== undefined) built.addIds([id])
   const person = textOption(where, 'assignedTo', given.assignedTo, { default: undefined })
   if (person !== undefined) built.add(assignedTo, person)
   const since = dateOption(where, 'since', given.since, { default: undefined })
@@ -105,6 +110,13 @@ export class ConditionBuilder implements Conditions {
   add(condition: (parameter: string) => string, value: unknown): void {
     this.params.push(value)
     this.#parts.push(condition(`$${this.params.length}`))
+  }
+
+  /** Only work with one of these ids: UUIDs in the models that have them, keys of items in dispatch. */
+  addIds(ids: readonly string[]): void {
+    this.params.push(ids.filter(isId), ids)
+    const [uuids, texts] = [this.params.length - 1, this.params.length]
+    this.#parts.push(`(work_id = any ($${uuids}::uuid[]) or model = 'dispatch' and id = any ($${texts}::text[]))`)
   }
 
   /** Only what comes after a place in the order of lists. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { models } from '../kernel/model/handle.js'
 import { readCursor } from '../kernel/model/page.js'
 import { ConditionBuilder, checkFilter } from './filter.js'
-import { findKeysByIds, listTrouble, placeOf } from './queries/find-trouble.js'
+import { listTrouble, placeOf } from './queries/find-trouble.js'
 
 const PER_MODEL = 20_000
 const TABLES = ['command_trouble', 'process_trouble', 'workflow_dead_letter', 'dispatch_dead_letter']
@@ -99,8 +99,7 @@ test('U-06 a list by person starts from what is assigned', async () => {
 })
 
 test('U-06 work is found by its id through the primary keys', async () => {
-  const ids = ['0190163d-8694-739b-aea5-966c26f8ad91']
-  const reads = await plan((executor) => findKeysByIds(executor, { uuids: ids, texts: ids }))
+  const reads = await listed({ id: '0190163d-8694-739b-aea5-966c26f8ad91' })
   expect(tablesOf(reads)).toEqual(TABLES.toSorted())
   for (const { index, rows } of reads) {
     expect(index).toBeDefined()

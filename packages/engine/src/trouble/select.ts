@@ -6,14 +6,7 @@ import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { choiceOption, textOption } from '../kernel/validation/options.js'
 import { ConditionBuilder, checkFilter, type TroubleFilter } from './filter.js'
-import {
-  findKeys,
-  findKeysByIds,
-  placeOf,
-  type Trouble,
-  type TroubleGroup,
-  type TroubleKey,
-} from './queries/find-trouble.js'
+import { findKeys, placeOf, type Trouble, type TroubleGroup, type TroubleKey } from './queries/find-trouble.js'
 
 /** Enough of a record to act on it. */
 export type TroubleReference = Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step'>
@@ -36,6 +29,8 @@ export interface Selection {
 
 /** So many are looked for at once. */
 const PAGE = 1_000
+/** Without a limit. */
+const ALL = 2 ** 31 - 1
 
 /**
  * Finds what an operator means, page by page. What fails again while the call is under way is not selected a second time: only what
@@ -88,7 +83,7 @@ function after(
 }
 
 async function byIds(db: Database, ids: readonly string[]): Promise<Selection> {
-  const keys = await findKeysByIds(db, { uuids: ids.filter(isId), texts: ids })
+  const keys = await findByIds(db, ids)
   const byId = grouped(keys, ({ id }) => id)
   const found: TroubleKey[] = []
   const missing: { id: string; error: HoldfastError }[] = []
@@ -102,10 +97,18 @@ async function byIds(db: Database, ids: readonly string[]): Promise<Selection> {
   return { found, missing }
 }
 
+function findByIds(db: Database, ids: readonly string[]): Promise<TroubleKey[]> {
+  const builder = new ConditionBuilder()
+  builder.addIds(ids)
+  return findKeys(db, builder, ALL)
+}
+
 /** The same as keys, for what must be known of them besides: records do not have it. */
 export async function keysOf(db: Database, references: readonly TroubleReference[]): Promise<TroubleKey[]> {
-  const ids = references.map(({ id }) => id)
-  const keys = await findKeysByIds(db, { uuids: ids.filter(isId), texts: ids })
+  const keys = await findByIds(
+    db,
+    references.map(({ id }) => id),
+  )
   const wanted = new Set(references.map(identityOf))
   return keys.filter((key) => wanted.has(identityOf(key)))
 }

@@ -113,6 +113,8 @@ test('U-06 every filter narrows the list, the count and the groups alike', async
   expect(await found({ model: 'processes' })).toEqual(['processes'])
   expect(await found({ model: ['commands', 'dispatch'] })).toEqual(['commands', 'dispatch'])
   expect(await found({ model: 'workflows', type })).toEqual(['workflows'])
+  expect(await found({ id: ids.workflows })).toEqual(['workflows'])
+  expect(await found({ id: ids.dispatch })).toEqual(['dispatch'])
   expect(await found({ step: 'pay' })).toEqual(['processes', 'workflows'])
   expect(await found({ code: 'BROKEN' })).toEqual(['commands', 'workflows'])
   expect(await found({ domain: 'nowhere' })).toEqual([])

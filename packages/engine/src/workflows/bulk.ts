@@ -2,7 +2,7 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { type ErrorCode, HoldfastError } from '../kernel/errors.js'
 import { type BulkCall, type BulkItem, type BulkOperator, notInTrouble } from '../kernel/model/bulk.js'
 import type { Answer, Occurrence } from './decide/occurrence.js'
 import type { WorkflowEngine } from './engine.js'
@@ -15,7 +15,7 @@ interface Operated {
 }
 
 /** Another operator, or the instance itself, was faster. */
-const GONE = ['HF_WRONG_STATUS', 'HF_UNKNOWN_INSTANCE']
+const GONE: readonly ErrorCode[] = ['HF_WRONG_STATUS', 'HF_NOT_FOUND']
 
 /** What operators do with many dead letters: the part of `hf.trouble` that is about workflows. */
 export function createWorkflowBulk(db: Database, { codec, happenings }: WorkflowEngine): BulkOperator {

@@ -1,11 +1,10 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { testDatabase } from '@holdfast/testing/internal'
+import { describeSchema, testDatabase } from '@holdfast/testing/internal'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../database/open.js'
 import { migrate } from './migrate.js'
-import { describeSchema } from './snapshot.js'
 import { sqlDirectory } from './sql-directory.js'
 
 async function describeMigrated(connectionString: string, schema: string): Promise<string> {

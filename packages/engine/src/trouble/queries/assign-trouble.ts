@@ -47,7 +47,8 @@ const assignStatement = {
     ),
     audited as (
       insert into holdfast.audit (at, model, event, subject_id, subject_name, actor, reason, before, after, detail)
-      select holdfast.now(), found.model, 'ASSIGNED', found.work_id, case when found.work_id is null then found.place end, $3, $4,
+      select holdfast.now(), found.model, 'ASSIGNED', case when found.model <> 'dispatch' then found.work_id end,
+        case when found.model = 'dispatch' then found.place end, $3, $4,
         pg_catalog.jsonb_build_object('assignedTo', found.assigned_to),
         pg_catalog.jsonb_build_object('assignedTo', $2::text),
         pg_catalog.jsonb_strip_nulls(

@@ -95,14 +95,6 @@ export function findKeys(executor: Executor, { text, params }: Conditions, limit
   return executor.run<TroubleKey & object>(statement, [...params, limit])
 }
 
-/** By the ids of the work, in any model. */
-export function findKeysByIds(
-  executor: Executor,
-  asked: { readonly uuids: readonly string[]; readonly texts: readonly string[] },
-): Promise<TroubleKey[]> {
-  return executor.run<TroubleKey & object>(keysByIdsStatement, [asked.uuids, asked.texts])
-}
-
 const KEY = `
       model, domain, type, id, step, place, (extract(epoch from since) * 1000000::numeric)::int8::text as micros`
 
@@ -149,11 +141,3 @@ const groupText = (conditions: string, limit: number) => `
       limit 1
     ) as sample
     order by alike.count desc, alike."lastSeen" desc, alike.fingerprint`
-
-const keysByIdsStatement = {
-  name: 'trouble.find-keys-by-ids',
-  text: `
-    select ${KEY} from holdfast.trouble where work_id = any ($1::uuid[])
-    union all
-    select ${KEY} from holdfast.trouble where model = 'dispatch' and id = any ($2::text[])`,
-}

@@ -1,4 +1,7 @@
-import { errorRegistry } from './errors.js'
+/** The registry of errors, as far as the page needs it. */
+type Registry = Readonly<
+  Record<string, { readonly status: number; readonly message: (details: never) => string; readonly next: string }>
+>
 
 const header = `# Errors
 
@@ -11,10 +14,10 @@ This page is made from the registry by \`node scripts/error-reference.mjs\` afte
  * The page docs/reference/errors.md. A script writes it and a test compares it, both from here.
  *
  * @example
- * await writeFile('docs/reference/errors.md', renderErrorReference())
+ * await writeFile('docs/reference/errors.md', renderErrorReference(errorRegistry))
  */
-export function renderErrorReference(): string {
-  const codes = Object.entries(errorRegistry).sort(([a], [b]) => (a < b ? -1 : 1))
+export function renderErrorReference(registry: Registry): string {
+  const codes = Object.entries(registry).sort(([a], [b]) => (a < b ? -1 : 1))
   const sections = codes.map(([code, { status, message, next }]) =>
     [`## ${code}`, `HTTP status ${status}.`, `\`\`\`text\n${sampleMessage(message)}\n\`\`\``, next].join('\n\n'),
   )

@@ -1,5 +1,4 @@
-import type { Database } from '../database/database.js'
-import { quoteIdentifier } from '../database/schema-name.js'
+import { type Database, quoteIdentifier } from 'holdfast/internal'
 import { SNAPSHOT_QUERIES } from './snapshot-queries.js'
 
 /**
