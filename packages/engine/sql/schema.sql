@@ -98,7 +98,8 @@ create table holdfast.command (
   send_token uuid,
   inquiry text,
   uncounted integer default 0 not null,
-  effect text
+  effect text,
+  key text
 ) with (fillfactor=50);
 
 create table holdfast.command_queue (
@@ -8885,7 +8886,8 @@ begin
       'type', type, 'command_id', v_id, 'correlation_id', holdfast.option_of('send', options, 'correlationId', 'id'),
       'reply_to', v_reply_to, 'max_attempts', holdfast.option_of('send', options, 'retry', 'retry'),
       'delay_ms', holdfast.option_of('send', options, 'delay', 'duration')::float8,
-      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid()
+      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid(),
+      'key', v_key
     )) || jsonb_build_object('data', data))
   ))) as refused;
   case v_outcome
@@ -8971,7 +8973,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, send_token, data, notes
+        created_at, run_at, updated_at, send_token, key, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -8987,6 +8989,8 @@ begin
         coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
         v_now,
         (it ->> 'token')::uuid,
+        -- Reading a field that is not there costs as much as any other.
+        case when not v_plain then it ->> 'key' end,
         it -> 'data',
         nullif(it -> 'notes', 'null')
       from jsonb_array_elements(v_rows) as it
