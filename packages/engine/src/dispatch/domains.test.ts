@@ -201,7 +201,7 @@ test('U-01 types of items from before domains belong to `default`: items of ever
   const idsBefore = await standing()
   await asBeforeDomains()
 
-  const file = new URL('../../sql/migrations/0029_dispatch_domains.sql', import.meta.url)
+  const file = new URL('../../sql/migrations/0031_dispatch_domains.sql', import.meta.url)
   await bus.sql(await readFile(file, 'utf8'))
 
   expect(await standing()).toEqual(idsBefore)
