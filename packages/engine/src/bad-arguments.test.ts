@@ -140,7 +140,10 @@ test.each<[string, () => unknown]>([
     'defineProcess with a symbol',
     () => defineProcess(Symbol('x') as never, 'a', { state: Any, execute: async () => 1 }),
   ],
-  ['defineDispatch with a symbol', () => defineDispatch(Symbol('x') as never, 'Items', { target: processTarget(Order) })],
+  [
+    'defineDispatch with a symbol',
+    () => defineDispatch(Symbol('x') as never, 'Items', { target: processTarget(Order) }),
+  ],
   ['defineWorkflow with a symbol', () => defineWorkflow(Symbol('x') as never, 1)],
 ])('K-14 %s is refused with a code, and nothing is written', async (_, call) => {
   const before = await written()

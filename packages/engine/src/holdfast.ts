@@ -30,8 +30,8 @@ import {
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
-  type Executions,
   dispatchModel,
+  type Executions,
   ItemHandle,
   isDispatch,
   type Scheduling,
@@ -271,7 +271,11 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     find: (itemType) => dispatches.find(itemType),
   }
   const itemOperations = createItemOperations(db, codec, executions)
-  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations, executions }), db.schema, 'hf.item')
+  const items = coded(
+    createItemCalls(db, { codec, results, operations: itemOperations, executions }),
+    db.schema,
+    'hf.item',
+  )
   const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()

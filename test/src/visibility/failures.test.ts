@@ -226,7 +226,14 @@ test('K-21 dispatch: a dead letter is an error that names its item', async () =>
   await waitFor('it is told', () => told.about('PAY-1').length > 0)
   await worker.stop()
   expect(told.about('PAY-1')).toMatchObject([
-    { level: 'error', event: 'needs_person', model: 'dispatch', domain: Settlement.domain, type: Settlement.type, code: 'CONTEXT_MISSING' },
+    {
+      level: 'error',
+      event: 'needs_person',
+      model: 'dispatch',
+      domain: Settlement.domain,
+      type: Settlement.type,
+      code: 'CONTEXT_MISSING',
+    },
   ])
 })
 
