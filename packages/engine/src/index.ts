@@ -176,6 +176,7 @@ export type {
 } from './trouble/index.js'
 export type { DomainWorker, Worker, WorkerOptions } from './worker.js'
 export {
+  type Call as WorkflowCall,
   type CallSettings,
   type CleanUpOptions,
   type CompensationDefinition,
@@ -192,10 +193,12 @@ export {
   type InquireContext,
   type InstanceEnd as WorkflowEnd,
   type InstanceStatus as WorkflowStatus,
+  type Joined as WorkflowJoined,
   type JoinStrategy,
   type KnownWorkflow,
   loadWorkflow,
   type Metadata,
+  ofType,
   type RecordedDecision,
   type RequeueAnswer as WorkflowRequeueAnswer,
   type RetryOptions as WorkflowRetryOptions,
@@ -211,7 +214,9 @@ export {
   type StepStatus as WorkflowStepStatus,
   type StepType as WorkflowStepType,
   type WaitingDecision,
+  type With as WorkflowWith,
   type Workflow,
+  type WorkflowBranch,
   type WorkflowBuilder,
   type WorkflowDeadLetter,
   type WorkflowDefinition,
@@ -228,4 +233,5 @@ export {
   type WorkflowStepRecord,
   type Workflows,
   type WorkflowToStart,
+  type WorkflowTypes,
 } from './workflows/index.js'
