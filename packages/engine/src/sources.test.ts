@@ -166,7 +166,7 @@ async function chores(): Promise<Sample> {
 }
 
 async function cycles(): Promise<Sample> {
-  const names = Array.from({ length: COUNT }, (_, n) => `sampled_${n}`)
+  const names = Array.from({ length: COUNT }, (_, n) => `sampled/${n}`)
   for (const name of names) await bus.sql(`select holdfast.note_dispatch($1, 'PROCESS', '{}'::jsonb)`, [name])
   return {
     source: cycleSource(bus.db, () => names),

@@ -1,8 +1,9 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
--- The cycles of dispatch: a row per item type, leased by whoever runs it (D-03). Everything that a cycle takes from the
--- queue locks that row and compares the epoch, so that one who lost its lease takes nothing.
+-- The cycles of dispatch: a row per item type, leased by the worker that runs it (D-03). Releases and claims call them. What
+-- must not break: everything that a cycle takes from the queue locks that row and compares the epoch, so that a worker that has
+-- lost its lease takes nothing.
 
 -- Is this cycle still that of the epoch? Locks it until the end of the transaction.
 create or replace function holdfast.hold_dispatch_cycle(p_type text, p_epoch int)

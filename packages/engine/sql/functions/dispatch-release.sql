@@ -1,8 +1,9 @@
--- revision: 7
+-- revision: 8
 -- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
--- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
--- no crash comes between them (D-05, D-07).
+-- Releasing items to our own engine. The worker that holds the lease of a cycle calls it. What must not break: claim, start and
+-- record of a batch are one statement and one transaction, so that no crash comes between them (D-05, D-07); an item has one
+-- execution for each of its execution ids; a cycle whose lease is lost releases nothing.
 
 -- Releases up to so many items, from a watermark on (the due time and seq of the last one claimed; null: from the first).
 -- `slots` are the moments that a rate limit has granted, in milliseconds since 1970; without them starts are spread by the

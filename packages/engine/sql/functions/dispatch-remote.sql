@@ -1,8 +1,10 @@
--- revision: 7
+-- revision: 8
 -- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
--- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
--- record is missing or whose execution goes on (D-13).
+-- Releasing items to engines elsewhere: claimed here, started there, recorded here; and finding out what became of those whose
+-- record is missing or whose execution goes on (D-13). The worker that holds the lease of a cycle calls them, and `report_end`
+-- is called by other systems. What must not break: an item that was claimed is checked until its end is known, and an end is
+-- recorded once.
 
 -- Claims up to so many items with their contexts. What has failed before is claimed in smaller and smaller company, so
 -- that an item which kills whoever starts it takes no others to the dead letters with it. Items without a context fail
