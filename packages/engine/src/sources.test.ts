@@ -184,7 +184,7 @@ const samples: readonly (readonly [string, () => Promise<Sample>, string | null]
   ['commands', commands, 'domain:sampled'],
   ['processes', processSample('Free'), 'definition:sampled/Free'],
   ['processes with a limit', processSample('Limited', 100), 'domain:sampled'],
-  ['steps of workflows', workflows, 'definition:sampled'],
+  ['steps of workflows', workflows, 'definition:test/sampled'],
   ['responses in the inbox', inbox, null],
   ['replies', replies, 'domain:replied'],
   ['chores', chores, null],
