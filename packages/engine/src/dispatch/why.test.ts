@@ -215,7 +215,7 @@ test('U-04 why: a target elsewhere has it, or nobody knows whether it was starte
   expect(await why(Remote, 'unknown')).toMatchObject({
     reason: 'waiting',
     text: expect.stringMatching(
-      /^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\.$/,
+      /^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\. If you know: complete it, or retry it with notDone\.$/,
     ),
   })
   await bus.sql(`update holdfast.dispatch_item set last_error = null where item_type = $1 and item_id = 'unknown'`, [
