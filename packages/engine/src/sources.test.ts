@@ -59,7 +59,7 @@ async function commands(): Promise<Sample> {
 const processSample = (type: string, concurrency?: number) => async (): Promise<Sample> => {
   const options = concurrency === undefined ? {} : { concurrency }
   const Do = defineProcess('sampled', type, { state: z.any(), execute: async () => undefined, ...options })
-  const started = await some(() => bus.hf.start(Do, {}, { deferred: true }))
+  const started = await some(() => bus.hf.start(Do, {}, { immediate: false }))
   return {
     source: processSource(bus.db, () => [Do]),
     lanes: [`sampled/${type}@1`],
@@ -113,7 +113,7 @@ async function replies(): Promise<Sample> {
   const Do = defineProcess('replied', 'Do', { state: z.any(), execute: async () => undefined })
   const queue = 'replied__process_replies'
   await bus.hf.queues.create(queue)
-  const { id: process } = await bus.hf.start(Do, {}, { deferred: true })
+  const { id: process } = await bus.hf.start(Do, {}, { immediate: false })
   const rows = await bus.sql<{ id: string }>(
     `select pgmq.send($1, jsonb_build_object('command_id', gen_random_uuid(), 'correlation_id', $2::text,
        'outcome', 'SUCCESS', 'final', true))::text as id
