@@ -188,10 +188,10 @@ export const errorRegistry = {
     (d) => `there is no queue \`${d.queue}\``,
     'Create the queue or correct its name; sending to it outside a transaction makes it.',
   ),
-  HF_DUPLICATE_COMMAND: entry<{ commandId: string; domain: string }>(
+  HF_DUPLICATE_COMMAND: entry<{ id: string; domain: string; type: string }>(
     409,
-    (d) => `command ${d.commandId} exists in domain ${d.domain}`,
-    "Nothing was sent. If the repetition is intended, send with `ifExists: 'ignore'`.",
+    (d) => `command ${d.id} exists in domain ${d.domain}`,
+    "Nothing was sent. If the repetition is intended, send with a `key`, or with `ifExists: 'ignore'`.",
   ),
   HF_DUPLICATE_DEFINITION: entry<{ model: string; domain?: string; type: string }>(
     409,
@@ -274,11 +274,6 @@ export const errorRegistry = {
     409,
     (d) => `${d.id} of ${d.domain}/${d.type} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
     'There is no result. Its `history()` says what happened.',
-  ),
-  HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
-    409,
-    (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
-    'There is no result. The audit trail of the command says what happened.',
   ),
   HF_PROCESS_OF_OTHER_TYPE: entry<{ id: string; process: string; actual: string }>(
     409,
