@@ -32,9 +32,9 @@ import {
   type DispatchOf,
   dispatchModel,
   type Executions,
-  type OwnExecution,
   ItemHandle,
   isDispatch,
+  type OwnExecution,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'

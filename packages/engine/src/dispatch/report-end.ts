@@ -4,7 +4,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
 import { isDispatch } from './define.js'
-import { type ReportResult, type ReportedEnd, reportEnds } from './queries/report-ends.js'
+import { type ReportedEnd, type ReportResult, reportEnds } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
 
 /** How an execution elsewhere ended: `FAILED` is technical and started again, `CANCELLED` is for good. */

@@ -136,7 +136,10 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
     text: expect.stringMatching(/^It was dispatched at .*Z as exec:.*:PAY-1:0\. no live worker has/),
   })
   await live('processes', Settle.name)
-  expect(await item.why()).toMatchObject({ reason: 'queued', text: expect.stringContaining('It is due and waits for its turn') })
+  expect(await item.why()).toMatchObject({
+    reason: 'queued',
+    text: expect.stringContaining('It is due and waits for its turn'),
+  })
   await bus.hf.dispatch.pause(Settlement, by)
   expect(await item.why()).toMatchObject({
     reason: 'paused',
