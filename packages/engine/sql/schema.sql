@@ -6645,7 +6645,14 @@ begin
   v_ids := array(
     select item.item_id
     from holdfast.dispatch_item as item
-    where item.item_type = p_type and item.item_id = any (ids) and item.status = any (v_from)
+    where item.item_type = p_type
+      and item.item_id = any (ids)
+      and (
+        item.status = any (v_from)
+        or item.status = 'CLAIMED'
+          and item.last_error is not null
+          and (p_operation = 'COMPLETE' or p_operation = 'RETRY' and (change -> 'notDone')::boolean)
+      )
     order by item.item_id
     for no key update
   );
@@ -6676,6 +6683,7 @@ begin
           when 'RETRY' then greatest(coalesce(v_exec_time, item.exec_time), v_now)
           when 'EXPEDITE' then v_first
         end,
+        check_at = null,
         completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
         context_hash = case
           when p_operation = 'RESCHEDULE' and change ? 'context'
