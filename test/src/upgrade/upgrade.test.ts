@@ -45,9 +45,7 @@ test('K-09 an installation of the release before is migrated, and everything tha
   for (const { commandId, type } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
     await hf.command({ domain: 'upgrade', type }, commandId).retry(ann)
   }
-  for (const { instanceId, step } of await hf.workflows.deadLetters.list()) {
-    await hf.workflow(instanceId).retry(ann, { step })
-  }
+  for (const { outcome } of await hf.trouble.retry({ model: 'workflows' }, ann)) expect(outcome).toBe('done')
   await waitFor('four decisions wait', async () => (await hf.workflows.decisions.waiting()).length === 4)
   for (const { instanceId, step } of await hf.workflows.decisions.waiting()) {
     await hf.workflow(instanceId).decide(step, 'confirm', ann)

@@ -196,8 +196,8 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
   expect(told.about(id).at(-1)).toMatchObject({ model: 'workflows', type: name, step: 'a', stack })
   expect(told.count(`started workflows ${name}`)).toBe(2)
   expect(told.count(`completed workflows ${name}`)).toBe(1)
-  const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
-  expect(letter?.error).toMatchObject({ code: 'NO', stack })
+  const [troubled] = (await bus.hf.trouble.list({ id })).items
+  expect(troubled).toMatchObject({ model: 'workflows', code: 'NO', stack })
 })
 
 test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead letter holds needs a person', async () => {

@@ -278,8 +278,8 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
   }
   await bus.sql('drop trigger poison on holdfast.process_detail')
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 39, DEAD_LETTER: 1 })
-  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.itemType })).toMatchObject([
-    { key: 'PAY-21', error: { message: 'this one does not go in' } },
+  expect((await bus.hf.trouble.list({ model: 'dispatch', type: Settlement.itemType })).items).toMatchObject([
+    { key: 'PAY-21', message: 'this one does not go in' },
   ])
 })
 

@@ -6,7 +6,6 @@ import { parseId } from '../kernel/ids/id.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
-import { createDeadLetters, type DeadLetters } from './dead-letters.js'
 import { nothingBegins } from './kill-switch.js'
 import type { ItemOperations, RescheduleOptions, WhichItems } from './operations.js'
 import { type DispatchPlan, type PlanOptions, planOf } from './plan.js'
@@ -79,7 +78,6 @@ export interface Dispatch {
     /** By their execution time, the earliest first; 100 unless `limit` says otherwise. */
     list(dispatch: DispatchOf, filter?: ItemListFilter): Promise<DispatchItem[]>
   }
-  readonly deadLetters: DeadLetters
 }
 
 export function createDispatch(db: Database, operations: ItemOperations): Dispatch {
@@ -117,7 +115,6 @@ export function createDispatch(db: Database, operations: ItemOperations): Dispat
     items: {
       list: async (dispatch, filter) => listItems(db, checkFilter(itemTypeOf('items.list', dispatch), filter)),
     },
-    deadLetters: createDeadLetters(db, operations),
   }
 }
 

@@ -2,7 +2,6 @@ export { createDispatchBulk } from './bulk.js'
 export { checksOf, runChecks } from './cycle/checks.js'
 export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'
-export type { DeadLetters, WhichDeadLetters } from './dead-letters.js'
 export {
   type DispatchDefinition,
   defineDispatch,
@@ -19,7 +18,6 @@ export { dispatchModel } from './model.js'
 export { createItemOperations, type RescheduleOptions, type RetryItemOptions, type WhichItems } from './operations.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
-export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'
 export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
 export type { DispatchConfig } from './queries/read-config.js'
 export type { ReportAnswer } from './queries/report-ends.js'

@@ -487,8 +487,8 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
     )
   }
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 63, DEAD_LETTER: 1 })
-  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.itemType })).toMatchObject([
-    { key: 'PAY-7', retryCount: 5 },
+  expect((await bus.hf.trouble.list({ model: 'dispatch', type: Settlement.itemType })).items).toMatchObject([
+    { key: 'PAY-7', attempts: 5 },
   ])
 })
 
