@@ -3,7 +3,6 @@ export {
   type Batches,
   type BatchStatus,
   type BatchSummary,
-  type BulkAnswer,
   type CommandContext,
   type CommandDefinition,
   type CommandFilter,
@@ -19,14 +18,11 @@ export {
   type CommandToSend,
   type CreateBatchOptions,
   defineCommand,
-  type FailureGroup,
   type RetryCommandOptions,
   type SendManyOptions,
   type SendOptions,
   type Sent,
   type SentCommand,
-  type TroubledCommand,
-  type Troubleshooting,
 } from './commands/index.js'
 export {
   type Depth,

@@ -42,10 +42,8 @@ test('K-09 an installation of the release before is migrated, and everything tha
   for (const key of ['p-wait 1', 'p-wait 2']) await hf.respond(all.Payment, key, 'approved', { by: 'ann' })
   await hf.respond(all.Child, 'p-parent 1 child', 'approved', { by: 'ann' })
   await hf.resume({ definition: all.Paused.name }, ann)
-  for (const { commandId, type } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
-    await hf.command({ domain: 'upgrade', type }, commandId).retry(ann)
-  }
-  for (const { outcome } of await hf.trouble.retry({ model: 'workflows' }, ann)) expect(outcome).toBe('done')
+  for (const { outcome } of await hf.trouble.retry({ model: ['commands', 'workflows'] }, ann))
+    expect(outcome).toBe('done')
   await waitFor('four decisions wait', async () => (await hf.workflows.decisions.waiting()).length === 4)
   for (const { instanceId, step } of await hf.workflows.decisions.waiting()) {
     await hf.workflow(instanceId).decide(step, 'confirm', ann)

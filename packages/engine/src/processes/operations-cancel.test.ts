@@ -12,7 +12,7 @@ test('P-16 cancel ends a process in troubleshooting, with or without undoing wha
   const plain = await bus.hf.start(Payment, { iban: 'AAAA' })
   const careful = await bus.hf.start(Payment, { iban: 'AAAA' })
   await processes().cancel(Payment, plain.id, by, { compensate: false })
-  expect(await processes().troubles.count({ domain: 'cancel' })).toBe(1)
+  expect(await bus.hf.trouble.count({ model: 'processes', domain: 'cancel' })).toBe(1)
   expect(await get(Payment, plain.id)).toMatchObject({ status: 'PENDING', cancelling: true, error: null })
   await expect(processes().retry(Payment, plain.id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
   await processes().cancel(Payment, careful.id, by, { compensate: true })

@@ -19,7 +19,7 @@ test('P-16 retry goes on at the failed step with its attempts at nought, and is 
 
   await processes().retry(Payment, 'PAY-1', by)
   expect(await get(Payment, id)).toMatchObject({ status: 'PENDING', error: null, waitingFor: null })
-  expect(await processes().troubles.count({ domain: 'retry' })).toBe(0)
+  expect(await bus.hf.trouble.count({ model: 'processes', domain: 'retry' })).toBe(0)
   await work('retry')
   await until(Payment, id, 'WAITING_FOR_TSQ')
   expect(calls.slice(3)).toEqual(['pay AAAA 1', 'pay AAAA 2'])
