@@ -136,7 +136,7 @@ test('C-13 data edited without the definition is checked by the worker', async (
   })
   const [id = ''] = await troubled(Pay, [{ iban: 'BAD1' }])
   await bus.hf.command({ domain: 'edited-raw', type: 'Pay' }, id).retry(by, { data: { iban: 'TOO LONG' } as never })
-  await waitFor('it is back', async () => (await list('edited-raw'))[0]?.error.code === 'INVALID_DATA')
+  await waitFor('it is back', async () => (await list('edited-raw'))[0]?.code === 'INVALID_DATA')
 })
 
 test('C-13 an operator completes with a result or cancels; it ends so, and is audited', async () => {
@@ -242,7 +242,7 @@ test('C-07 a command in troubleshooting is not received again', async () => {
   })
   await troubled(Do, [1])
   await bus.moveClock(24 * 3_600_000)
-  await bus.hf.command(Do, (await list('left-alone'))[0]?.commandId ?? '').get()
+  await bus.hf.command(Do, (await list('left-alone'))[0]?.id ?? '').get()
   const Probe = defineCommand('left-alone', 'Probe')
   bus.hf.handle(Probe, () => 'seen')
   await (await bus.hf.send(Probe, null)).result()
