@@ -26,7 +26,7 @@ const Round = defineManager('bad', 'Round', {
   nextStep: () => null,
 })
 const Ship = defineWorkflow('bad-ship', 1).step('a', 'bad-a').build()
-const Later = defineDispatch('bad-later', { target: processTarget(Order) })
+const Later = defineDispatch('bad-later', 'Items', { target: processTarget(Order) })
 
 let bus: TestBus
 let order: string
@@ -55,7 +55,7 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
     ['start', () => bus.hf.start(Order, {}, options)],
     ['start of a manager', () => bus.hf.start(Round, {}, options)],
     ['startMany', () => bus.hf.startMany(Order, [{ state: {} }], options)],
-    ['respond', () => bus.hf.respond(Order, order, 'paid', 1, options)],
+    ['respond', () => bus.hf.process(Order, order).respond('paid', 1, options)],
     ['start of a workflow', () => bus.hf.start(Ship, {}, options)],
     ['schedule', () => bus.hf.schedule(Later, { key: 'i', context: {}, startAt: new Date(0) }, options)],
     ['queues.send', () => bus.hf.queues.send('bad_queue', {}, options)],
@@ -87,8 +87,8 @@ test.each<[string, () => unknown]>([
   ['start without a definition', () => bus.hf.start(none, {} as never)],
   ['startMany without a definition', () => bus.hf.startMany(none, [{ state: {} }])],
   ['startMany of nothing', () => bus.hf.startMany(Order, [none])],
-  ['respond without a definition', () => bus.hf.respond(none, order, 'paid' as never, 1 as never)],
-  ['respond with a symbol', () => bus.hf.respond(Order, order, Symbol('paid') as never, none)],
+  ['respond without a definition', () => bus.hf.process(none, order).respond('paid' as never, 1 as never)],
+  ['respond with a symbol', () => bus.hf.process(Order, order).respond(Symbol('paid') as never, none)],
   ['handle without a definition', () => bus.hf.handle(none, () => 1)],
   ['register without a definition', () => bus.hf.register(none)],
   ['commands.cancel without a definition', () => bus.hf.command(none, order).cancel(by)],
@@ -103,7 +103,7 @@ test.each<[string, () => unknown]>([
   ['an actor that is a number', () => bus.hf.pause({ domain: 'bad' }, { actor: 5 as never, reason: 'x' })],
   ['an actor with NUL', () => bus.hf.pause({ domain: 'bad' }, { actor: 'a\0b', reason: 'x' })],
   ['a reason with half a surrogate pair', () => bus.hf.pause({ domain: 'bad' }, { actor: 'a', reason: 'x\ud800' })],
-  ['an operator who is a text', () => bus.hf.processes.resume(Order, order, 'ann' as never)],
+  ['an operator who is a text', () => bus.hf.process(Order, order).resume('ann' as never)],
   ['trouble.retry of nothing', () => bus.hf.trouble.retry(none, by)],
   ['trouble.retry by nobody', () => bus.hf.trouble.retry([], none)],
   ['trouble.complete of nothing', () => bus.hf.trouble.complete(none, by)],
@@ -123,7 +123,7 @@ test.each<[string, () => unknown]>([
   ['a batch with NUL in its name', () => bus.hf.batches.open('bad', { name: 'a\0b' })],
   ['an attribute with NUL', () => bus.hf.start(Order, {}, { attributes: { a: 'x\0' } })],
   ['an attribute whose name has NUL', () => bus.hf.start(Order, {}, { attributes: { 'a\0': 'x' } })],
-  ['a responseId with NUL', () => bus.hf.respond(Order, order, 'paid', 1, { responseId: 'a\0b' })],
+  ['a responseId with NUL', () => bus.hf.process(Order, order).respond('paid', 1, { responseId: 'a\0b' })],
   ['a limit key with NUL', () => bus.hf.limits.tryAcquire('a\0b')],
   [
     'send with a getter that throws',
@@ -140,7 +140,10 @@ test.each<[string, () => unknown]>([
     'defineProcess with a symbol',
     () => defineProcess(Symbol('x') as never, 'a', { state: Any, execute: async () => 1 }),
   ],
-  ['defineDispatch with a symbol', () => defineDispatch(Symbol('x') as never, { target: processTarget(Order) })],
+  [
+    'defineDispatch with a symbol',
+    () => defineDispatch(Symbol('x') as never, 'Items', { target: processTarget(Order) }),
+  ],
   ['defineWorkflow with a symbol', () => defineWorkflow(Symbol('x') as never, 1)],
 ])('K-14 %s is refused with a code, and nothing is written', async (_, call) => {
   const before = await written()
@@ -186,7 +189,7 @@ describe.each(['a/b', 'a#2', 'a\0b', 'x\ud800', '', ' ', 'x'.repeat(201), undefi
     ['the type of a process', () => defineProcess('a', name, { state: Any, execute: async () => 1 })],
     ['a workflow', () => defineWorkflow(name, 1)],
     ['a step of a workflow', () => defineWorkflow('a', 1).step(name, 'h').build()],
-    ['a type of dispatched items', () => defineDispatch(name, { target: processTarget(Order) })],
+    ['a type of dispatched items', () => defineDispatch(name, 'Items', { target: processTarget(Order) })],
   ])('is refused for %s', (_, call) => {
     expect(call).toThrow(expect.objectContaining({ name: 'HoldfastError' }))
   })

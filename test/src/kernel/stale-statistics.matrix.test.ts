@@ -60,9 +60,9 @@ const Settle = defineProcess('stale', 'Settle', {
   state: numbered,
   execute: call,
 })
-const Settlement = defineDispatch('stale-settlement', {
+const Settlement = defineDispatch('stale-settlement', 'Items', {
   target: processTarget(Settle),
-  config: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
+  settings: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
 })
 
 function registerAll({ hf }: TestBus): void {
@@ -116,7 +116,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
       Reserve,
       numbers(BACKLOG).map((n) => ({ state: { n } })),
     )
-    await Promise.all(started.slice(0, 1_000).map(({ id }, n) => hf.respond(Reserve, id, 'told', n)))
+    await Promise.all(started.slice(0, 1_000).map(({ id }, n) => hf.process(Reserve, id).respond('told', n)))
   },
   async workflows({ hf }) {
     await Promise.all(numbers(BACKLOG).map((n) => hf.start(Ship, { n })))

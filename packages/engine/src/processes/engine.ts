@@ -8,7 +8,7 @@ import type { Reports } from '../kernel/reports/reports.js'
 import type { ProcessDefinition } from './define.js'
 import type { ExecutionParts, SlotGiver } from './execution/parts.js'
 import { createLiveExecutions, type LiveExecutions } from './live.js'
-import { type News, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
+import { type Incoming, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
 import { createProcessRegistries, type ManagerRegistry, type ProcessRegistry } from './registry.js'
 import { createRemotes } from './remotes.js'
 import { reportWrites } from './report.js'
@@ -52,7 +52,7 @@ export function createProcessEngine(
   const registries = createProcessRegistries()
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
-  const writes: Batcher<ProcessWrite, News | undefined> = createBatcher<ProcessWrite, News | undefined>({
+  const writes: Batcher<ProcessWrite, Incoming | undefined> = createBatcher<ProcessWrite, Incoming | undefined>({
     name: 'processes.write',
     key: ({ id }) => id,
     async flush(batch) {
@@ -63,6 +63,7 @@ export function createProcessEngine(
     logger,
     metrics,
   })
+  const respond = createRespond(db, { codec, registry: registries.processes, logger, metrics })
   const remotes = createRemotes(db, { commands, outgoing, codec })
   return {
     codec,
@@ -71,7 +72,7 @@ export function createProcessEngine(
     register: registries.add,
     settings,
     live,
-    respond: createRespond(db, { codec, logger, metrics }),
+    respond,
     async partsFor(definition, by) {
       const own = await settings.of(definition.name)
       const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
@@ -81,7 +82,7 @@ export function createProcessEngine(
     },
     async close() {
       live.close()
-      await writes.close(1_000)
+      await Promise.all([respond.close(), writes.close(1_000)])
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { Executor } from '../database/executor.js'
 import type { Logger } from '../logger.js'
-import type { Model } from '../model/handle.js'
+import type { Model } from '../models.js'
 
 /** Whether a live worker has the code of a definition; workers say so every minute. */
 export type IsLive = (name: string) => Promise<boolean>
@@ -102,6 +102,7 @@ export function createMissingWorkers({
 const WHAT_TO_DO: Readonly<Record<string, string>> = {
   commands: 'register its handler with hf.handle and start a worker with hf.run',
   processes: 'register it with hf.register and start a worker with hf.run',
+  dispatch: 'register it with hf.register and start a worker with hf.run',
   workflows: 'register the handler with hf.handle and start a worker with hf.run',
 }
 
