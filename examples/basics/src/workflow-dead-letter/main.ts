@@ -4,7 +4,7 @@ import { defineWorkflow, holdfast, PermanentError } from 'holdfast'
 import { z } from 'zod'
 
 // `dlq`: a step that failed for good is not undone. It waits for a person, and its instance with it.
-const Payroll = defineWorkflow('payroll', 1, { dlq: true, retry: { maxAttempts: 2 } })
+const Payroll = defineWorkflow('payroll', 'payroll', { dlq: true, retry: { maxAttempts: 2 } })
   .step('hold', 'HoldMoney')
   .fork(
     'pay',

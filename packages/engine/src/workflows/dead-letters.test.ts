@@ -35,7 +35,7 @@ function failing(name: string, ...steps: string[]) {
 test('W-09 in DLQ mode nothing is undone: a record says what failed with what, and the step and the instance wait', async () => {
   const name = named()
   const { calls } = failing(name, 'b')
-  const Flow = defineWorkflow(name, 2, { dlq: true })
+  const Flow = defineWorkflow('test', name, { version: 2, dlq: true })
     .step('a', name)
     .onFailure('ua', name)
     .step('b', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
@@ -73,7 +73,7 @@ test('W-09 in DLQ mode nothing is undone: a record says what failed with what, a
 test('W-09 a requeue, with another input, starts the step afresh, and the instance completes', async () => {
   const name = named()
   const { calls, mend } = failing(name, 'a')
-  const Flow = defineWorkflow(name, 1, { dlq: true }).step('a', name, { delay: '20ms' }).step('b', name).build()
+  const Flow = defineWorkflow('test', name, { dlq: true }).step('a', name, { delay: '20ms' }).step('b', name).build()
   const { id } = await operator.hf.start(Flow, 'bad')
   await see.until(id, 'DLQ')
   mend('a')
@@ -94,7 +94,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
   const { mend } = failing(name, 'a')
   const running = gate()
   bus.hf.handle(`${name} slow`, () => running.passed.then(() => 'slow'))
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .fork(
       'f',
       (b) => b.step('a', name, { delay: '300ms' }),
@@ -125,7 +125,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
 test('W-09 several failed branches are requeued independently, also many at once by what they failed with', async () => {
   const name = named()
   const { mend } = failing(name, 'a', 'b')
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .fork(
       'f',
       (b) => b.step('a', name),
@@ -171,7 +171,7 @@ test('W-08 a compensation that fails for good leaves a record and the rest still
   const name = named()
   const { calls, mend } = failing(name, 'c', 'ub')
   const once = { retry: { maxAttempts: 1 } }
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .onFailure('ua', name)
     .step('b', name)
@@ -195,7 +195,7 @@ test('W-08 a compensation that fails for good leaves a record and the rest still
 test('W-09 an unknown record, and one that was requeued already, are refused and change nothing', async () => {
   const name = named()
   const { calls, mend } = failing(name, 'a')
-  const { id } = await operator.hf.start(defineWorkflow(name, 1, { dlq: true }).step('a', name).build())
+  const { id } = await operator.hf.start(defineWorkflow('test', name, { dlq: true }).step('a', name).build())
   await see.until(id, 'DLQ')
   const old = await letters(id)
   const unknown = newId()
@@ -218,7 +218,7 @@ test('W-09 an unknown record, and one that was requeued already, are refused and
 test('W-09 the dead letter of a condition is requeued with an input that it can look into', async () => {
   const name = named()
   failing(name)
-  const Flow = defineWorkflow(name, 1, { dlq: true }).condition('c', '{{ gt .n 5 }}').step('a', name).build()
+  const Flow = defineWorkflow('test', name, { dlq: true }).condition('c', '{{ gt .n 5 }}').step('a', name).build()
   const { id } = await operator.hf.start(Flow, 'no object')
   await see.until(id, 'DLQ')
   const [letter] = await letters(id)
