@@ -52,7 +52,7 @@ export {
   type ProcessTarget,
   processTarget,
   type RemoteDispatchOptions,
-  type ReportAnswer,
+  type ReportResult,
   type RescheduleOptions,
   type RetryItemOptions,
   type Scheduled,
