@@ -83,14 +83,15 @@ const standingText = `
 /** A person lets them go on a few times, and then gives them up; what became of a command is asked of the bank. */
 async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string[], round: number): Promise<void> {
   const commands = { domain: Pay.domain }
-  for (const { commandId, data } of await hf.troubleshooting.list({ ...commands, limit: 1_000 })) {
+  for (const { id: commandId } of (await hf.trouble.list({ model: 'commands', ...commands, limit: 1_000 })).items) {
+    const { data } = await hf.command(Pay, commandId).get()
     const truth = await bank.inquire(data as { execution: string; name: string })
     if (truth !== 'notDone') await hf.command(Pay, commandId).complete(by, truth.done)
     else if (round < 4) await hf.command(Pay, commandId).retry(by, { notDone: true })
     else await hf.command(Pay, commandId).cancel(by)
   }
   const { domain, type } = Program
-  const troubled = await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })
+  const troubled = (await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })).items
   for (const { id, error, state } of troubled) {
     const { program } = state as { program: ProcessProgram }
     if (error?.code === 'OUTCOME_UNKNOWN' && round < 8) await resolve(hf, { Program, bank }, id, program)

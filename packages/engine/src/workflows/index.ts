@@ -29,7 +29,6 @@ export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
 export type { CleanUpOptions, WorkflowMaintenance, WorkflowSettings } from './maintenance.js'
 export { workflowModel } from './model.js'
 export type { CompleteOptions, RetryOptions } from './operations.js'
-export type { DeadLetterFilter, DeadLetterGroup, WorkflowDeadLetter } from './queries/find-dead-letters.js'
 export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
 export type { WorkflowEventRecord } from './queries/find-events.js'
 export type { WorkflowRecord } from './queries/find-instances.js'
@@ -38,7 +37,6 @@ export { type HandleSteps, handleSteps, type StepHandlerOptions } from './regist
 export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
-export type { RequeueAnswer, RequeueMany } from './requeue-many.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
 export {
   type Call,
