@@ -3,7 +3,7 @@ export { type Batches, type BatchSummary, type CreateBatchOptions, createBatches
 export { createCommandBulk } from './bulk.js'
 export { type CommandCalls, createCommandCalls, type RetryCommandOptions } from './calls.js'
 export { type CommandClient, type CommandToSend, createCommandClient, type SendManyOptions } from './client.js'
-export { type Commands, createCommands } from './commands.js'
+export { type CommandListFilter, type Commands, createCommands } from './commands.js'
 export type { CommandContext } from './context.js'
 export { type CommandDefinition, type CommandOptions, defineCommand } from './define.js'
 export { createDomains, type Domains } from './domains.js'
@@ -18,7 +18,7 @@ export {
   type Troubleshooting,
 } from './operations.js'
 export { createOutgoing, type Outgoing } from './outgoing.js'
-export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
+export type { CommandRecord } from './queries/find-commands.js'
 export type { FailureGroup, TroubledCommand, TroubleFilter } from './queries/list-trouble.js'
 export type { CommandOf } from './reference.js'
 export {

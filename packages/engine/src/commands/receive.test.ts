@@ -161,7 +161,7 @@ test("a foreign client's bad payload goes to troubleshooting with the sender's m
   const first = listed.find(({ commandId }) => commandId === ids[0])
   expect(first).toMatchObject({ data: { amount: 'x' }, error: { message: expect.stringContaining(bySender) } })
   expect(listed.find(({ commandId }) => commandId === ids[2])?.data).toEqual({ amount: 'x' })
-  expect(await bus.hf.commands.list({ domain: 'bad-foreign' })).toHaveLength(5)
+  expect((await bus.hf.commands.list({ domain: 'bad-foreign' })).items).toHaveLength(5)
 })
 
 test.each([
