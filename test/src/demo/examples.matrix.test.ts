@@ -200,7 +200,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
       '5 were there already',
       '5 ready, 5 per second',
       ...['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => `${payment}: 500 cents to DE-1`),
-      'exec:payment:PAY-5:0 COMPLETED, not before its time: true',
+      'exec:payments/Settlement:PAY-5:0 COMPLETED, not before its time: true',
       '5 batches',
     ],
   ],
@@ -367,7 +367,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
     'W-11 W-12 W-15 what people do with workflows',
     'workflow-operations',
     [
-      'workflow payment-v1 was not started: the hook auditors refused it: the books are closed',
+      'workflow payments/payment-v1 was not started: the hook auditors refused it: the books are closed',
       'write: PENDING, no worker has WriteReport: true',
       'payment, attempt 1',
       'report written',
@@ -389,7 +389,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
       'ABORTED: import',
       'DLQ: none',
       'removed: 0',
-      'report completed, payment completed, import CANCELLED, import ABORTED',
+      'reports/report completed, payments/payment completed, reports/import CANCELLED, reports/import ABORTED',
     ],
   ],
   [

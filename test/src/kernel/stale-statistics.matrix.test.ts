@@ -55,14 +55,18 @@ const Reserve = defineProcess('stale', 'Reserve', {
     if (n % 2 === 1) throw new BusinessError('no')
   },
 })
-const Ship = defineWorkflow('Ship', 1).step('pack', 'pack').onFailure('unpack', 'unpack').step('send', 'send').build()
+const Ship = defineWorkflow('test', 'Ship')
+  .step('pack', 'pack')
+  .onFailure('unpack', 'unpack')
+  .step('send', 'send')
+  .build()
 const Settle = defineProcess('stale', 'Settle', {
   state: numbered,
   execute: call,
 })
-const Settlement = defineDispatch('stale-settlement', {
+const Settlement = defineDispatch('stale-settlement', 'Items', {
   target: processTarget(Settle),
-  config: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
+  settings: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
 })
 
 function registerAll({ hf }: TestBus): void {

@@ -180,7 +180,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
   bus.hf.handle(name, (input) => {
     if (input === 'bad') throw new TransientError('no', { code: 'NO' })
   })
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
@@ -203,7 +203,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
 test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead letter holds needs a person', async () => {
   const name = domain()
   bus.hf.handle(name, () => Promise.reject(new Error('socket hang up')))
-  const Flow = defineWorkflow(name, 1).step('pay', name, { nonIdempotent: true }).build()
+  const Flow = defineWorkflow('test', name).step('pay', name, { nonIdempotent: true }).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   const { id } = await bus.hf.start(Flow, {})
   await waitFor('it is told', () => told.about(id).some(({ event }) => event === 'needs_person'))
@@ -214,19 +214,26 @@ test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead
 test('K-21 dispatch: a dead letter is an error that names its item', async () => {
   const name = domain()
   const Pay = defineProcess(name, 'Pay', { state: z.object({ n: z.number() }), execute: async () => undefined })
-  const Settlement = defineDispatch(name, {
+  const Settlement = defineDispatch(name, 'Items', {
     target: processTarget(Pay),
-    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
+    settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
   bus.hf.register(Pay)
   bus.hf.register(Settlement)
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: new Date(0) })
-  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
   const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
   await waitFor('it is told', () => told.about('PAY-1').length > 0)
   await worker.stop()
   expect(told.about('PAY-1')).toMatchObject([
-    { level: 'error', event: 'needs_person', model: 'dispatch', type: Settlement.itemType, code: 'CONTEXT_MISSING' },
+    {
+      level: 'error',
+      event: 'needs_person',
+      model: 'dispatch',
+      domain: Settlement.domain,
+      type: Settlement.type,
+      code: 'CONTEXT_MISSING',
+    },
   ])
 })
 
@@ -255,7 +262,7 @@ test('K-21 labels of metrics never hold an id', () => {
 
 test('K-21 a workflow: how long its steps waited, how long handlers ran, and how long it took in all', async () => {
   const name = domain()
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: ['1ms'] })
     .then('b', name)
     .build()
