@@ -59,6 +59,8 @@ declare
   v_queue text;
   v_messages text;
   v_few_live boolean;
+  v_found text;
+  v_from text;
   v_source text;
   v_where text;
 begin
@@ -84,7 +86,7 @@ begin
       else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt, null::jsonb as message)'
     end;
     v_few_live := false;
-    if v_live and not v_narrow then
+    if v_live and not v_narrow and holdfast.queue_exists(v_queue) then
       execute format('select count(*) <= $1 from (select from %s as message limit $1 + 1) as waiting', v_messages)
       into v_few_live using v_few;
     end if;
@@ -100,13 +102,29 @@ begin
         and ($1 ->> 'until' is null or command.created_at < ($1 ->> 'until')::timestamptz)
         and ($3 is null or (command.created_at, command.command_id, %1$L::text)
           < ($3, ($1 ->> 'after_id')::uuid, $1 ->> 'after_domain'))
-        and ($1 ->> 'status' is null or $1 ->> 'status' = %2$s)
-      $query$, v_domain, 'shown.status'
+        and ($1 ->> 'status' is null or $1 ->> 'status' = shown.status)
+      $query$, v_domain
     );
+    -- Which commands wait or need a person, where that says more than an index of the commands.
+    v_found := case
+      when v_few_live then format(
+        'select distinct %s.uuid_or_null(waiting.message ->> ''command_id'') as id from %s as waiting', v_schema, v_messages
+      )
+      when filter ->> 'status' = 'IN_TROUBLESHOOTING_QUEUE' and not v_narrow then format(
+        'select trouble.command_id as id from %s.command_trouble as trouble where trouble.domain = %L', v_schema, v_domain
+      )
+    end;
+    v_from := case
+      when v_found is null then v_schema || '.command'
+      else format(
+        '(%s) as found cross join lateral (select * from %s.command where command_id = found.id and domain || '''' = %L offset 0) as command',
+        v_found, v_schema, v_domain
+      )
+    end;
     v_source := format(
       $query$
       select command.*, message.read_ct, message.vt, shown.status as shown_status
-      from %1$s.command
+      from %1$s
       left join %2$s as message on message.msg_id = command.msg_id
       cross join lateral (
         select case
@@ -115,18 +133,10 @@ begin
         end as status
       ) as shown
       where %3$s
-      $query$, v_schema, v_messages, v_where
+      $query$, v_from, v_messages, v_where
     );
     v_branches := v_branches || case
-      when v_narrow then format('(%s %s)', v_source, v_order)
-      when v_few_live then format(
-        '(%s and command.command_id in (select %s.uuid_or_null(waiting.message ->> ''command_id'') from %s as waiting) %s)',
-        v_source, v_schema, v_messages, v_order
-      )
-      when filter ->> 'status' = 'IN_TROUBLESHOOTING_QUEUE' then format(
-        '(%s and command.command_id in (select trouble.command_id from %s.command_trouble as trouble where trouble.domain = %L) %s)',
-        v_source, v_schema, v_domain, v_order
-      )
+      when v_narrow or v_found is not null then format('(%s %s)', v_source, v_order)
       else format(
         $query$(
           select newest.*
