@@ -623,7 +623,7 @@ alter table holdfast.dispatch_config add constraint dispatch_config_exec_task_qu
 
 alter table holdfast.dispatch_config add constraint dispatch_config_exec_workflow_type_check CHECK (((length(exec_workflow_type) >= 1) AND (length(exec_workflow_type) <= 300)));
 
-alter table holdfast.dispatch_config add constraint dispatch_config_item_type_check CHECK ((item_type ~ '^[A-Za-z0-9_-]{1,100}$'::text));
+alter table holdfast.dispatch_config add constraint dispatch_config_item_type_check CHECK ((item_type ~ '^[^/:#]{1,200}/[^/:#]{1,200}$'::text));
 
 alter table holdfast.dispatch_config add constraint dispatch_config_jitter_window_ms_check CHECK (((jitter_window_ms >= 0) AND (jitter_window_ms <= 86400000)));
 
@@ -844,6 +844,8 @@ END) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since, (((item_type || '/'::text) || item_id)));
 
 CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_item_by_age ON holdfast.dispatch_item USING btree (item_type, created_at, seq);
 
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
@@ -2061,7 +2063,7 @@ begin
     return '{"outcome": "lost"}';
   end if;
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
-  if not found or not v_config.enabled then
+  if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
   -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
@@ -2115,7 +2117,7 @@ begin
         due_at = null,
         check_at = v_now + v_config.stale_claim_threshold_mins * interval '1 minute',
         batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        execution_id = holdfast.next_execution_id(item_type, item_id, failed_executions, execution_id),
         claimed_at = v_now,
         last_error = null,
         updated_at = v_now
@@ -2558,7 +2560,7 @@ begin
     v_paused := array(
       select definition.id
       from holdfast.workflow_definition as definition
-      join holdfast.pause on pause.subject = 'definition:' || definition.name
+      where holdfast.is_paused(array['domain:' || split_part(definition.name, '/', 1), 'definition:' || definition.name])
     );
   end if;
   if exists (select from holdfast.workflow_set_aside) then
@@ -4144,6 +4146,8 @@ declare
   v_queue text;
   v_messages text;
   v_few_live boolean;
+  v_found text;
+  v_from text;
   v_source text;
   v_where text;
 begin
@@ -4169,7 +4173,7 @@ begin
       else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt, null::jsonb as message)'
     end;
     v_few_live := false;
-    if v_live and not v_narrow then
+    if v_live and not v_narrow and holdfast.queue_exists(v_queue) then
       execute format('select count(*) <= $1 from (select from %s as message limit $1 + 1) as waiting', v_messages)
       into v_few_live using v_few;
     end if;
@@ -4185,13 +4189,29 @@ begin
         and ($1 ->> 'until' is null or command.created_at < ($1 ->> 'until')::timestamptz)
         and ($3 is null or (command.created_at, command.command_id, %1$L::text)
           < ($3, ($1 ->> 'after_id')::uuid, $1 ->> 'after_domain'))
-        and ($1 ->> 'status' is null or $1 ->> 'status' = %2$s)
-      $query$, v_domain, 'shown.status'
+        and ($1 ->> 'status' is null or $1 ->> 'status' = shown.status)
+      $query$, v_domain
     );
+    -- Which commands wait or need a person, where that says more than an index of the commands.
+    v_found := case
+      when v_few_live then format(
+        'select distinct %s.uuid_or_null(waiting.message ->> ''command_id'') as id from %s as waiting', v_schema, v_messages
+      )
+      when filter ->> 'status' = 'IN_TROUBLESHOOTING_QUEUE' and not v_narrow then format(
+        'select trouble.command_id as id from %s.command_trouble as trouble where trouble.domain = %L', v_schema, v_domain
+      )
+    end;
+    v_from := case
+      when v_found is null then v_schema || '.command'
+      else format(
+        '(%s) as found cross join lateral (select * from %s.command where command_id = found.id and domain || '''' = %L offset 0) as command',
+        v_found, v_schema, v_domain
+      )
+    end;
     v_source := format(
       $query$
       select command.*, message.read_ct, message.vt, shown.status as shown_status
-      from %1$s.command
+      from %1$s
       left join %2$s as message on message.msg_id = command.msg_id
       cross join lateral (
         select case
@@ -4200,18 +4220,10 @@ begin
         end as status
       ) as shown
       where %3$s
-      $query$, v_schema, v_messages, v_where
+      $query$, v_from, v_messages, v_where
     );
     v_branches := v_branches || case
-      when v_narrow then format('(%s %s)', v_source, v_order)
-      when v_few_live then format(
-        '(%s and command.command_id in (select %s.uuid_or_null(waiting.message ->> ''command_id'') from %s as waiting) %s)',
-        v_source, v_schema, v_messages, v_order
-      )
-      when filter ->> 'status' = 'IN_TROUBLESHOOTING_QUEUE' then format(
-        '(%s and command.command_id in (select trouble.command_id from %s.command_trouble as trouble where trouble.domain = %L) %s)',
-        v_source, v_schema, v_domain, v_order
-      )
+      when v_narrow or v_found is not null then format('(%s %s)', v_source, v_order)
       else format(
         $query$(
           select newest.*
@@ -5007,6 +5019,16 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.is_dispatch_paused(item_type text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select holdfast.is_paused(array['domain:' || split_part(item_type, '/', 1), 'definition:' || item_type])
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.is_known_subject(p_kind text, p_name text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -5021,10 +5043,13 @@ begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
       or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
-      or cardinality(holdfast.process_types(p_name, null)) > 0;
+      or exists (select from holdfast.dispatch_config where split_part(item_type, '/', 1) = p_name)
+      or cardinality(holdfast.process_types(p_name, null)) > 0
+      or exists (select from holdfast.workflow_definition where split_part(name, '/', 1) = p_name);
   end if;
   if p_kind = 'definition' then
     if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
+      or exists (select from holdfast.dispatch_config where item_type = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
     then
@@ -5075,6 +5100,8 @@ AS $function$
   select case
     when starts_with(p_execution, 'exec:' || p_type || ':')
       then substring(substr(p_execution, length(p_type) + 7) from '^(.*):[0-9]+$')
+    when starts_with(p_type, 'default/') and starts_with(p_execution, 'exec:' || substr(p_type, 9) || ':')
+      then substring(substr(p_execution, length(p_type) - 1) from '^(.*):[0-9]+$')
   end
 $function$
 ;
@@ -6010,6 +6037,19 @@ AS $function$
   where model = 'processes' and name = p_type
     and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.next_execution_id(item_type text, item_id text, failed_executions integer, last_id text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ("right"(last_id, length((':'::text || failed_executions))) = (':'::text || failed_executions)) THEN last_id
+             ELSE holdfast.execution_id(item_type, item_id, failed_executions)
+         END AS execution_id;
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.note_beat()
@@ -7900,7 +7940,7 @@ begin
   end if;
   -- The kill switch waits for this transaction, and then sees what it made.
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
-  if not found or not v_config.enabled then
+  if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
   -- The database may have been restored to an earlier state since the caller stored its workflow.
@@ -9359,21 +9399,6 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  if config.engine = 'WORKFLOW' then
-    return query select * from holdfast.start_dispatched_workflows(request, config, ids, slots, p_now, taken);
-  else
-    return query select * from holdfast.start_dispatched_processes(request, config, ids, slots, p_now, taken);
-  end if;
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
- RETURNS TABLE(bad jsonb, existing uuid[])
- LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
@@ -9384,21 +9409,24 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, co
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
+  v_is_process boolean := config.engine = 'PROCESS';
   v_exec_type text := request ->> 'execType';
   v_version int := (request ->> 'version')::int;
   v_context_version int := (request ->> 'contextVersion')::int;
   v_redirected boolean := (request ->> 'redirected')::boolean;
+  v_definition int := (request ->> 'definitionId')::int;
   -- Ids of one batch lie together in the index, as those that the client makes do.
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+  v_ids uuid[];
+  v_starts timestamptz[];
 begin
   v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
-  return query
   with claimed as (
     update holdfast.dispatch_item as item
     set status = 'DISPATCHED',
         due_at = null,
         batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        execution_id = holdfast.next_execution_id(item_type, item_id, failed_executions, execution_id),
         claimed_at = p_now,
         dispatched_at = p_now,
         updated_at = p_now
@@ -9409,9 +9437,9 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- To be parsed again, and encoded: notes say so, also where there is nothing to note.
+      -- To be parsed again by the process, and encoded: notes say so, also where there is nothing to note.
       case
-        when context.checked and (context.context_version <> v_context_version or v_redirected)
+        when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
         else context.notes
       end as notes,
@@ -9434,7 +9462,7 @@ begin
     )
     select id, v_exec_type, 'PROCESS_STEP', execution_id, p_now, start_at, p_now, context, notes, checked, item_id
     from batch
-    where context is not null and taken_id is null
+    where v_is_process and context is not null and taken_id is null
   ),
   processes as (
     insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
@@ -9445,7 +9473,15 @@ begin
       ) end,
       config.item_type, 0
     from batch
-    where context is not null and taken_id is null
+    where v_is_process and context is not null and taken_id is null
+  ),
+  workflows as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
+    )
+    select id, v_definition, v_exec_type, v_version, execution_id, 'PENDING', p_now, p_now, context, notes, config.item_type, item_id
+    from batch
+    where not v_is_process and context is not null and taken_id is null
   )
   select
     jsonb_agg(jsonb_build_object(
@@ -9458,81 +9494,9 @@ begin
       -- Another id is tried next.
       'execution', case when context is not null then execution_id end
     )) filter (where context is null or not is_own),
-    array_agg(taken_id) filter (where context is not null and is_own)
-  from batch;
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
- RETURNS TABLE(bad jsonb, existing uuid[])
- LANGUAGE plpgsql
- SET plan_cache_mode TO 'force_generic_plan'
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET enable_material TO 'off'
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
-  v_definition int := (request ->> 'definitionId')::int;
-  v_ids uuid[];
-  v_starts timestamptz[];
-begin
-  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
-  with claimed as (
-    update holdfast.dispatch_item as item
-    set status = 'DISPATCHED',
-        due_at = null,
-        batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
-        claimed_at = p_now,
-        dispatched_at = p_now,
-        updated_at = p_now
-    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
-    returning item.item_id, item.execution_id, item.exec_time
-  ),
-  batch as materialized (
-    select
-      claimed.item_id, claimed.execution_id, context.context, context.notes,
-      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
-      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
-      case
-        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
-        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
-      end as start_at
-    from claimed
-    left join lateral (
-      select *
-      from holdfast.dispatch_context
-      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
-    ) as context on true
-  ),
-  made as (
-    insert into holdfast.workflow (
-      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
-    )
-    select id, v_definition, request ->> 'execType', (request ->> 'version')::int, execution_id, 'PENDING', p_now, p_now,
-      context, notes, config.item_type, item_id
-    from batch
-    where context is not null and taken_id is null
-  )
-  select
-    jsonb_agg(jsonb_build_object(
-      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
-      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
-      'message', case
-        when context is null then 'the context of the item is missing'
-        else 'the execution id ' || execution_id || ' is that of something else'
-      end,
-      'execution', case when context is not null then execution_id end
-    )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),
-    array_agg(id) filter (where context is not null and taken_id is null),
-    array_agg(start_at) filter (where context is not null and taken_id is null)
+    array_agg(id) filter (where not v_is_process and context is not null and taken_id is null),
+    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null)
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
@@ -10037,7 +10001,7 @@ AS $function$
   ))
   from holdfast.dispatch_item as item
   cross join lateral (
-    select holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+    select holdfast.next_execution_id(item.item_type, item.item_id, item.failed_executions, item.execution_id)
   ) as execution (id)
   left join holdfast.process_detail as detail
     on config.engine = 'PROCESS' and detail.type = p_exec_type and detail.key = execution.id
@@ -10935,6 +10899,8 @@ comment on function holdfast.is_absent(seen_at timestamp with time zone, age int
 
 comment on function holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct integer) is 'internal: may change with every release';
 
+comment on function holdfast.is_dispatch_paused(item_type text) is 'internal: may change with every release';
+
 comment on function holdfast.is_known_subject(p_kind text, p_name text) is 'internal: may change with every release';
 
 comment on function holdfast.is_paused(subjects text[]) is 'internal: may change with every release';
@@ -10992,6 +10958,8 @@ comment on function holdfast.most_bytes(p_value jsonb) is 'internal: may change 
 comment on function holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer) is 'internal: may change with every release';
 
 comment on function holdfast.newest_definition(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.next_execution_id(item_type text, item_id text, failed_executions integer, last_id text) is 'internal: may change with every release';
 
 comment on function holdfast.note_beat() is 'internal: may change with every release';
 
@@ -11168,10 +11136,6 @@ comment on function holdfast.slots_lock(p_type text) is 'internal: may change wi
 comment on function holdfast.start(domain text, type text, input jsonb, options jsonb) is 'Starts a process, or an instance of a workflow.';
 
 comment on function holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
-
-comment on function holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
-
-comment on function holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.start_managed(starts jsonb) is 'internal: may change with every release';
 
