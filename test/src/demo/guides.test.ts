@@ -89,7 +89,7 @@ test('K-15 C-07 the SQL that the guide gives to other languages sends commands',
   await waitFor('two of them are booked', () => booked.length === 2)
   expect(booked.sort()).toEqual(['PAY-7', 'PAY-9'])
   const [delayed] = (await hf.commands.list({ domain: 'payments', status: 'PENDING' })).items
-  expect(delayed).toMatchObject({ data: { payment: 'PAY-8', cents: 800 }, maxAttempts: 5, attempts: 0 })
+  expect(delayed).toMatchObject({ data: { payment: 'PAY-8', cents: 800 }, key: 'PAY-8', attempts: 0 })
   expect(delayed?.dueAt?.getTime()).toBe((delayed?.createdAt.getTime() ?? 0) + 600_000)
 })
 
