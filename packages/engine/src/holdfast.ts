@@ -240,6 +240,10 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   })
   const immediate = createStarterExecutions(db, {
     name,
+    isAllowed: (definition) =>
+      options.immediate !== false &&
+      definition.immediate &&
+      (options.immediate === 'unregistered' || engine.registry.find(definition.name) === definition),
     settings: engine.settings,
     live: engine.live,
     gate,
