@@ -936,7 +936,9 @@ create view holdfast.trouble as
     trouble.domain,
     trouble.type,
     (trouble.command_id)::text AS id,
-    NULL::text AS key,
+    ( SELECT command.key
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain))) AS key,
     NULL::text AS step,
     trouble.error_code AS code,
     trouble.error_kind AS kind,
@@ -1954,84 +1956,66 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
- RETURNS TABLE(items json, next_due_ms double precision)
+CREATE OR REPLACE FUNCTION holdfast.chore_claim(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision)
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_names text[];
-begin
-  v_names := array(
-    select chore.name
-    from holdfast.chore
-    where chore.name = any (names)
-      and due_at <= v_now
-      and (leased_at is null or not spare_leased)
-    order by due_at
-    limit most
-    for no key update skip locked
-  );
-  return query
-  with claimed as (
-    update holdfast.chore
-    set due_at = v_now + lease_ms * interval '1 ms',
-        lease_epoch = lease_epoch + 1,
-        leased_by = worker,
-        leased_at = v_now
-    where chore.name = any (v_names)
-    returning chore.name, chore.lease_epoch
-  )
-  select
-    coalesce((select json_agg(json_build_object('id', name, 'type', name, 'epoch', lease_epoch)) from claimed), '[]'),
-    (
-      select extract(epoch from min(due_at) - v_now)::float8 * 1000
-      from holdfast.chore
-      where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
-    );
-end
-$function$
+      declare
+        v_now timestamptz := holdfast.now();
+        v_lanes text[] := array(
+          select it.name
+          from holdfast.chore as it
+          where it.name = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update holdfast.chore as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.name = any (v_lanes)
+          returning it.name as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from holdfast.chore as it
+        where it.name = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
- RETURNS TABLE(items json, next_due_ms double precision)
+CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision)
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_types text[];
-begin
-  v_types := array(
-    select item_type
-    from holdfast.dispatch_cycle
-    where item_type = any (types)
-      and due_at <= v_now
-      and (leased_at is null or not spare_leased)
-    order by due_at
-    limit most
-    for no key update skip locked
-  );
-  return query
-  with claimed as (
-    update holdfast.dispatch_cycle
-    set due_at = v_now + lease_ms * interval '1 ms',
-        lease_epoch = lease_epoch + 1,
-        leased_by = worker,
-        leased_at = v_now
-    where item_type = any (v_types)
-    returning item_type, lease_epoch
-  )
-  select
-    coalesce((select json_agg(json_build_object('id', item_type, 'type', item_type, 'epoch', lease_epoch)) from claimed), '[]'),
-    (
-      select extract(epoch from min(due_at) - v_now)::float8 * 1000
-      from holdfast.dispatch_cycle
-      where item_type = any (types) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
-    );
-end
-$function$
+      declare
+        v_now timestamptz := holdfast.now();
+        v_lanes text[] := array(
+          select it.item_type
+          from holdfast.dispatch_cycle as it
+          where it.item_type = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update holdfast.dispatch_cycle as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.item_type = any (v_lanes)
+          returning it.item_type as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from holdfast.dispatch_cycle as it
+        where it.item_type = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[])
@@ -2095,18 +2079,8 @@ begin
     v_most := greatest(1, v_most / 4);
   end if;
 
-  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
-  into v_ids, v_last_due, v_last_seq
-  from (
-    select item_id, due_at, seq
-    from holdfast.dispatch_item
-    where item_type = v_type
-      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
-      and due_at <= v_until
-    order by due_at, seq
-    limit v_most
-    for no key update skip locked
-  ) as due;
+  select * into v_ids, v_last_due, v_last_seq
+  from holdfast.lock_due_items(v_type, from_due, from_seq, v_until, v_most);
   if v_ids is null then
     return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
   end if;
@@ -2199,8 +2173,7 @@ begin
       select process_ref, due_at
       from holdfast.process_inbox
       where type = v_type
-        and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-        and due_at <= v_now
+        and due_at between coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity') and v_now
         and (leased_at is null or not spare_leased)
       order by due_at
       limit v_left
@@ -3246,6 +3219,16 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.count_processes(filter jsonb)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select count(*) from holdfast.fitting_processes(filter, null)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.count_releasable_items(p_type text, p_most integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -4278,34 +4261,13 @@ CREATE OR REPLACE FUNCTION holdfast.find_processes(filter jsonb)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
-  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
-  v_until timestamptz := coalesce((filter ->> 'until')::timestamptz, 'infinity');
   v_most int := (filter ->> 'limit')::int;
 begin
   return query
-  with fitting as (
-    select
-      candidate.id,
-      detail.created_at,
-      case
-        when process.leased_at is null then process.status
-        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
-          then 'COMPENSATING'
-        else 'EXECUTING'
-      end as status
-    from holdfast.process_candidates(filter, v_types, v_since, v_until, v_most) as candidate (id)
-    join holdfast.process_detail as detail on detail.id = candidate.id
-    join holdfast.process on process.id = candidate.id
-    where (detail.type = any (v_types) or filter ? 'ids')
-      and detail.created_at >= v_since
-      and detail.created_at < v_until
-      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-  ),
-  -- Apart from the states, which may be large: they are fetched for what is told only.
-  picked as (
-    select * from fitting
-    where not filter ? 'status' or fitting.status = filter ->> 'status'
+  -- Apart from the states, which may be large: they are fetched for what is returned only.
+  with picked as (
+    select fitting.id, fitting.created_at, fitting.status
+    from holdfast.fitting_processes(filter, v_most) as fitting
     order by fitting.created_at desc, fitting.id desc
     limit v_most
   )
@@ -4612,6 +4574,55 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.fitting_processes(filter jsonb, most integer)
+ RETURNS TABLE(id uuid, created_at timestamp with time zone, status text)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
+  v_after_id uuid := (filter ->> 'after_id')::uuid;
+  v_after_at timestamptz := coalesce(
+    (select detail.created_at from holdfast.process_detail as detail where detail.id = v_after_id),
+    (filter ->> 'after_at')::timestamptz
+  );
+  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := least((filter ->> 'until')::timestamptz, v_after_at + interval '1 microsecond', 'infinity');
+  v_filter jsonb := filter || jsonb_strip_nulls(jsonb_build_object('after_at', v_after_at));
+begin
+  return query
+  select found.id, found.created_at, found.status
+  from (
+    select
+      candidate.id,
+      detail.created_at,
+      case
+        when process.leased_at is null then process.status
+        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
+          then 'COMPENSATING'
+        else 'EXECUTING'
+      end as status
+    from holdfast.process_candidates(v_filter, v_types, v_since, v_until, most) as candidate (id)
+    join holdfast.process_detail as detail on detail.id = candidate.id
+    join holdfast.process on process.id = candidate.id
+    where (detail.type = any (v_types) or filter ? 'ids')
+      and detail.created_at >= v_since
+      and detail.created_at < v_until
+      and (v_after_id is null or (detail.created_at, detail.id) < (v_after_at, v_after_id))
+      and (not filter ? 'waiting_for' or process.leased_at is null and detail.waiting_for = filter ->> 'waiting_for')
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+  ) as found
+  where not filter ? 'status' or found.status = filter ->> 'status';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.flush_managed_starts(starts jsonb)
  RETURNS json
  LANGUAGE sql
@@ -4783,7 +4794,7 @@ CREATE OR REPLACE FUNCTION holdfast.full_name(p_domain text, p_type text)
  IMMUTABLE PARALLEL SAFE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select case when p_domain is null then p_type else p_domain || '/' || p_type end
+  select p_domain || '/' || p_type
 $function$
 ;
 
@@ -5527,6 +5538,35 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.lock_due_items(p_type text, from_due timestamp with time zone, from_seq bigint, p_until timestamp with time zone, p_most integer, OUT ids text[], OUT last_due timestamp with time zone, OUT last_seq bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into ids, last_due, last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = p_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      and due_at <= p_until
+    order by due_at, seq
+    limit p_most
+    for no key update skip locked
+  ) as due;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.lock_troubled_process(p_id uuid)
  RETURNS boolean
  LANGUAGE sql
@@ -5558,6 +5598,48 @@ AS $function$
   from holdfast.rate_limit
   where resource_key = key
   on conflict do nothing
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.make_claim_function(p_name text, p_table text, p_key text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform holdfast.make_function(
+    p_name,
+    'lanes text[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int, out items json, out next_due_ms float8',
+    format(
+      $body$
+      declare
+        v_now timestamptz := %1$snow();
+        v_lanes text[] := array(
+          select it.%3$s
+          from %2$s as it
+          where it.%3$s = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update %2$s as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.%3$s = any (v_lanes)
+          returning it.%3$s as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from %2$s as it
+        where it.%3$s = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $body$,
+      'holdfast.', 'holdfast.' || p_table, p_key
+    )
+  );
+end
 $function$
 ;
 
@@ -6755,7 +6837,14 @@ begin
   v_ids := array(
     select item.item_id
     from holdfast.dispatch_item as item
-    where item.item_type = p_type and item.item_id = any (ids) and item.status = any (v_from)
+    where item.item_type = p_type
+      and item.item_id = any (ids)
+      and (
+        item.status = any (v_from)
+        or item.status = 'CLAIMED'
+          and item.last_error is not null
+          and (p_operation = 'COMPLETE' or p_operation = 'RETRY' and (change -> 'notDone')::boolean)
+      )
     order by item.item_id
     for no key update
   );
@@ -6786,6 +6875,7 @@ begin
           when 'RETRY' then greatest(coalesce(v_exec_time, item.exec_time), v_now)
           when 'EXPEDITE' then v_first
         end,
+        check_at = null,
         completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
         context_hash = case
           when p_operation = 'RESCHEDULE' and change ? 'context'
@@ -7088,6 +7178,9 @@ declare
   v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
   -- Of those that are leased, which are few, the caller takes what it means.
   v_most int := case when not v_leased then most end;
+  -- The last row of the page before.
+  v_after_at timestamptz := coalesce((filter ->> 'after_at')::timestamptz, 'infinity');
+  v_after_id uuid := coalesce((filter ->> 'after_id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
 begin
   if filter ? 'ids' then
     return query select id::uuid from jsonb_array_elements_text(filter -> 'ids') as id;
@@ -7102,11 +7195,40 @@ begin
       and detail.type = any (types)
       and detail.created_at >= since
       and detail.created_at < until
+      and (detail.created_at, detail.id) < (v_after_at, v_after_id)
+      and (not filter ? 'waiting_for' or detail.waiting_for = filter ->> 'waiting_for')
       and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-    order by detail.created_at desc
+    order by detail.created_at desc, detail.id desc
     limit v_most;
   elsif filter ? 'parent_id' then
     return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
+  elsif filter ? 'waiting_for' then
+    -- Among those that rest and have not ended, however old the table is.
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join unnest(
+      case
+        when v_status is null then array['WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'WAITING_FOR_REPLY', 'WAITING_FOR_TSQ', 'COMPENSATING']
+        else array[v_status]
+      end
+    ) as resting (status)
+    cross join lateral (
+      select process.id
+      from holdfast.process
+      join holdfast.process_detail as detail on detail.id = process.id
+      where process.status = resting.status
+        and process.status <> 'COMPLETED'
+        and process.type = known.type
+        and process.leased_at is null
+        and process.created_at >= since
+        and process.created_at < until
+        and (process.created_at, process.id) < (v_after_at, v_after_id)
+        and detail.waiting_for = filter ->> 'waiting_for'
+        and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
+      order by process.created_at desc, process.id desc
+      limit most
+    ) as newest;
   elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
     -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
     return query
@@ -7119,10 +7241,11 @@ begin
       where detail.type = known.type
         and detail.created_at >= since
         and detail.created_at < until
+        and (detail.created_at, detail.id) < (v_after_at, v_after_id)
         and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
         and (v_status is distinct from 'COMPLETED' or process.status = 'COMPLETED')
         and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-      order by detail.created_at desc
+      order by detail.created_at desc, detail.id desc
       limit v_most
     ) as newest;
   else
@@ -7138,7 +7261,8 @@ begin
         and leased_at is null
         and process.created_at >= since
         and process.created_at < until
-      order by process.created_at desc
+        and (process.created_at, process.id) < (v_after_at, v_after_id)
+      order by process.created_at desc, process.id desc
       limit most
     ) as newest;
     if v_leased then
@@ -7972,19 +8096,11 @@ begin
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
-  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
-  into v_ids, v_last_due, v_last_seq
-  from (
-    select item_id, due_at, seq
-    from holdfast.dispatch_item
-    where item_type = v_type
-      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
-      -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
-      and due_at <= v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute'
-    order by due_at, seq
-    limit v_most
-    for no key update skip locked
-  ) as due;
+  -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+  select * into v_ids, v_last_due, v_last_seq
+  from holdfast.lock_due_items(
+    v_type, from_due, from_seq, v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute', v_most
+  );
   if v_ids is null then
     return json_build_object('outcome', 'released', 'claimed', 0, 'started', 0, 'failed', 0, 'dead', 0, 'full', false);
   end if;
@@ -9644,11 +9760,11 @@ begin
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
-      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
+      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms'), v_now, asked.state, asked.notes,
       asked.unchecked is not true, asked.first ->> 'name'
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8, unchecked boolean, first jsonb
+      state jsonb, notes jsonb, start_ms float8, start_in_ms float8, unchecked boolean, first jsonb
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing
@@ -9672,7 +9788,7 @@ begin
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
       -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
-      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000))
+      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms')
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
     asked.worker,
@@ -9682,10 +9798,11 @@ begin
     -- A time is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
-      greatest(v_now, to_timestamp(asked.start_ms / 1000)) + asked.deadline_in_ms * interval '1 ms'
+      greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms') + asked.deadline_in_ms * interval '1 ms'
     )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
+    start_in_ms float8,
     deadline_ms float8, deadline_in_ms float8, looks boolean
   )
   where asked.id = any (v_created);
@@ -10741,9 +10858,9 @@ comment on function holdfast.check_options(p_function text, p_options jsonb, p_k
 
 comment on function holdfast.check_payload(p_what text, p_value jsonb) is 'internal: may change with every release';
 
-comment on function holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+comment on function holdfast.chore_claim(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision) is 'internal: may change with every release';
 
-comment on function holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+comment on function holdfast.claim_dispatch_cycles(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision) is 'internal: may change with every release';
 
 comment on function holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
 
@@ -10788,6 +10905,8 @@ comment on function holdfast.count_dispatched_ahead(p_type text, p_most integer)
 comment on function holdfast.count_dispatched_beginning(p_type text) is 'internal: may change with every release';
 
 comment on function holdfast.count_due_this_minute(p_type text, p_count bigint) is 'internal: may change with every release';
+
+comment on function holdfast.count_processes(filter jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.count_releasable_items(p_type text, p_most integer) is 'internal: may change with every release';
 
@@ -10856,6 +10975,8 @@ comment on function holdfast.finish_commands(p_queue text, p_domain text, writes
 comment on function holdfast.finish_dispatch_cycle(p_type text, p_epoch integer, p_interval_ms double precision, p_rest_ms double precision, p_error text) is 'internal: may change with every release';
 
 comment on function holdfast.finish_inbox_group(p_head uuid, p_epoch integer, p_handed uuid[], p_refused jsonb, p_again_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.fitting_processes(filter jsonb, most integer) is 'internal: may change with every release';
 
 comment on function holdfast.flush_managed_starts(starts jsonb) is 'internal: may change with every release';
 
@@ -10929,11 +11050,15 @@ comment on function holdfast.leave_batches(p_domain text, p_now timestamp with t
 
 comment on function holdfast.load_workflows(ids uuid[]) is 'internal: may change with every release';
 
+comment on function holdfast.lock_due_items(p_type text, from_due timestamp with time zone, from_seq bigint, p_until timestamp with time zone, p_most integer, OUT ids text[], OUT last_due timestamp with time zone, OUT last_seq bigint) is 'internal: may change with every release';
+
 comment on function holdfast.lock_troubled_process(p_id uuid) is 'internal: may change with every release';
 
 comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean) is 'internal: may change with every release';
 
 comment on function holdfast.make_bucket(key text) is 'internal: may change with every release';
+
+comment on function holdfast.make_claim_function(p_name text, p_table text, p_key text) is 'internal: may change with every release';
 
 comment on function holdfast.make_ending_function(p_verb text, p_name text, p_table text, p_keys text[], p_types text[], p_lane text, p_topic text, p_changes text, p_beside text) is 'internal: may change with every release';
 
