@@ -8,6 +8,8 @@ export const covered = [
   'packages/engine/src/kernel',
   'packages/engine/src/limiter',
   'packages/engine/src/queue',
+  'packages/engine/src/processes/execution',
+  'packages/engine/src/processes/executor.ts',
   ':(exclude)*.test.ts',
   // Being rewritten.
   ':(exclude)packages/engine/src/kernel/presence',

@@ -125,7 +125,7 @@ function stateAfter(
     }
   } catch (error) {
     // Somebody wants it to be over; a response that nobody waits for does not keep them from it.
-    logger.warn({ err: error, id }, 'a response that nobody waits for could not be applied to the state')
+    logger.warn({ err: error, id }, 'a response that no wait needs could not be applied to the state')
   }
   return codec.encode(overrides ? { ...(isRecord(after) ? after : {}), ...overrides } : after, { at: 'state' })
 }

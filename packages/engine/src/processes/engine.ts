@@ -8,7 +8,7 @@ import type { Reports } from '../kernel/reports/reports.js'
 import type { ProcessDefinition } from './define.js'
 import type { ExecutionParts, SlotGiver } from './execution/parts.js'
 import { createLiveExecutions, type LiveExecutions } from './live.js'
-import { type News, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
+import { type Incoming, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
 import { createProcessRegistries, type ManagerRegistry, type ProcessRegistry } from './registry.js'
 import { createRemotes } from './remotes.js'
 import { reportWrites } from './report.js'
@@ -52,7 +52,7 @@ export function createProcessEngine(
   const registries = createProcessRegistries()
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
-  const writes: Batcher<ProcessWrite, News | undefined> = createBatcher<ProcessWrite, News | undefined>({
+  const writes: Batcher<ProcessWrite, Incoming | undefined> = createBatcher<ProcessWrite, Incoming | undefined>({
     name: 'processes.write',
     key: ({ id }) => id,
     async flush(batch) {

@@ -6,18 +6,18 @@ import { toRecorded } from './execution/decisions.js'
 import type { ExecutionParts } from './execution/parts.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import { storeCheckedState } from './queries/store-checked-state.js'
-import type { Rest } from './queries/write-processes.js'
+import type { Suspension } from './queries/write-processes.js'
 import { deadlineOf } from './seal-start.js'
 
 /**
- * A process that was started through SQL comes with a state that nobody has checked. It is parsed here, once, and kept
- * before any code of the definition sees it (K-10). One that does not fit stays as it came and rests in troubleshooting;
+ * A process that was started through SQL has a state that is not checked yet. It is parsed here, once, and kept
+ * before any code of the definition sees it. One that does not fit stays as it came, and the process goes to troubleshooting;
  * cancelled already, it is over.
  */
 export async function checkEntry(
   item: ClaimedProcess,
   parts: ExecutionParts,
-): Promise<{ readonly item: ClaimedProcess } | { readonly rest: Rest }> {
+): Promise<{ readonly item: ClaimedProcess } | { readonly suspension: Suspension }> {
   if (item.stateChecked) return { item }
   const { db, codec, definition } = parts
   const where = `start ${definition.name}`
@@ -31,7 +31,7 @@ export async function checkEntry(
     deadline = deadlineOf(where, definition.deadline?.(state))
   } catch (error) {
     const failure = toRecorded(classifyFailure(error, { unknown: 'permanent' }))
-    return { rest: await restApart(item, parts, { ...failure, kind: 'PERMANENT' }) }
+    return { suspension: await suspendWithoutReplay(item, parts, { ...failure, kind: 'PERMANENT' }) }
   }
   const kept = await storeCheckedState(db, item, sealed, deadline)
   const state = JSON.parse(sealed.json) as unknown
@@ -39,27 +39,27 @@ export async function checkEntry(
 }
 
 /**
- * Into troubleshooting without an execution: what is stored cannot be read, or the database refuses what was to be written (K-26). Written
- * as an execution would; responses and cancellations that come meanwhile are heard, and it is tried again. One that was cancelled
+ * Into troubleshooting without an execution: what is stored cannot be read, or the database refuses what was to be written. Written
+ * as an execution would; it receives responses and cancellations that come meanwhile, and tries again. One that was cancelled
  * ends, unless something has to be undone first, which needs a person then. `restedEpoch`: what the next claim takes for the
- * last rest in order.
+ * last suspension in order.
  */
-export async function restApart(
+export async function suspendWithoutReplay(
   item: ClaimedProcess,
   { writes }: Pick<ExecutionParts, 'writes'>,
-  error: NonNullable<Rest['error']>,
+  error: NonNullable<Suspension['error']>,
   restedEpoch?: number,
-): Promise<Rest> {
+): Promise<Suspension> {
   const { id, epoch, generation } = item
-  let heard = item.responses.at(-1)?.number ?? item.stateResponses
+  let received = item.responses.at(-1)?.number ?? item.stateResponses
   let { cancel } = item
   for (;;) {
     const ends = cancel === 'PLAIN' || (cancel !== null && restedEpoch === undefined)
-    const rest: Rest = {
+    const suspension: Suspension = {
       ...(ends ? { status: 'CANCELLED', ended: true } : { status: 'WAITING_FOR_TSQ', ended: false, error }),
       dueAt: null,
-      heard,
-      heardCancel: cancel !== null,
+      received,
+      receivedCancel: cancel !== null,
       seen: item.stateResponses,
       state: undefined,
       ...(restedEpoch === undefined ? {} : { restedEpoch }),
@@ -71,11 +71,11 @@ export async function restApart(
       generation,
       token: newId(),
       events: [],
-      rest,
+      suspension,
       by: { item, now: executionClock(item.now) },
     })
-    if (!news) return rest
-    heard = news.responses.at(-1)?.number ?? heard
+    if (!news) return suspension
+    received = news.responses.at(-1)?.number ?? received
     cancel = news.cancel ?? cancel
   }
 }

@@ -1,3 +1,8 @@
+// Executes one claimed process, stage by stage: check the entry, replay the record, drive the code, then suspend,
+// compensate or end. The work loop and the immediate start call `runProcess`; the mechanics of each stage are in
+// `execution/`. Every write is fenced by the epoch of the claim. A process must be suspended in exactly one place
+// (`write`), and never while one of its calls still runs.
+
 import { callLimited } from '../kernel/calls/limited.js'
 import { codeOf } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -5,43 +10,43 @@ import { classifyFailure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
-import { checkEntry, restApart } from './entry-check.js'
+import { checkEntry, suspendWithoutReplay } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
 import type { Call } from './execution/calls.js'
-import { toRecorded, trouble, type Verdict } from './execution/decisions.js'
-import { drive, type Standstill } from './execution/drive.js'
+import { type FinalDecision, toRecorded, trouble } from './execution/decisions.js'
+import { type DriveResult, drive } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
 import { throwIfLost } from './execution/lost.js'
-import { following, Mismatch, Unfollowable } from './execution/mismatch.js'
+import { Mismatch, ReplayFailed, replaying } from './execution/mismatch.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { replay } from './execution/replay.js'
 import {
   checkState,
   failureOf,
-  restBeforeUndoing,
-  restCompensating,
-  restContinuing,
-  restEnded,
-  restInTrouble,
-  restMismatched,
-  restStopping,
-  restWaiting,
-} from './execution/rest.js'
+  suspendBeforeCompensating,
+  suspendCompensating,
+  suspendContinuing,
+  suspendEnded,
+  suspendInTrouble,
+  suspendMismatched,
+  suspendStopping,
+  suspendWaiting,
+} from './execution/suspend.js'
 import { beginUnwinding, callsToUndo, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
-import { callOffRemotes, meetRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
+import { cancelRemotes, completeRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import { withAllResponses } from './queries/read-record.js'
-import type { Rest } from './queries/write-processes.js'
+import type { Suspension } from './queries/write-processes.js'
 
-/** A process whose worker died so often while it ran alone and recorded nothing kills its workers (P-13, K-26). */
+/** A process whose worker died so often while it ran alone and recorded nothing kills its workers. */
 const CRASHES = 5
-const LONGEST_GIVE_BACK = 5_000
+const LONGEST_MISMATCH_DELAY = 5_000
 
 /**
- * A claimed process's way: replay its record, drive its code, rest. Answers how it came to rest; undefined when the
+ * Executes a claimed process: replays its record, drives its code, suspends or ends it. Returns how it was suspended; undefined when the
  * lease was lost and nothing was written.
  */
 export async function runProcess(
@@ -49,12 +54,12 @@ export async function runProcess(
   lease: Lease<ClaimedProcess>,
   parts: ExecutionParts,
   live: LiveExecutions,
-): Promise<Rest | undefined> {
+): Promise<Suspension | undefined> {
   try {
     if (isFirstClaim(item)) parts.reports.started({ model: 'processes', ...splitName(item.type) })
     const entry = await checkEntry(item, parts)
-    return 'rest' in entry
-      ? entry.rest
+    return 'suspension' in entry
+      ? entry.suspension
       : await execute(await withAllResponses(parts.db, entry.item), lease, parts, live)
   } catch (error) {
     if (!isLostLease(error)) throw error
@@ -71,16 +76,16 @@ async function execute(
   lease: Lease<ClaimedProcess>,
   parts: ExecutionParts,
   live: LiveExecutions,
-): Promise<Rest> {
+): Promise<Suspension> {
   const execution = open(item, lease, parts)
-  if ('error' in execution) return restApart(item, parts, execution.error, item.restedEpoch + 2)
+  if ('error' in execution) return suspendWithoutReplay(item, parts, execution.error, item.restedEpoch + 2)
   const leave = live.join(execution)
   try {
-    return await toRest(execution)
+    return await runToSuspension(execution)
   } finally {
     execution.released = true
-    // The lease of an interrupted execution ends with its code, which may not heed its signal.
-    while (lease.interrupted && execution.running > 0) await execution.stirred.wait()
+    // The lease of an interrupted execution ends with its code, which may ignore its signal.
+    while (lease.interrupted && execution.running > 0) await execution.wakeUp.wait()
     leave()
   }
 }
@@ -102,7 +107,7 @@ function undecodable(error: unknown): RecordedFailure {
   return trouble('NOT_DECODABLE', toRecorded(classifyFailure(error, { unknown: 'permanent' }))).error
 }
 
-async function toRest(execution: Execution): Promise<Rest> {
+async function runToSuspension(execution: Execution): Promise<Suspension> {
   const crashed = crashLoop(execution)
   if (crashed) return giveUp(execution, crashed)
   try {
@@ -110,75 +115,78 @@ async function toRest(execution: Execution): Promise<Rest> {
     await replay(execution)
     if (wasInterrupted(execution)) noteInterrupted(execution)
     for (;;) {
-      const rested = await attemptRest(execution, await drive(execution))
-      if (rested) return rested
+      const suspended = await trySuspend(execution, await drive(execution))
+      if (suspended) return suspended
     }
   } catch (error) {
-    if (isRefused(error)) return restRefused(execution, error)
-    if (!(error instanceof Mismatch || error instanceof Unfollowable)) throw error
-    // What still runs is not recorded any more; nobody may begin it again beside it.
+    if (isRefused(error)) return suspendRefused(execution, error)
+    if (!(error instanceof Mismatch || error instanceof ReplayFailed)) throw error
+    // Calls that still run are not recorded any more; no worker may begin them again meanwhile.
     while (execution.running > 0) {
       throwIfLost(execution)
-      await execution.stirred.wait()
+      await execution.wakeUp.wait()
     }
     if (error instanceof Mismatch) return mismatched(execution, error)
     return giveUp(execution, permanent(execution, error.cause))
   }
 }
 
-/** The database refuses what was to be written, whoever writes it: a value that it cannot hold, a limit that is exceeded. */
+/** The database refuses the record from any worker: a value that it cannot hold, a limit that is exceeded. */
 const isRefused = (error: unknown): error is Error =>
   error instanceof Error && 'severity' in error && /^(22|23|54)/.test(codeOf(error))
 
 /**
  * Into troubleshooting with the database's own words, after what runs has ended. What was called and could not be recorded counts as
- * interrupted: an operator's retry finds its outcome unknown (K-19).
+ * interrupted: an operator's retry finds its outcome unknown.
  */
-async function restRefused(execution: Execution, error: Error): Promise<Rest> {
+async function suspendRefused(execution: Execution, error: Error): Promise<Suspension> {
   const { item, parts, lease } = execution
-  while (execution.running > 0 && !lease.aborted) await execution.stirred.wait()
+  while (execution.running > 0 && !lease.aborted) await execution.wakeUp.wait()
   const refusal = new PermanentError(`PostgreSQL refused the record: ${error.message}`, {
     code: 'NOT_STORABLE',
     cause: error,
   })
   const failure = toRecorded(classifyFailure(refusal, { unknown: 'permanent' }))
-  return restApart(item, parts, failure, item.restedEpoch + 1)
+  return suspendWithoutReplay(item, parts, failure, item.restedEpoch + 1)
 }
 
-/** Rests if nothing has come meanwhile; otherwise the execution has heard of it and goes on. */
-async function attemptRest(execution: Execution, standstill: Standstill): Promise<Rest | undefined> {
-  if (standstill.kind === 'verdict') return attemptVerdict(execution, standstill.verdict)
-  if (standstill.kind === 'waiting' || standstill.kind === 'stopping') {
+/** Suspends if nothing has come in meanwhile; otherwise the execution has received it and continues. */
+async function trySuspend(execution: Execution, driven: DriveResult): Promise<Suspension | undefined> {
+  if (driven.kind === 'decided') return tryFinish(execution, driven.finalDecision)
+  if (driven.kind === 'waiting' || driven.kind === 'stopping') {
     checkState(execution)
-    if (execution.verdict || (standstill.kind === 'waiting' && isBehind(execution))) return undefined
+    if (execution.finalDecision || (driven.kind === 'waiting' && isBehind(execution))) return undefined
   }
-  let wanted: Rest
+  let wanted: Suspension
   try {
-    wanted = await restFor(execution, standstill)
+    wanted = await suspensionFor(execution, driven)
   } catch (error) {
-    execution.verdict = failureOf(execution, error)
+    execution.finalDecision = failureOf(execution, error)
     return undefined
   }
-  const rested = await write(execution, wanted)
-  if (rested && standstill.kind === 'ended') await tellHook(execution, 'completed', { result: standstill.value })
-  return rested
+  const suspended = await write(execution, wanted)
+  if (suspended && driven.kind === 'ended') await callHook(execution, 'completed', { result: driven.value })
+  return suspended
 }
 
-async function restFor(execution: Execution, standstill: Exclude<Standstill, { kind: 'verdict' }>): Promise<Rest> {
-  switch (standstill.kind) {
+async function suspensionFor(
+  execution: Execution,
+  driven: Exclude<DriveResult, { kind: 'decided' }>,
+): Promise<Suspension> {
+  switch (driven.kind) {
     case 'ended':
-      return restEnded(execution, 'COMPLETED', { value: standstill.value })
+      return suspendEnded(execution, 'COMPLETED', { value: driven.value })
     case 'continue':
-      checkContinuable(execution, standstill.keepEffects)
-      return restContinuing(execution, standstill.state)
+      checkContinuable(execution, driven.keepEffects)
+      return suspendContinuing(execution, driven.state)
     case 'stopping':
-      return restStopping(execution)
+      return suspendStopping(execution)
     case 'waiting':
-      return restWaiting(execution)
+      return suspendWaiting(execution)
   }
 }
 
-/** A fresh history knows nothing of the calls in the one before: none of them may still matter (K-19, P-24). */
+/** A fresh history knows nothing of the calls in the one before: none of them may still matter. */
 function checkContinuable(execution: Execution, keepEffects: boolean): void {
   const { item, calls } = execution
   const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
@@ -189,56 +197,59 @@ function checkContinuable(execution: Execution, keepEffects: boolean): void {
     throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { id: item.id, calls: named(toUndo) })
 }
 
-async function attemptVerdict(execution: Execution, verdict: Verdict): Promise<Rest | undefined> {
-  switch (verdict.to) {
+async function tryFinish(execution: Execution, decision: FinalDecision): Promise<Suspension | undefined> {
+  switch (decision.to) {
     case 'TSQ':
-      return write(execution, restInTrouble(execution, verdict.error))
+      return write(execution, suspendInTrouble(execution, decision.error))
     case 'END':
-      // Nothing is undone; what has not begun elsewhere does not begin any more.
+      // Nothing is compensated; commands and children that have not begun do not begin any more.
       await withholdRemotes(execution)
-      await callOffRemotes(execution, underWay(execution), false)
-      return endWith(execution, verdict, hasDoneNothing(execution))
+      await cancelRemotes(execution, underWay(execution), false)
+      return endWith(execution, decision, hasDoneNothing(execution))
     case 'UNWIND':
-      return undo(execution, verdict)
+      return undo(execution, decision)
   }
 }
 
-async function undo(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIND' }>): Promise<Rest | undefined> {
+async function undo(
+  execution: Execution,
+  decision: Extract<FinalDecision, { to: 'UNWIND' }>,
+): Promise<Suspension | undefined> {
   if (!execution.unwinding) {
-    beginUnwinding(execution, verdict)
+    beginUnwinding(execution, decision)
     await execution.journal.flush()
   }
   // Each time: killed between the record and this, they would go on for ever.
   await withholdRemotes(execution)
-  const open = await following(() => meetRemotes(execution))
+  const open = await replaying(() => completeRemotes(execution))
   if (open.length > 0) {
-    await callOffRemotes(execution, open, true)
-    return isBehind(execution) ? undefined : write(execution, restBeforeUndoing(execution, open))
+    await cancelRemotes(execution, open, true)
+    return isBehind(execution) ? undefined : write(execution, suspendBeforeCompensating(execution, open))
   }
   const unwound = await unwind(execution)
-  if ('dueAt' in unwound) return write(execution, restCompensating(execution, unwound.dueAt))
-  if ('failed' in unwound) return write(execution, restInTrouble(execution, unwound.failed))
-  return endWith(execution, verdict, true)
+  if ('dueAt' in unwound) return write(execution, suspendCompensating(execution, unwound.dueAt))
+  if ('failed' in unwound) return write(execution, suspendInTrouble(execution, unwound.failed))
+  return endWith(execution, decision, true)
 }
 
 /**
- * Something has been heard since the execution looked at what it waits for. A rest that counts it as heard would never be woken
- * for it, so it looks once more.
+ * Something was received since the execution checked its waits. A suspension that counts it as received would never be woken
+ * for it, so the waits are checked once more.
  */
-const isBehind = ({ state, calls, cancel, verdict }: Execution): boolean => {
-  if (cancel !== null && (!verdict || cancel === 'PLAIN')) return true
-  const looksAtResponses = verdict !== undefined || calls.with('waiting').length > 0
-  return looksAtResponses && state.heard > state.seen
+const isBehind = ({ state, calls, cancel, finalDecision }: Execution): boolean => {
+  if (cancel !== null && (!finalDecision || cancel === 'PLAIN')) return true
+  const readsResponses = finalDecision !== undefined || calls.with('waiting').length > 0
+  return readsResponses && state.received > state.seen
 }
 
 async function endWith(
   execution: Execution,
-  verdict: Extract<Verdict, { to: 'UNWIND' | 'END' }>,
+  decision: Extract<FinalDecision, { to: 'UNWIND' | 'END' }>,
   undone: boolean,
-): Promise<Rest | undefined> {
-  const rested = await write(execution, restEnded(execution, verdict.end, { error: verdict.error, undone }))
-  if (rested) await tellHook(execution, verdict.end === 'CANCELLED' ? 'cancelled' : 'failed', errorOf(verdict))
-  return rested
+): Promise<Suspension | undefined> {
+  const suspended = await write(execution, suspendEnded(execution, decision.end, { error: decision.error, undone }))
+  if (suspended) await callHook(execution, decision.end === 'CANCELLED' ? 'cancelled' : 'failed', errorOf(decision))
+  return suspended
 }
 
 const underWay = (execution: Execution) => remotesOf(execution).filter((call) => call.underWay)
@@ -253,16 +264,16 @@ const hasDoneNothing = ({ calls, item }: Execution): boolean =>
     ({ spec, outcome }) => !EFFECTS.has(spec.kind) || outcome === undefined || outcome === 'refused',
   )
 
-async function write(execution: Execution, wanted: Rest): Promise<Rest | undefined> {
+async function write(execution: Execution, wanted: Suspension): Promise<Suspension | undefined> {
   throwIfLost(execution)
-  const news = await execution.journal.rest(wanted)
-  if (!news) return wanted
-  execution.hear(news)
+  const incoming = await execution.journal.suspend(wanted)
+  if (!incoming) return wanted
+  execution.receive(incoming)
   return undefined
 }
 
-/** Left for other workers, whose code may fit, for a grace time (P-18). */
-async function mismatched(execution: Execution, { message }: Mismatch): Promise<Rest> {
+/** Left for other workers, whose code may fit, for a grace time. */
+async function mismatched(execution: Execution, { message }: Mismatch): Promise<Suspension> {
   const { item, parts } = execution
   const error = permanent(
     execution,
@@ -271,37 +282,37 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
   const grace = parts.definition.mismatchGraceMs
   const since = item.mismatchSince ?? execution.now()
   if (item.cancel === 'PLAIN' || execution.now() - since >= grace) return giveUp(execution, error)
-  parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'given back: another version may fit')
-  return insist(execution, async () => ({
-    ...restMismatched(execution, error, Math.min(grace, LONGEST_GIVE_BACK)),
-    restedEpoch: unfollowedEpoch(execution),
+  parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'released: another version of the code may fit')
+  return suspendAnyway(execution, async () => ({
+    ...suspendMismatched(execution, error, Math.min(grace, LONGEST_MISMATCH_DELAY)),
+    restedEpoch: epochOfFailedReplay(execution),
   }))
 }
 
 /**
- * Into troubleshooting without having followed the record: the state here is not to be trusted. Whoever cancelled it
- * without compensation needs no record to be followed.
+ * Goes to troubleshooting without a completed replay: the state here cannot be trusted. A cancellation without compensation
+ * needs no replay.
  */
-async function giveUp(execution: Execution, error: RecordedFailure): Promise<Rest> {
-  return insist(execution, async () => {
+async function giveUp(execution: Execution, error: RecordedFailure): Promise<Suspension> {
+  return suspendAnyway(execution, async () => {
     const ends = execution.cancel === 'PLAIN'
     if (ends) await execution.parts.remotes.cancelChildren(execution.item.id, false)
-    const rest = ends ? restEnded(execution, 'CANCELLED', {}) : restInTrouble(execution, error)
-    return { ...rest, state: undefined, restedEpoch: unfollowedEpoch(execution) }
+    const suspension = ends ? suspendEnded(execution, 'CANCELLED', {}) : suspendInTrouble(execution, error)
+    return { ...suspension, state: undefined, restedEpoch: epochOfFailedReplay(execution) }
   })
 }
 
-/** A claim after a rest in order sees the epoch of the rest as its last but one; after an interruption it sees less. */
+/** A claim after a suspension in order sees the epoch of the suspension as its last but one; after an interruption it sees less. */
 const wasInterrupted = ({ item }: Execution): boolean => item.epoch - 1 > item.restedEpoch
 
 /** Keeps what the next claim sees; and where calls were begun here and not recorded, it sees an interruption. */
-const unfollowedEpoch = ({ item, hasBegun }: Execution): number => item.restedEpoch + (hasBegun ? 1 : 2)
+const epochOfFailedReplay = ({ item, hasBegun }: Execution): number => item.restedEpoch + (hasBegun ? 1 : 2)
 
 /**
- * The execution before this one did not rest in order: its worker died, or lost its lease. It may have begun exactly the calls
- * that its record leads to and does not answer (K-19), because nothing is called before what led to it is committed. That goes
+ * The execution before this one was not suspended in order: its worker died, or lost its lease. It may have begun exactly the calls
+ * that its record leads to and whose end it does not have, because nothing is called before what led to it is committed. That goes
  * on record with the next write, before anything else happens with them. A transaction commits with its record, or not at
- * all; an at-most-once step has `STARTED` before it; and what had turned to undoing begins no calls.
+ * all; an at-most-once step has `STARTED` before it; and a process that is being compensated begins no calls.
  */
 function noteInterrupted(execution: Execution): void {
   if (execution.unwinding) return
@@ -325,11 +336,11 @@ function noteInterrupted(execution: Execution): void {
 
 const INTERRUPTIBLE: ReadonlySet<string> = new Set(['STEP', 'SIDE_EFFECT', 'COMMAND', 'CHILD'])
 
-/** Rests whatever comes: what has come is heard, and the rest made again. */
-async function insist(execution: Execution, make: () => Promise<Rest>): Promise<Rest> {
+/** Suspends in any case: receives what has come in, and makes the suspension again. */
+async function suspendAnyway(execution: Execution, make: () => Promise<Suspension>): Promise<Suspension> {
   for (;;) {
-    const rested = await write(execution, await make())
-    if (rested) return rested
+    const suspended = await write(execution, await make())
+    if (suspended) return suspended
   }
 }
 
@@ -346,14 +357,14 @@ function crashLoop(execution: Execution): RecordedFailure | undefined {
   return permanent(execution, new PermanentError(problem, { code: 'CRASH_LOOP' }))
 }
 
-const errorOf = ({ error }: Extract<Verdict, { to: 'UNWIND' | 'END' }>) =>
+const errorOf = ({ error }: Extract<FinalDecision, { to: 'UNWIND' | 'END' }>) =>
   error ? { error: { code: error.code, message: error.message } } : {}
 
 /**
- * Told once the end is committed, so that no other end can follow, and at most once: killed in between, nobody is told. A hook
+ * Called once the end is committed, so that no other end can follow, and at most once: after a kill in between it is not called. A hook
  * that does not return is left to itself when its time is over.
  */
-async function tellHook(
+async function callHook(
   execution: Execution,
   which: 'completed' | 'failed' | 'cancelled',
   end: { readonly result?: unknown; readonly error?: { readonly code: string; readonly message: string } },

@@ -22,16 +22,16 @@ export function createLiveExecutions(
     async ask(executions, isWatched) {
       const news = await findNews(
         db,
-        executions.map(({ item, state }) => ({ id: item.id, heard: state.heard })),
+        executions.map(({ item, state }) => ({ id: item.id, heard: state.received })),
       )
       for (const execution of executions) {
         const found = news.get(execution.item.id)
-        if (found && isWatched(execution)) execution.hear(found)
+        if (found && isWatched(execution)) execution.receive(found)
       }
     },
     // One whose code awaits something for ever would not notice by itself that its lease is lost.
     check(executions) {
-      for (const { lease, stirred } of executions) if (lease.aborted) stirred.fire()
+      for (const { lease, wakeUp } of executions) if (lease.aborted) wakeUp.fire()
     },
   })
 }

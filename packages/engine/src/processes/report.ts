@@ -1,7 +1,7 @@
 import type { Outcome } from '../kernel/batching/flusher.js'
 import { type Reported, type ReportedEnd, type Reports, splitName } from '../kernel/reports/reports.js'
 import { callId } from './history.js'
-import type { JournalEvent, News, ProcessWrite, Rest, WrittenBy } from './queries/write-processes.js'
+import type { Incoming, JournalEvent, ProcessWrite, Suspension, WrittenBy } from './queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from './states.js'
 
 const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
@@ -15,7 +15,7 @@ const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
 export function reportWrites(
   reports: Reports,
   writes: readonly ProcessWrite[],
-  outcomes: readonly Outcome<News | undefined>[],
+  outcomes: readonly Outcome<Incoming | undefined>[],
 ): void {
   for (const [place, write] of writes.entries()) {
     const outcome = outcomes[place]
@@ -25,7 +25,7 @@ export function reportWrites(
   }
 }
 
-export function reportWrite(reports: Reports, { events, rest, by }: ProcessWrite): void {
+export function reportWrite(reports: Reports, { events, suspension, by }: ProcessWrite): void {
   if (!by) return
   const { id, type, key } = by.item
   const what = { model: 'processes', ...splitName(type), id, key } as const
@@ -38,7 +38,7 @@ export function reportWrite(reports: Reports, { events, rest, by }: ProcessWrite
     const { nextAt, at } = event
     reports.attemptFailed(call(what, event), error, nextAt == null ? undefined : { retryInMs: nextAt - at })
   }
-  if (rest) reportRest(reports, failed ? call(what, failed) : what, by, rest)
+  if (suspension) reportRest(reports, failed ? call(what, failed) : what, by, suspension)
 }
 
 const call = (what: Reported, { name, occurrence, attempt }: JournalEvent): Reported => ({
@@ -47,7 +47,7 @@ const call = (what: Reported, { name, occurrence, attempt }: JournalEvent): Repo
   attempt: attempt ?? undefined,
 })
 
-function reportRest(reports: Reports, what: Reported, { item, now }: WrittenBy, rest: Rest): void {
+function reportRest(reports: Reports, what: Reported, { item, now }: WrittenBy, rest: Suspension): void {
   const runMs = now() - item.now
   const times = { runMs, ...(item.epoch === 1 ? { queueMs: item.now - item.startAt } : {}) }
   const end = endOf(rest.status)

@@ -3,8 +3,8 @@ import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { type JournalEvent, type ProcessWrite, writeProcesses } from '../queries/write-processes.js'
 import { reportWrite } from '../report.js'
-import { databaseTrouble, isLostLease, isToTurn, seal } from './attempt.js'
-import type { Attempted, Sealed } from './attempted.js'
+import { databaseTrouble, encodeResult, isLostLease, isToTurn } from './attempt.js'
+import type { Attempted, EncodedResult } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
@@ -12,14 +12,16 @@ import { insideCall } from './inside-call.js'
 import type { NewRecord } from './journal.js'
 
 /**
- * The user's SQL and the step's record in one transaction (P-05). It locks the process first: nobody can take it over
+ * The user's SQL and the step's record in one transaction. It locks the process first: no worker can claim it
  * before the commit, and heartbeats and claims pass over it. Nothing else of this execution is written meanwhile, so that
  * the record's number is the next one.
  */
 export async function attemptTransaction(execution: Execution, call: Call, spec: TransactionSpec): Promise<Attempted> {
   if (isToTurn(execution)) return { withdrawn: true }
   const startedAt = execution.now()
-  let written: { readonly event: JournalEvent; readonly sealed: Sealed; readonly write: ProcessWrite } | undefined
+  let written:
+    | { readonly event: JournalEvent; readonly encodedResult: EncodedResult; readonly write: ProcessWrite }
+    | undefined
   const { journal } = execution
   const { db } = execution.parts
   const queries = new UserQueries()
@@ -32,9 +34,9 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
           const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
           if (!held?.held) throw lost()
           const value = await insideCall(execution, call, () => queries.run(spec.work, tx))
-          const sealed = seal(execution, call, value)
-          const { event, write } = journal.beginCommit(recordOf(call, sealed, startedAt))
-          written = { event, sealed, write }
+          const encodedResult = encodeResult(execution, call, value)
+          const { event, write } = journal.beginCommit(recordOf(call, encodedResult, startedAt))
+          written = { event, encodedResult, write }
           const [answer] = await writeProcesses(tx, [write])
           if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
         },
@@ -56,7 +58,7 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
   return { recorded: written }
 }
 
-/** Rolled back when its time is over, whatever the code does: the connection, the row and the slot are free again (K-23). */
+/** Rolled back when its time is over, whatever the code does: the connection, the row and the slot are free again. */
 function limitsOf({ lease }: Execution, { timeoutMs }: TransactionSpec) {
   return { userCode: { limitMs: timeoutMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal } }
 }
@@ -86,7 +88,7 @@ class UserQueries {
   }
 }
 
-function recordOf(call: Call, { encoded }: Sealed, startedAt: number): NewRecord {
+function recordOf(call: Call, { encoded }: EncodedResult, startedAt: number): NewRecord {
   return {
     kind: 'TRANSACTION',
     name: call.name,
@@ -99,7 +101,7 @@ function recordOf(call: Call, { encoded }: Sealed, startedAt: number): NewRecord
 }
 
 /**
- * The answer to the commit was lost: the record tells whether it took place. The server may still be at work on it, so
+ * The result of the commit was lost: the record shows whether it took place. The server may still be at work on it, so
  * the process is locked first, which waits until that is over.
  */
 async function wasCommitted(db: Database, { item }: Execution, event: JournalEvent, error: unknown): Promise<boolean> {

@@ -1,3 +1,7 @@
+// One attempt of a step: inquiry, rate limit, the `STARTED` record of an at-most-once step, the call itself, its
+// result. `drive.ts` calls it; `attempt-transaction.ts` is its counterpart for transactions. An at-most-once step must
+// be on record before its code is called. A lost lease is thrown, never recorded as a failure.
+
 import { callLimited, type LazySignal } from '../../kernel/calls/limited.js'
 import { outcomeOfFailure } from '../../kernel/calls/outcome.js'
 import { codeOf, isTransient } from '../../kernel/database/transient.js'
@@ -5,7 +9,7 @@ import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
 import type { StepCall } from '../context.js'
-import type { Attempted, FailedAttempt, Sealed } from './attempted.js'
+import type { Attempted, EncodedResult, FailedAttempt } from './attempted.js'
 import { awaitSlot } from './await-slot.js'
 import type { StepSpec } from './call-spec.js'
 import type { Call } from './calls.js'
@@ -18,7 +22,7 @@ const TROUBLE_DELAY = 1_000
 const OWN_LIMITS = new Set(['57014', '55P03'])
 
 /**
- * Calls a step's own code. Before the call: what is unknown of an earlier call of an at-most-once step (K-20), the slot of its
+ * Calls a step's own code. Before the call: what is unknown of an earlier call of an at-most-once step, the slot of its
  * rate limit, its `STARTED` record, everything that led to it on record; and then, once more, whether it is still to be called.
  */
 export async function attemptStep(execution: Execution, call: Call, spec: StepSpec): Promise<Attempted> {
@@ -54,7 +58,7 @@ function callStep(execution: Execution, call: Call, spec: StepSpec): Promise<unk
   )
 }
 
-/** On record before the call: after a crash it is known that the outcome is not (P-17). */
+/** On record before the call: after a crash it is known that the outcome is not. */
 async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
   const { seq } = journal.append({
     kind: call.spec.kind,
@@ -68,23 +72,25 @@ async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
   await journal.flush()
 }
 
-/** Another worker may have it by now, if this process stood still for longer than its lease. */
+/** Another worker may have claimed it by now, if this worker was frozen for longer than its lease. */
 function refuseIfExpired({ lease }: Execution): void {
   if (!lease.aborted && lease.remaining() > 0) return
   throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
 }
 
-/** Whether the process has come to a turn while the call waited: nothing more is begun then (K-23). */
+/** Whether the process stops, is cancelled or is past its deadline since the call began to wait: nothing more is begun then. */
 export function isToTurn(execution: Execution): boolean {
-  const { verdict, cancel, item, parts } = execution
-  if (verdict || cancel || parts.stopping()) return true
+  const { finalDecision, cancel, item, parts } = execution
+  if (finalDecision || cancel || parts.stopping()) return true
   return item.deadline !== null && item.deadline <= execution.now()
 }
 
 function withdraw(execution: Execution, call: Call): Attempted {
   if (!call.begun) return { withdrawn: true }
   // `STARTED` is on record: that it was not called has to be, too.
-  const why = new TransientError('it was not called: the process has come to a turn', { code: 'NOT_CALLED' })
+  const why = new TransientError('it was not called: the process was stopped, cancelled or past its deadline', {
+    code: 'NOT_CALLED',
+  })
   return { notBegun: execution.classify(why), retryAfterMs: 0, outcome: 'notDone' }
 }
 
@@ -98,8 +104,8 @@ async function failedStep(
   const failure = execution.classify(error)
   const outcome = outcomeOfFailure(failure)
   const failed: FailedAttempt = { failed: failure, startedAt, outcome }
-  // What is about to be undone is inquired about then.
-  if (outcome === 'refused' || !spec.atMostOnce || execution.verdict || execution.cancel) return failed
+  // Before a compensation the outcome is inquired about then.
+  if (outcome === 'refused' || !spec.atMostOnce || execution.finalDecision || execution.cancel) return failed
   const answer = await inquire(execution, call, spec, failure)
   return answer === 'notDone' ? { ...failed, outcome: answer } : answered(execution, call, answer, startedAt)
 }
@@ -113,7 +119,7 @@ function answered(execution: Execution, call: Call, answer: Exclude<Answer, 'not
 /** It has had its effect. A result that cannot be stored does not change that. */
 function finished(execution: Execution, call: Call, value: unknown, startedAt: number): Attempted {
   try {
-    return { done: seal(execution, call, value), startedAt }
+    return { done: encodeResult(execution, call, value), startedAt }
   } catch (error) {
     return { failed: execution.classify(error), startedAt, outcome: 'unknown' }
   }
@@ -121,7 +127,7 @@ function finished(execution: Execution, call: Call, value: unknown, startedAt: n
 
 const signalsOf = (execution: Execution) => () => [
   execution.cancelSignal,
-  execution.callOffSignal,
+  execution.cancelCallsSignal,
   execution.lease.signal,
 ]
 
@@ -137,7 +143,7 @@ export function stepCall(execution: Execution, call: Call, maxAttempts: number, 
   }
 }
 
-export function seal(execution: Execution, call: Call, value: unknown): Sealed {
+export function encodeResult(execution: Execution, call: Call, value: unknown): EncodedResult {
   if (value === undefined) return { encoded: undefined, value }
   const { codec } = execution.parts
   try {
@@ -149,7 +155,7 @@ export function seal(execution: Execution, call: Call, value: unknown): Sealed {
   }
 }
 
-/** Our own database gave up on it (K-11): it is tried again, and no attempt is used up. */
+/** Our own database gave up on it: it is tried again, and no attempt is used up. */
 export function databaseTrouble(
   execution: Execution,
   error: unknown,

@@ -6,14 +6,14 @@ import type { Call } from './calls.js'
 
 /** How an attempt ended, before it is recorded. */
 export type Attempted =
-  | { readonly done: Sealed; readonly startedAt: number }
+  | { readonly done: EncodedResult; readonly startedAt: number }
   | FailedAttempt
   /** It never began, and is tried again later: no slot, database trouble. No attempt is used up. */
   | { readonly notBegun: Failure; readonly retryAfterMs: number; readonly outcome?: RecordDetail['outcome'] }
-  /** It never began, and the process has another way to go: cancelled, past its deadline, about to be given back. */
+  /** It never began, and will not: the process is cancelled, past its deadline, or about to be released. */
   | { readonly withdrawn: true }
   /** A transaction has recorded itself. */
-  | { readonly recorded: { readonly event: JournalEvent; readonly sealed: Sealed } }
+  | { readonly recorded: { readonly event: JournalEvent; readonly encodedResult: EncodedResult } }
   /** A command or child is under way. */
   | { readonly begun: string }
 
@@ -22,7 +22,7 @@ export interface FailedAttempt {
   readonly startedAt: number
   /** Undefined: it never began. */
   readonly outcome: RecordDetail['outcome']
-  /** Nobody knows what an at-most-once call did: it is for a person (K-20). */
+  /** The outcome of an at-most-once call is unknown: an operator must settle it. */
   readonly unanswered?: { readonly noInquire: boolean }
 }
 
@@ -31,8 +31,8 @@ export interface Arrival {
   readonly attempted: Attempted
 }
 
-/** A result as it will be read back: what the first execution sees is what a replay sees (P-02). */
-export interface Sealed {
+/** A result as it will be read back: what the first execution sees is what a replay sees. */
+export interface EncodedResult {
   readonly encoded: Encoded | undefined
   readonly value: unknown
 }

@@ -6,12 +6,12 @@ import type { Attempted } from './attempted.js'
 import type { StepSpec } from './call-spec.js'
 import type { Execution } from './execution.js'
 
-/** Before a limiter that could not answer is asked again. */
+/** The delay before the limiter is called again after an error. */
 const TROUBLE_DELAY = 1_000
 
 /**
  * Waits for a slot of a rate limit. Undefined when it is there; otherwise the step has not begun, and no attempt is used up.
- * The wait ends at a cancel, at the deadline, when the worker is stopped and when the lease is lost (K-23).
+ * The wait ends at a cancel, at the deadline, when the worker is stopped and when the lease is lost.
  */
 export async function awaitSlot(
   execution: Execution,
@@ -41,7 +41,7 @@ export async function awaitSlot(
 function turnOf(execution: Execution): { readonly signal: AbortSignal; end(): void } {
   const { item, lease, parts } = execution
   const controller = new AbortController()
-  const sources = [execution.cancelSignal, execution.callOffSignal, lease.signal, parts.stopSignal]
+  const sources = [execution.cancelSignal, execution.cancelCallsSignal, lease.signal, parts.stopSignal]
   const turn = () => controller.abort(new HoldfastError('HF_STOPPED', { what: 'the wait for a slot' }))
   const leftMs = item.deadline === null ? undefined : Math.max(0, item.deadline - execution.now())
   const timer = leftMs === undefined || leftMs > LONGEST_TIMER_MS ? undefined : setTimeout(turn, Math.ceil(leftMs))

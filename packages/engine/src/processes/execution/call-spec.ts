@@ -7,7 +7,7 @@ import type { CompensationCall, Inquiry, OnFailure, OnTimeout, StepCall } from '
 export interface Undoing {
   readonly compensate: ((result: unknown, call: CompensationCall) => unknown) | undefined
   readonly compensateIf: CompensateIf
-  /** How its compensation is tried (K-08). */
+  /** How its compensation is tried. */
   readonly compensateRetry: Attempts
   readonly compensateTimeoutMs: number
   readonly onFailure: OnFailure
@@ -70,11 +70,11 @@ export interface RemoteSpec extends Waiting, Undoing {
   readonly begin: (id: string) => Promise<void>
   /**
    * For one that may have been started by an execution that was interrupted: makes sure that it exists, without letting it
-   * run if it does not. After that it is called off like the others, and nobody can start it any more.
+   * run if it does not. After that it is cancelled like the others, and no worker can start it any more.
    */
   readonly withhold: (id: string) => Promise<void>
   /** Ends a command that has not begun; cancels a child, which undoes itself where asked for. Harmless when repeated. */
-  readonly callOff: (id: string, compensate: boolean) => Promise<void>
+  readonly cancel: (id: string, compensate: boolean) => Promise<void>
 }
 
 export type CallSpec = StepSpec | TransactionSpec | WaitSpec | EventSpec | SleepSpec | RemoteSpec

@@ -1,8 +1,12 @@
+// The calls of one execution and the state of each: its progress, its attempts, what is known of its outcome.
+// `user-context.ts` adds calls; `drive.ts` and `replay.ts` change them. A call is identified by its name and
+// occurrence. An outcome that was once unknown stays unknown until it is inquired about or settled by an operator.
+
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { type CallKind, callId } from '../history.js'
 import type { CallSpec } from './call-spec.js'
-import type { Verdict } from './decisions.js'
+import type { FinalDecision } from './decisions.js'
 import { Mismatch } from './mismatch.js'
 
 /**
@@ -11,7 +15,7 @@ import { Mismatch } from './mismatch.js'
  */
 export type Progress = 'new' | 'running' | 'retrying' | 'waiting' | 'failed' | 'settled'
 
-/** One call of user code, told apart by its name and occurrence (P-06). */
+/** One call of user code, identified by its name and occurrence. */
 export class Call {
   readonly spec: CallSpec
   readonly name: string
@@ -19,7 +23,7 @@ export class Call {
   readonly id: string
   /**
    * What user code awaits; gone once it is settled. A settled call is kept to the end, and its promise would keep the value with it,
-   * which may be large and which user code may have let go of (K-23).
+   * which may be large and which user code may have let go of.
    */
   promise: Promise<unknown> | undefined
   progress: Progress = 'new'
@@ -29,7 +33,7 @@ export class Call {
   nextAt: number | undefined
   /**
    * It is on record that its code is about to be called, and not how that ended; of a command or child: it may have been
-   * started, and nobody has heard whether it was.
+   * started, and it is not known whether it was.
    */
   begun = false
   /** Of a command or child: it was started, and its end has not come. */
@@ -40,7 +44,7 @@ export class Call {
   lastSeq = 0
   result: unknown
   /** What its failure makes of the process, where no user code gets it. */
-  failedAs: Verdict | undefined
+  failedAs: FinalDecision | undefined
   #ended: CallOutcome | undefined
   #settle: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void } | undefined
 
@@ -71,13 +75,13 @@ export class Call {
     this.promise = undefined
   }
 
-  /** What is known of its effect (K-19); undefined: it has not begun. */
+  /** What is known of its effect; undefined: it has not begun. */
   get outcome(): CallOutcome | undefined {
     if (this.#ended === 'completed') return this.#ended
     return this.begun || this.underWay ? 'unknown' : this.#ended
   }
 
-  /** An attempt has ended; undefined: it never began. What an unknown attempt did is not undone by a later refusal. */
+  /** An attempt has ended; undefined: it never began. A later refusal does not make an attempt of unknown outcome refused. */
   attempted(outcome: CallOutcome | 'notDone' | undefined): void {
     if (outcome === undefined) return
     this.begun = false
@@ -86,7 +90,7 @@ export class Call {
   }
 
   /**
-   * An attempt may have begun in an execution that was interrupted, and nobody will hear how it ended. A command or child may
+   * An attempt may have begun in an execution that was interrupted, and its end will never be known. A command or child may
    * have been started; its end will come if it was.
    */
   interrupted(): void {
@@ -102,7 +106,7 @@ export class Call {
   }
 
   /** An attempt came to nothing, and is made again later. */
-  putOff(outcome: 'refused' | 'unknown' | 'notDone' | undefined): void {
+  postpone(outcome: 'refused' | 'unknown' | 'notDone' | undefined): void {
     if (outcome === 'unknown') this.interrupted()
     else this.attempted(outcome)
     this.progress = 'retrying'

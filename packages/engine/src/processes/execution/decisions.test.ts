@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { BusinessError, PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
-import { decideFailedCall, toRecorded, trouble, verdictOn } from './decisions.js'
+import { decideFailedCall, decideFailure, toRecorded, trouble } from './decisions.js'
 
 const failure = (error: unknown) => classifyFailure(error, { unknown: 'permanent' })
 const transient = failure(new TransientError('busy', { code: 'BUSY' }))
@@ -46,7 +46,7 @@ describe('what a failure that nobody catches does to the process', () => {
     [permanent, { to: 'TSQ', error: { code: 'PERMANENT_FAILURE', message: 'NO: no' } }],
     [business, { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: { code: 'DECLINED' } }],
   ] as const)('P-13 P-14 %#', (failed, expected) => {
-    expect(verdictOn(toRecorded(failed))).toMatchObject(expected)
+    expect(decideFailure(toRecorded(failed))).toMatchObject(expected)
   })
 
   it('troubles keep the group of what went wrong, and do not say their own code twice', () => {

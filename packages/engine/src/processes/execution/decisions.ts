@@ -4,8 +4,8 @@ import type { RecordedFailure } from '../history.js'
 import type { EndStatus } from '../states.js'
 import type { Attempts } from './call-spec.js'
 
-/** What the process as a whole comes to, once everything that runs has been recorded. */
-export type Verdict =
+/** What happens to the process as a whole, once everything that runs has been recorded. */
+export type FinalDecision =
   | { readonly to: 'TSQ'; readonly error: RecordedFailure }
   | {
       readonly to: 'UNWIND'
@@ -15,11 +15,11 @@ export type Verdict =
     }
   | { readonly to: 'END'; readonly end: EndStatus; readonly error: RecordedFailure | undefined }
 
-/** What becomes of a call that failed (P-13). */
+/** What becomes of a call that failed. */
 export type FailedCall =
   | { readonly status: 'WAITING_RETRY'; readonly delayMs: number }
   | { readonly status: 'FAILED'; readonly thrown: true }
-  | { readonly status: 'FAILED'; readonly thrown: false; readonly verdict: Verdict }
+  | { readonly status: 'FAILED'; readonly thrown: false; readonly finalDecision: FinalDecision }
 
 export function decideFailedCall(
   failure: Failure,
@@ -32,17 +32,17 @@ export function decideFailedCall(
   const retryable = failure.kind === 'TRANSIENT' && shouldRetry(call.attempts, call.retry.maxAttempts)
   if (retryable) return { status: 'WAITING_RETRY', delayMs: retryDelay(call.retry.policy, call.attempts) }
   if (call.onFailure === 'throw') return { status: 'FAILED', thrown: true }
-  return { status: 'FAILED', thrown: false, verdict: verdictOn(toRecorded(failure)) }
+  return { status: 'FAILED', thrown: false, finalDecision: decideFailure(toRecorded(failure)) }
 }
 
-/** What a failure that nobody catches does to the process. */
-export function verdictOn(error: RecordedFailure): Verdict {
+/** What a failure that user code does not catch does to the process. */
+export function decideFailure(error: RecordedFailure): FinalDecision {
   if (error.kind === 'BUSINESS') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error }
   return trouble(error.kind === 'TRANSIENT' ? 'RETRIES_EXHAUSTED' : 'PERMANENT_FAILURE', error)
 }
 
 /** Into troubleshooting under one of our own codes; what went wrong stays in the message and in the group. */
-export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Extract<Verdict, { to: 'TSQ' }> {
+export function trouble(code: string, error: Omit<RecordedFailure, 'kind'>): Extract<FinalDecision, { to: 'TSQ' }> {
   const message = error.code === code ? error.message : `${error.code}: ${error.message}`
   const { fingerprint, stack } = error
   return {

@@ -1,3 +1,7 @@
+// Drives user code forward from the end of the record: begins calls, records their ends, checks waits, and says when
+// nothing is left to do. `executor.ts` calls `drive` again after each thing that came in. No call may begin before
+// everything that led to it is committed, and nothing new may begin after the final decision.
+
 import { LONGEST_TIMER_MS } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
@@ -8,26 +12,26 @@ import { attemptTransaction } from './attempt-transaction.js'
 import type { Arrival, Attempted, FailedAttempt } from './attempted.js'
 import type { Attempts } from './call-spec.js'
 import type { Call } from './calls.js'
-import { decideFailedCall, toRecorded, trouble, type Verdict, verdictOn } from './decisions.js'
+import { decideFailedCall, decideFailure, type FinalDecision, toRecorded, trouble } from './decisions.js'
 import type { Execution } from './execution.js'
 import { throwIfLost } from './lost.js'
 import { Mismatch } from './mismatch.js'
-import { lookAtWaits, recordRemotes, remoteId } from './waiting.js'
+import { checkWaits, recordRemotes, remoteId } from './waiting.js'
 
-/** What the execution has come to when nothing of it runs any more. */
-export type Standstill =
+/** Why an execution stops when nothing of it runs any more. */
+export type DriveResult =
   | { readonly kind: 'ended'; readonly value: unknown }
-  | { readonly kind: 'verdict'; readonly verdict: Verdict }
+  | { readonly kind: 'decided'; readonly finalDecision: FinalDecision }
   | { readonly kind: 'continue'; readonly state: unknown; readonly keepEffects: boolean }
   | { readonly kind: 'stopping' }
   | { readonly kind: 'waiting' }
 
 /**
- * Goes on until nothing runs and nothing can be begun: takes what has ended, one at a time; looks at the waits; begins
- * new calls once everything that led to them is committed. Pausing and undoing begin only when all running calls have
- * ended and are recorded (P-07).
+ * Continues until nothing runs and nothing can begin: records calls that have ended, one at a time; checks the waits; begins
+ * new calls once everything that led to them is committed. Suspension and compensation begin only when all running calls have
+ * ended and are recorded.
  */
-export async function drive(execution: Execution): Promise<Standstill> {
+export async function drive(execution: Execution): Promise<DriveResult> {
   const { arrivals, journal } = execution
   for (;;) {
     throwIfLost(execution)
@@ -40,10 +44,10 @@ export async function drive(execution: Execution): Promise<Standstill> {
       await absorb(execution, arrival)
       continue
     }
-    judge(execution)
-    if (execution.verdict && !execution.unwinding) recordRemotes(execution)
-    if (!isDecided(execution) && (await guarded(execution, () => lookAtWaits(execution)))) continue
-    // Something may have ended while it looked.
+    decideTurn(execution)
+    if (execution.finalDecision && !execution.unwinding) recordRemotes(execution)
+    if (!isDecided(execution) && (await guarded(execution, () => checkWaits(execution)))) continue
+    // A call may have ended during the check.
     if (arrivals.length > 0) continue
     const found = startable(execution)
     if (found.length > 0 && !stopsHere(execution)) {
@@ -55,22 +59,22 @@ export async function drive(execution: Execution): Promise<Standstill> {
       continue
     }
     if (execution.running > 0 || isForeignWait(execution)) {
-      if (execution.verdict?.to === 'UNWIND') execution.callOff()
+      if (execution.finalDecision?.to === 'UNWIND') execution.cancelCalls()
       if (journal.dirty) await journal.flush()
-      else if (arrivals.length === 0) await execution.stirred.wait(untilNext(execution))
+      else if (arrivals.length === 0) await execution.wakeUp.wait(untilNext(execution))
       continue
     }
-    return standstill(execution, found.length > 0)
+    return driveResult(execution, found.length > 0)
   }
 }
 
 /** Where it goes is known: nothing that comes from outside changes the way of user code any more. */
-const isDecided = (execution: Execution): boolean => execution.verdict !== undefined || isOver(execution)
+const isDecided = (execution: Execution): boolean => execution.finalDecision !== undefined || isOver(execution)
 
 /** User code has said how it ends. What was begun is awaited and recorded, and changes nothing of that. */
 const isOver = ({ ending, continuation }: Execution): boolean => ending !== undefined || continuation !== undefined
 
-/** User code awaits something that is no call of ours: there is nothing to do but to keep the lease (P-16 cancels it). */
+/** User code awaits something that is no call of ours: there is nothing to do but to keep the lease until it is cancelled. */
 const isForeignWait = (execution: Execution): boolean => !isDecided(execution) && execution.calls.open().size === 0
 
 /** Milliseconds until a wait times out or an attempt is due beside what is running; undefined when nothing will. */
@@ -84,31 +88,31 @@ function untilNext(execution: Execution): number | undefined {
   return times.length === 0 ? undefined : Math.min(Math.max(0, Math.min(...times) - execution.now()), LONGEST_TIMER_MS)
 }
 
-function standstill(execution: Execution, stopping: boolean): Standstill {
-  const { verdict, ending, continuation } = execution
-  if (verdict) return { kind: 'verdict', verdict }
+function driveResult(execution: Execution, stopping: boolean): DriveResult {
+  const { finalDecision, ending, continuation } = execution
+  if (finalDecision) return { kind: 'decided', finalDecision }
   if (continuation) return { kind: 'continue', ...continuation }
   if (ending && 'value' in ending) return { kind: 'ended', value: ending.value }
   return stopping ? { kind: 'stopping' } : { kind: 'waiting' }
 }
 
-/** Whether the process has come to a turn: cancelled, past its deadline, or `execute` threw. */
-function judge(execution: Execution): void {
-  const { ending, cancel, verdict } = execution
-  // Without compensation it ends whatever it was doing, also undoing; with it, what is being undone goes on.
-  if (cancel && verdict?.to !== 'END' && (cancel === 'PLAIN' || !execution.unwinding))
-    execution.verdict = cancelled(cancel)
-  if (execution.verdict) return
+/** Sets the final decision if the process is cancelled, past its deadline, or `execute` threw. */
+function decideTurn(execution: Execution): void {
+  const { ending, cancel, finalDecision } = execution
+  // A cancellation without compensation ends everything, also compensations; one with compensation lets them continue.
+  if (cancel && finalDecision?.to !== 'END' && (cancel === 'PLAIN' || !execution.unwinding))
+    execution.finalDecision = cancelled(cancel)
+  if (execution.finalDecision) return
   if (ending && 'error' in ending) execution.failWith(ending.error)
-  else if (!ending && pastDeadline(execution)) execution.verdict = deadlineVerdict(execution)
+  else if (!ending && pastDeadline(execution)) execution.finalDecision = decideDeadline(execution)
 }
 
-function cancelled(cancel: 'PLAIN' | 'COMPENSATE'): Verdict {
+function cancelled(cancel: 'PLAIN' | 'COMPENSATE'): FinalDecision {
   if (cancel === 'PLAIN') return { to: 'END', end: 'CANCELLED', error: undefined }
   return { to: 'UNWIND', end: 'CANCELLED', reason: 'CANCEL', error: undefined }
 }
 
-/** Looked at when a call is about to start, or when the process would rest; a running call is never interrupted (P-15). */
+/** Checked when a call is about to start, or when the process would suspend; a running call is never interrupted. */
 function pastDeadline(execution: Execution): boolean {
   const { deadline } = execution.item
   return (
@@ -116,7 +120,7 @@ function pastDeadline(execution: Execution): boolean {
   )
 }
 
-function deadlineVerdict(execution: Execution): Verdict {
+function decideDeadline(execution: Execution): FinalDecision {
   const { definition, settings } = execution.parts
   const action = settings.deadlineAction ?? definition.deadlineAction
   const error = toRecorded(execution.classify(new HoldfastError('HF_DEADLINE_EXCEEDED', { id: execution.item.id })))
@@ -126,9 +130,9 @@ function deadlineVerdict(execution: Execution): Verdict {
   return trouble('DEADLINE_EXCEEDED', named)
 }
 
-/** New calls, and those whose next attempt is due, unless `execute` is over; none once the process has come to a verdict. */
+/** New calls, and those whose next attempt is due, unless `execute` is over; none after the final decision. */
 function startable(execution: Execution): Call[] {
-  if (execution.verdict) return []
+  if (execution.finalDecision) return []
   const found: Call[] = []
   const over = isOver(execution)
   for (const call of execution.calls.open()) {
@@ -160,7 +164,7 @@ function start(execution: Execution, call: Call): void {
 function arrive(execution: Execution, arrival: Arrival | undefined): void {
   execution.running -= 1
   if (arrival) takePlace(execution.arrivals, arrival)
-  execution.stirred.fire()
+  execution.wakeUp.fire()
 }
 
 /** What is on record already has its number, and takes effect before whatever still waits for one. */
@@ -191,7 +195,7 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
         return { begun: id }
       } catch (error) {
         const trouble = databaseTrouble(execution, error)
-        // It may have arrived although nobody heard; what is refused never left.
+        // It may have arrived although the response was lost; a refused one was never sent.
         if (trouble) return { ...trouble, outcome: 'unknown' }
         return { failed: execution.classify(error), startedAt, outcome: undefined }
       }
@@ -201,7 +205,7 @@ async function run(execution: Execution, call: Call): Promise<Attempted> {
   }
 }
 
-/** An attempt's end goes on record, and takes effect. */
+/** Records the end of an attempt and lets it take effect in user code. */
 async function absorb(execution: Execution, { call, attempted }: Arrival): Promise<void> {
   if ('begun' in attempted) {
     call.started()
@@ -212,9 +216,9 @@ async function absorb(execution: Execution, { call, attempted }: Arrival): Promi
     return
   }
   if ('recorded' in attempted) {
-    return complete(execution, call, attempted.recorded.event, attempted.recorded.sealed.value)
+    return complete(execution, call, attempted.recorded.event, attempted.recorded.encodedResult.value)
   }
-  if ('notBegun' in attempted) return putOff(execution, call, attempted)
+  if ('notBegun' in attempted) return postpone(execution, call, attempted)
   if ('done' in attempted) {
     const { encoded, value } = attempted.done
     const event = execution.journal.append({
@@ -241,13 +245,13 @@ async function complete(
   await execution.complete(call, value, at)
 }
 
-/** No slot in time, or no database: tried again later, and no attempt is used up (P-13). */
-function putOff(
+/** No slot in time, or no database: tried again later, and no attempt is used up. */
+function postpone(
   execution: Execution,
   call: Call,
   { notBegun, retryAfterMs, outcome }: Extract<Attempted, { notBegun: unknown }>,
 ): void {
-  call.putOff(outcome)
+  call.postpone(outcome)
   call.nextAt = Math.ceil(execution.now() + retryAfterMs)
   const { seq } = execution.journal.append({
     kind: call.spec.kind,
@@ -271,7 +275,7 @@ async function fail(execution: Execution, call: Call, attempted: FailedAttempt):
   const retry = 'retry' in spec ? spec.retry : ONCE
   const { maxAttempts } = retry
   const onFailure = 'onFailure' in spec && !unanswered ? spec.onFailure : 'tsq'
-  // The loser of a race, say: it is not tried again. That nobody knows what it did is for a person all the same.
+  // The loser of a race, say: it is not retried. If its outcome is unknown, an operator must settle it all the same.
   const over = isOver(execution) && !unanswered
   const attempts = over ? maxAttempts : call.attempts
   const decision = decideFailedCall(failed, { attempts, retry, onFailure })
@@ -302,7 +306,7 @@ async function fail(execution: Execution, call: Call, attempted: FailedAttempt):
   else {
     call.progress = 'failed'
     if (over) warnOfLate(execution, call, failed)
-    else execution.failCall(call, unanswered ? trouble('OUTCOME_UNKNOWN', error) : decision.verdict)
+    else execution.failCall(call, unanswered ? trouble('OUTCOME_UNKNOWN', error) : decision.finalDecision)
   }
 }
 
@@ -321,13 +325,13 @@ function detailOf(call: Call, startedAt: number, nothing: boolean) {
   }
 }
 
-/** A reducer or condition that throws is the process's own failure; nobody else is disturbed. */
-async function guarded(execution: Execution, look: () => Promise<boolean>): Promise<boolean> {
+/** A reducer or condition that throws is a failure of this process only. */
+async function guarded(execution: Execution, check: () => Promise<boolean>): Promise<boolean> {
   try {
-    return await look()
+    return await check()
   } catch (error) {
     if (error instanceof Mismatch) throw error
-    execution.verdict ??= verdictOn({ ...toRecorded(execution.classify(error)), kind: 'PERMANENT' })
+    execution.finalDecision ??= decideFailure({ ...toRecorded(execution.classify(error)), kind: 'PERMANENT' })
     return true
   }
 }

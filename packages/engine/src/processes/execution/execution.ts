@@ -1,3 +1,7 @@
+// The data of one running execution: its calls, its state, its journal, and how `execute` ended. `executor.ts` creates
+// it; all other files of this folder work on it. Events take effect one at a time, in the order of their sequence
+// numbers. Live execution and replay must go through the same methods, or a replay would take another path.
+
 import { roundTrip } from '../../kernel/codec/codec.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
@@ -5,12 +9,12 @@ import type { Lease } from '../../kernel/work/leases.js'
 import { createSignal } from '../../kernel/work/signal.js'
 import type { RecordedFailure } from '../history.js'
 import type { ClaimedProcess } from '../queries/claim-processes.js'
-import type { News } from '../queries/write-processes.js'
+import type { Incoming } from '../queries/write-processes.js'
 import { StepFailed } from '../step-failed.js'
 import type { Arrival } from './attempted.js'
 import { type Call, Calls } from './calls.js'
 import { drain, executionClock } from './clock.js'
-import { toRecorded, type Verdict, verdictOn } from './decisions.js'
+import { decideFailure, type FinalDecision, toRecorded } from './decisions.js'
 import { Journal } from './journal.js'
 import type { ExecutionParts } from './parts.js'
 import { ProcessState } from './process-state.js'
@@ -19,9 +23,9 @@ import { ProcessState } from './process-state.js'
 type Ending = { readonly value: unknown } | { readonly error: unknown }
 
 /**
- * One execution of a process, from a claim to a rest. Everything that happens to it is an event: events take effect one
+ * One execution of a process, from a claim to a suspension or an end. Everything that happens to it is an event: events take effect one
  * at a time, in the order of their sequence numbers, and after each the user's code runs until it has nothing more to
- * do. A replay feeds the recorded events, and meets the same code at the same places.
+ * do. A replay feeds the recorded events to the same code, which takes the same path.
  */
 export class Execution {
   readonly item: ClaimedProcess
@@ -33,7 +37,7 @@ export class Execution {
   readonly now: () => number
   /** Attempts that have ended and not taken effect yet, in that order. */
   readonly arrivals: Arrival[] = []
-  readonly stirred = createSignal()
+  readonly wakeUp = createSignal()
   /** How often each compensation has failed since it began, or since an operator's retry; what is done or given up. */
   readonly undone = new Map<
     string,
@@ -46,19 +50,19 @@ export class Execution {
     }
   >()
   #cancelling: AbortController | undefined
-  #callingOff: AbortController | undefined
-  #isCalledOff = false
+  #cancellingCalls: AbortController | undefined
+  #callsAreCancelled = false
   /** Calls whose own code runs, with what lets each of them fail. */
   readonly inside = new Map<Call, (error: Error) => void>()
   ending: Ending | undefined
-  /** What `ctx.now()` answers. Not the last record's: user code may run while a call that it knows nothing of is noted. */
+  /** What `ctx.now()` returns. Not the time of the last record: user code may run while a call that it does not await is recorded. */
   time: number
-  verdict: Verdict | undefined
-  /** The turn to undoing is on record. */
-  unwinding: Extract<Verdict, { to: 'UNWIND' }> | undefined
+  finalDecision: FinalDecision | undefined
+  /** The beginning of the compensation is on record. */
+  unwinding: Extract<FinalDecision, { to: 'UNWIND' }> | undefined
   continuation: { readonly state: unknown; readonly keepEffects: boolean } | undefined
   cancel: 'PLAIN' | 'COMPENSATE' | null
-  /** From here on the context belongs to nobody: its calls never settle. */
+  /** The execution is over: calls on its context never settle. */
   released = false
   running = 0
   /** Calls of user code were begun here. */
@@ -107,10 +111,10 @@ export class Execution {
 
   private end(ending: Ending): void {
     this.ending ??= ending
-    this.stirred.fire()
+    this.wakeUp.fire()
   }
 
-  /** A call's record takes effect in user code, which then runs until it rests; to it, it is the time of that record. */
+  /** A call's record takes effect in user code, which then runs until it waits again. `ctx.now()` is the time of that record. */
   async settle(
     call: Call,
     outcome: { readonly value: unknown } | { readonly failed: RecordedFailure },
@@ -129,22 +133,22 @@ export class Execution {
     this.state.guard.open = false
   }
 
-  /** It ended well. What its compensation will get is a copy: user code may do with its own what it likes (P-14). */
+  /** It ended well. What its compensation will get is a copy: user code may do with its own what it likes. */
   async complete(call: Call, value: unknown, at: number): Promise<void> {
     call.underWay = false
     call.attempted('completed')
     if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
-    // User code that has caught its failure is not told; only the undoing is.
+    // User code that has caught its failure does not see this; only the compensation does.
     if (call.progress !== 'settled') await this.settle(call, { value }, at)
   }
 
-  hear({ cancel, responses }: News): void {
-    this.state.hear(responses)
+  receive({ cancel, responses }: Incoming): void {
+    this.state.receive(responses)
     if (cancel && !this.cancel) {
       this.cancel = cancel
       this.#cancelling?.abort(this.#cancelled())
     }
-    this.stirred.fire()
+    this.wakeUp.fire()
   }
 
   /** Fires when the process is cancelled. Made on first use: most executions are never asked for it. */
@@ -156,18 +160,18 @@ export class Execution {
     return this.#cancelling.signal
   }
 
-  /** Tells all calls under way to end: the process is about to be undone, and waits for them first (K-19). */
-  callOff(): void {
-    this.#isCalledOff = true
-    this.#callingOff?.abort(this.#cancelled())
+  /** Aborts all running calls: the process is about to be compensated, and waits for them first. */
+  cancelCalls(): void {
+    this.#callsAreCancelled = true
+    this.#cancellingCalls?.abort(this.#cancelled())
   }
 
-  get callOffSignal(): AbortSignal {
-    if (!this.#callingOff) {
-      this.#callingOff = new AbortController()
-      if (this.#isCalledOff) this.#callingOff.abort(this.#cancelled())
+  get cancelCallsSignal(): AbortSignal {
+    if (!this.#cancellingCalls) {
+      this.#cancellingCalls = new AbortController()
+      if (this.#callsAreCancelled) this.#cancellingCalls.abort(this.#cancelled())
     }
-    return this.#callingOff.signal
+    return this.#cancellingCalls.signal
   }
 
   #cancelled(): HoldfastError<'HF_CANCELLED'> {
@@ -180,20 +184,20 @@ export class Execution {
   }
 
   /** A call has failed, and no user code gets that: what it makes of the process. */
-  failCall(call: Call, verdict: Verdict): void {
+  failCall(call: Call, finalDecision: FinalDecision): void {
     call.progress = 'failed'
-    call.failedAs = verdict
-    this.verdict ??= verdict
+    call.failedAs = finalDecision
+    this.finalDecision ??= finalDecision
   }
 
   /** What an error of `execute` itself, or of a reducer or condition, means. */
   failWith(error: unknown): void {
-    this.verdict ??= verdictOn(toRecorded(this.classify(error)))
+    this.finalDecision ??= decideFailure(toRecorded(this.classify(error)))
   }
 
   /**
    * The key under which the outside world knows a call: the same on every attempt. `<id>[#<generation>]/<name>[#<occurrence>]`,
-   * and `/compensate` after it for the undoing. Names contain neither `#` nor `/`, so no two calls share a key (K-24).
+   * and `/compensate` after it for the compensation. Names contain neither `#` nor `/`, so no two calls share a key.
    */
   keyOf(call: Call): string {
     const { id, generation } = this.item

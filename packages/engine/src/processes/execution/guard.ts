@@ -4,7 +4,7 @@ import { guardBuiltIn } from './guard-built-ins.js'
 /**
  * The state as user code sees it. It may be written only while `execute` itself runs, which is between two records: what
  * a step's own code writes, or code that awaited something else than a call of `ctx`, would not be repeated by a replay
- * (P-02). The guard knows these moments, so no step needs to be watched.
+. The guard knows these moments, so no step needs to be watched.
  */
 export class StateGuard {
   /** Whether `execute`, or a reducer, is running. */

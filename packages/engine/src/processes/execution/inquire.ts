@@ -8,7 +8,7 @@ import type { Execution } from './execution.js'
 /** What is known of an at-most-once call whose outcome was unknown. */
 export type Answer = 'notDone' | { readonly done: unknown } | Unanswered
 
-/** Nobody knows: a person has to say it (K-20). */
+/** The outcome stays unknown: an operator must settle it. */
 export class Unanswered {
   readonly failure: Failure
   readonly noInquire: boolean
@@ -28,7 +28,7 @@ export async function inquire(execution: Execution, call: Call, spec: StepSpec, 
   const answer = await inquireAbout((over) => ask({ idempotencyKey, signal: over.signal }), {
     limitMs: timeoutMs,
     patienceMs: execution.parts.inquireForMs,
-    // Not the signal of a cancellation: what is undone is inquired about, too.
+    // Not the signal of a cancellation: calls are inquired about before their compensation, too.
     signal: () => execution.lease.signal,
   })
   if (typeof answer === 'string' || 'done' in answer) return answer

@@ -7,7 +7,7 @@ let current: Call | undefined
 
 /**
  * Runs the own code of a step, side effect or transaction. A call of `ctx` in there would wait for a promise that never settles
- * (P-07): the code that makes it fails at once instead, with a code that says so.
+: the code that makes it fails at once instead, with a code that says so.
  */
 export function insideCall<Result>(
   { inside }: Execution,
@@ -48,7 +48,7 @@ const isPromise = <Result>(answer: Result | PromiseLike<Result>): answer is Prom
 
 /**
  * A call of `ctx` where none belongs. Where it comes from is certain before the first `await` of a call's own code; after it,
- * only if no other call runs. With several, each is told to stop and has the grace to end by itself.
+ * only if no other call runs. With several, each is aborted and has the grace time to end by itself.
  */
 export function failWhoCalled(execution: Execution, error: HoldfastError): void {
   const { inside } = execution
@@ -57,7 +57,7 @@ export function failWhoCalled(execution: Execution, error: HoldfastError): void 
     inside.get(culprit)?.(error)
     return
   }
-  execution.callOff()
+  execution.cancelCalls()
   for (const [call, fail] of inside) {
     setTimeout(() => {
       if (inside.get(call) === fail) fail(error)

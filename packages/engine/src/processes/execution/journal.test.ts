@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest'
 import type { Batcher } from '../../kernel/batching/batcher.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { ProcessDefinition } from '../define.js'
-import type { News, ProcessWrite } from '../queries/write-processes.js'
+import type { Incoming, ProcessWrite } from '../queries/write-processes.js'
 import { Journal } from './journal.js'
 import { ProcessState } from './process-state.js'
 
 /** A journal whose writes the test lets land one by one. */
 function staged() {
-  const flights: { write: ProcessWrite; land: (news?: News) => void; fail: (error: Error) => void }[] = []
-  const writes: Batcher<ProcessWrite, News | undefined> = {
+  const flights: { write: ProcessWrite; land: (incoming?: Incoming) => void; fail: (error: Error) => void }[] = []
+  const writes: Batcher<ProcessWrite, Incoming | undefined> = {
     write: (write) => new Promise((land, fail) => flights.push({ write, land, fail })),
     pending: 0,
     close: async () => undefined,
@@ -72,23 +72,23 @@ describe('the journal', () => {
     expect(flights).toHaveLength(2)
   })
 
-  it('P-11 keeps its events when the rest met news', async () => {
+  it('P-11 keeps its events when something came in before the suspension', async () => {
     const { journal, flights } = staged()
     journal.append(record('a'))
-    const rest = {
+    const suspension = {
       status: 'COMPLETED',
       dueAt: null,
       ended: true,
-      heard: 0,
-      heardCancel: false,
+      received: 0,
+      receivedCancel: false,
       seen: 0,
       state: undefined,
     } as const
-    const resting = journal.rest(rest)
+    const suspending = journal.suspend(suspension)
     flights[0]?.land({ cancel: null, responses: [] })
-    expect(await resting).toEqual({ cancel: null, responses: [] })
+    expect(await suspending).toEqual({ cancel: null, responses: [] })
     expect(journal.dirty).toBe(true)
-    const again = journal.rest(rest)
+    const again = journal.suspend(suspension)
     expect(names(flights[1]?.write)).toEqual(['a'])
     flights[1]?.land()
     expect(await again).toBeUndefined()
@@ -123,7 +123,7 @@ describe('the journal', () => {
   it('P-09 a record says which response was seen last, where that changed', () => {
     const { journal, state } = staged()
     expect(journal.append(record('a')).seen).toBeNull()
-    state.hear([{ number: 1, name: '@child', data: {}, notes: null }])
+    state.receive([{ number: 1, name: '@child', data: {}, notes: null }])
     expect(journal.append(record('b')).seen).toBeNull()
     state.applyNext()
     expect(journal.append(record('c')).seen).toBe(1)

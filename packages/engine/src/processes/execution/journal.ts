@@ -1,7 +1,7 @@
 import type { Batcher } from '../../kernel/batching/batcher.js'
 import { newId } from '../../kernel/ids/id.js'
 import type { HistoryRecord } from '../history.js'
-import type { JournalEvent, News, ProcessWrite, Rest } from '../queries/write-processes.js'
+import type { Incoming, JournalEvent, ProcessWrite, Suspension } from '../queries/write-processes.js'
 import type { ProcessState } from './process-state.js'
 
 export type NewRecord = Pick<HistoryRecord, 'kind' | 'name' | 'occurrence' | 'status'> &
@@ -16,7 +16,7 @@ interface JournalOptions {
   readonly by?: ProcessWrite['by']
   readonly state: ProcessState
   readonly now: () => number
-  readonly writes: Batcher<ProcessWrite, News | undefined>
+  readonly writes: Batcher<ProcessWrite, Incoming | undefined>
 }
 
 /** No response has this number. */
@@ -42,7 +42,7 @@ export class Journal {
   #inFlight: Promise<unknown> | undefined
   /** Flushes under way: the end of one and the beginning of the next overlap. */
   #flushing = 0
-  /** Why a write failed: whoever waited for it must not go on as if it had been committed. */
+  /** Why a write failed: code that waited for it must not continue as if it had been committed. */
   #broken: Error | undefined
 
   constructor(options: JournalOptions, at: number) {
@@ -96,12 +96,12 @@ export class Journal {
     }
   }
 
-  /** Ends the execution, unless there is news that it has to hear first. */
-  async rest(rest: Rest): Promise<News | undefined> {
+  /** Ends the execution, unless something came in that it must handle first. */
+  async suspend(suspension: Suspension): Promise<Incoming | undefined> {
     while (this.#inFlight) await this.#inFlight
-    const news = await this.#options.writes.write({ ...this.write(this.#unwritten), rest })
-    if (!news) this.#unwritten = []
-    return news
+    const incoming = await this.#options.writes.write({ ...this.write(this.#unwritten), suspension })
+    if (!incoming) this.#unwritten = []
+    return incoming
   }
 
   /** The write of a transaction's own record. What has taken effect before it goes along: no crash may part them. */
@@ -130,7 +130,7 @@ export class Journal {
     this.committing = undefined
   }
 
-  /** Keeps everybody else from writing while a transaction of the user's holds the row. */
+  /** Prevents all other writes while a transaction of user code has locked the row. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     await this.flush()
     while (this.#inFlight) await this.#inFlight

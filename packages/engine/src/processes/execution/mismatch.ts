@@ -1,4 +1,4 @@
-/** The code does not meet its recorded history (P-18): what was recorded, and what was found instead. */
+/** The code does not fit its recorded history: what was recorded, and what was found instead. */
 export class Mismatch extends Error {
   override readonly name = 'Mismatch'
 
@@ -7,16 +7,16 @@ export class Mismatch extends Error {
   }
 }
 
-/** The record cannot be followed: a reducer throws, a result cannot be decoded. It would be no different the next time. */
-export class Unfollowable extends Error {
-  override readonly name = 'Unfollowable'
+/** The record cannot be replayed: a reducer throws, or a result cannot be decoded. The next replay would fail too. */
+export class ReplayFailed extends Error {
+  override readonly name = 'ReplayFailed'
 }
 
-/** For what follows the record and touches nothing else. */
-export async function following<Result>(work: () => Promise<Result>): Promise<Result> {
+/** For work that replays the record and touches nothing else. */
+export async function replaying<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (cause) {
-    throw cause instanceof Mismatch ? cause : new Unfollowable('the record cannot be followed', { cause })
+    throw cause instanceof Mismatch ? cause : new ReplayFailed('the record cannot be replayed', { cause })
   }
 }

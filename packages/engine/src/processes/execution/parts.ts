@@ -4,7 +4,7 @@ import type { Database } from '../../kernel/database/database.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Reports } from '../../kernel/reports/reports.js'
 import type { ProcessDefinition } from '../define.js'
-import type { News, ProcessWrite } from '../queries/write-processes.js'
+import type { Incoming, ProcessWrite } from '../queries/write-processes.js'
 import type { ProcessSettings } from '../settings.js'
 import type { Remotes } from './remotes.js'
 
@@ -25,16 +25,16 @@ export interface ExecutionParts {
   readonly definition: ProcessDefinition
   readonly settings: ProcessSettings
   readonly codec: Codec
-  readonly writes: Batcher<ProcessWrite, News | undefined>
+  readonly writes: Batcher<ProcessWrite, Incoming | undefined>
   readonly limiter: SlotGiver
   readonly remotes: Remotes
-  /** How long code that was told to stop is waited for. */
+  /** How long to wait for code that was aborted. */
   readonly abortGraceMs: number
-  /** How long an `inquire` is asked again while nobody knows (K-20). */
+  /** How long `inquire` is called again while it returns `unknown`. */
   readonly inquireForMs: number
   readonly logger: Logger
   readonly reports: Reports
-  /** Runs in whoever started it: workers have to be told when it is due next. */
+  /** Runs in the program that started it: workers must be told when it is due next. */
   readonly inStarter: boolean
   /** The worker is being stopped: finish what runs, begin nothing more. */
   readonly stopping: () => boolean

@@ -37,7 +37,7 @@ const stateWith = (responses: RecordedResponse[], more: { seen?: number; unmet?:
 describe('the state of a process', () => {
   it('P-09 meets responses one at a time, in their order', () => {
     const state = stateWith([response(1), response(2)])
-    expect([state.seen, state.heard, state.shown]).toEqual([0, 2, { log: [] }])
+    expect([state.seen, state.received, state.shown]).toEqual([0, 2, { log: [] }])
     expect(state.applyNext()).toBe(true)
     expect([state.seen, state.shown]).toEqual([1, { log: [10] }])
     state.applyUpTo(2)
@@ -47,8 +47,8 @@ describe('the state of a process', () => {
 
   it('P-11 hears of each response once', () => {
     const state = stateWith([response(1)])
-    state.hear([response(1), response(2)])
-    state.hear([response(2), response(3)])
+    state.receive([response(1), response(2)])
+    state.receive([response(2), response(3)])
     state.applyUpTo(3)
     expect(state.shown).toEqual({ log: [10, 20, 30] })
   })
@@ -71,14 +71,14 @@ describe('the state of a process', () => {
 
   it('P-24 begins with what an earlier generation left unmet', () => {
     const state = stateWith([response(2, 'silent'), response(6)], { seen: 5, unmet: [2] })
-    expect([state.seen, state.heard]).toEqual([5, 6])
+    expect([state.seen, state.received]).toEqual([5, 6])
     expect(state.take('silent', 2)).toBe(20)
     state.applyUpTo(6)
     expect(state.shown).toEqual({ log: [60] })
   })
 
   it('P-24 with nothing but unmet ones it has heard of all that it has seen', () => {
-    expect(stateWith([response(2, 'silent')], { seen: 5, unmet: [2] }).heard).toBe(5)
+    expect(stateWith([response(2, 'silent')], { seen: 5, unmet: [2] }).received).toBe(5)
   })
 
   it('a reducer that throws leaves the guard closed, and its response seen', () => {

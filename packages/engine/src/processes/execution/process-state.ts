@@ -6,8 +6,8 @@ import { fromUserCode, settled } from './from-user-code.js'
 import { StateGuard } from './guard.js'
 import { Mismatch } from './mismatch.js'
 
-/** Data of a response that has been met, and not yet been taken by an event. */
-interface Met {
+/** The data of a response that is in the state, and that no event has taken yet. */
+interface ReceivedResponse {
   readonly number: number
   readonly data: unknown
 }
@@ -24,8 +24,8 @@ interface ProcessStateOptions {
 }
 
 /**
- * The state: a function of the record (P-09). It begins with the initial one and meets each response where the record
- * says that the first execution met it.
+ * The state: a function of the record. It begins with the initial state and applies each response at the place where the
+ * first execution applied it.
  */
 export class ProcessState {
   readonly guard = new StateGuard()
@@ -33,13 +33,13 @@ export class ProcessState {
   readonly shown: unknown
   /** The last response that is in the state. */
   seen: number
-  /** The last response that this execution has heard of. */
-  heard: number
+  /** The last response that this execution has received. */
+  received: number
   #raw: unknown
   #definition: ProcessDefinition
   #codec: Codec
   #ahead: RecordedResponse[]
-  #met = new Map<string, Met[]>()
+  #unconsumed = new Map<string, ReceivedResponse[]>()
   #events: Set<string>
 
   constructor({ definition, codec, initial, seen, unmet, events, responses }: ProcessStateOptions) {
@@ -48,18 +48,18 @@ export class ProcessState {
     this.#raw = initial
     this.shown = this.guard.wrap(initial)
     this.seen = seen
-    this.heard = Math.max(seen, responses.at(-1)?.number ?? 0)
+    this.received = Math.max(seen, responses.at(-1)?.number ?? 0)
     this.#events = new Set(events)
     const kept = new Set(unmet)
-    for (const response of responses) if (kept.has(response.number)) this.#meet(response)
+    for (const response of responses) if (kept.has(response.number)) this.#admit(response)
     this.#ahead = responses.filter(({ number }) => number > seen)
   }
 
-  hear(responses: readonly RecordedResponse[]): void {
+  receive(responses: readonly RecordedResponse[]): void {
     for (const response of responses) {
-      if (response.number <= this.heard) continue
+      if (response.number <= this.received) continue
       this.#ahead.push(response)
-      this.heard = response.number
+      this.received = response.number
     }
   }
 
@@ -68,7 +68,7 @@ export class ProcessState {
     const response = this.#ahead.shift()
     if (!response) return false
     this.seen = response.number
-    const data = this.#meet(response)
+    const data = this.#admit(response)
     if (response.name.startsWith('@')) return true
     const definition = this.#definition.responses.get(response.name)
     if (!definition) throw new Mismatch(`the response \`${response.name}\``, 'no such response in the definition')
@@ -91,42 +91,42 @@ export class ProcessState {
   }
 
   /** The first response of that name that fits and no event has taken. */
-  find(name: string, fits: (data: unknown) => boolean = () => true): Met | undefined {
+  find(name: string, fits: (data: unknown) => boolean = () => true): ReceivedResponse | undefined {
     this.#events.add(name)
-    return this.#met.get(name)?.find(({ data }) => fits(data))
+    return this.#unconsumed.get(name)?.find(({ data }) => fits(data))
   }
 
-  /** Takes a response by its number; answers its data. */
+  /** Takes a response by its number; returns its data. */
   take(name: string, number: number): unknown {
     this.#events.add(name)
-    const met = this.#met.get(name) ?? []
-    const place = met.findIndex((one) => one.number === number)
-    const [taken] = place < 0 ? [] : met.splice(place, 1)
+    const received = this.#unconsumed.get(name) ?? []
+    const place = received.findIndex((one) => one.number === number)
+    const [taken] = place < 0 ? [] : received.splice(place, 1)
     return taken?.data
   }
 
   /**
    * What the next generation has to know of the responses in this state. One that its reducer has applied is in the state,
    * and is kept for an event only where this process has ever asked for one of its name: a loop that lives on reducers
-   * would otherwise carry every response that ever came (P-24).
+   * would otherwise carry every response that ever came.
    */
   leftOver(): { readonly unmet: readonly number[]; readonly events: readonly string[] } {
-    const kept = [...this.#met].filter(
+    const kept = [...this.#unconsumed].filter(
       ([name]) => this.#events.has(name) || this.#definition.responses.get(name)?.apply === undefined,
     )
-    return { unmet: kept.flatMap(([, met]) => met.map(({ number }) => number)), events: [...this.#events] }
+    return { unmet: kept.flatMap(([, received]) => received.map(({ number }) => number)), events: [...this.#events] }
   }
 
   encode(): { readonly json: string; readonly notes: object | null } {
     return this.#codec.encode(this.#raw, { at: 'state' })
   }
 
-  #meet({ number, name, data, notes }: RecordedResponse): unknown {
+  #admit({ number, name, data, notes }: RecordedResponse): unknown {
     // Our own (the end of a command or of a child) are no codec's work: what is the codec's in them is decoded by its taker.
     const decoded = name.startsWith('@') ? data : this.#codec.decode({ json: data, notes })
-    const met = this.#met.get(name)
-    if (met) met.push({ number, data: decoded })
-    else this.#met.set(name, [{ number, data: decoded }])
+    const received = this.#unconsumed.get(name)
+    if (received) received.push({ number, data: decoded })
+    else this.#unconsumed.set(name, [{ number, data: decoded }])
     return decoded
   }
 }

@@ -12,7 +12,7 @@ export interface Remotes {
     data: unknown,
     options: { readonly id: string; readonly retry?: RetryCount; readonly delay?: Duration },
   ): Promise<void>
-  /** Ends a command that no worker has received yet; one that has begun goes on. */
+  /** Ends a command that no worker has received yet; one that has begun continues. */
   cancelCommand(process: { readonly id: string }, command: CommandDefinition, commandId: string): Promise<void>
   /** Starts a process whose end comes back as the response `@child`. */
   startChild(
@@ -43,7 +43,7 @@ export interface ChildEnd {
   readonly call: string
   readonly id: string
   readonly status: string
-  /** Whatever it did is undone. */
+  /** All its effects are compensated. */
   readonly undone?: boolean | null
   readonly result?: unknown
   readonly resultNotes?: Record<string, string> | null

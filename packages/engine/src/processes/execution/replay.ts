@@ -1,21 +1,26 @@
+// Replays the recorded history: feeds each record to user code in its order. `executor.ts` calls it once, before it
+// drives the process forward. A record that the code does not reach is a mismatch, and a record that cannot be read is
+// `ReplayFailed`; neither may change anything. What a record does here must equal what `drive.ts` did when it was
+// written.
+
 import { callId, type HistoryRecord } from '../history.js'
 import { readHistory } from '../queries/read-record.js'
 import type { CallSpec, WaitingSpec } from './call-spec.js'
 import type { Call } from './calls.js'
-import { trouble, type Verdict, verdictOn } from './decisions.js'
+import { decideFailure, type FinalDecision, trouble } from './decisions.js'
 import type { Execution } from './execution.js'
-import { following, Mismatch } from './mismatch.js'
-import { timeoutVerdict, valueAfterTimeout } from './waiting.js'
+import { Mismatch, replaying } from './mismatch.js'
+import { decideTimeout, valueAfterTimeout } from './waiting.js'
 
 /**
- * Feeds the recorded events to user code, one at a time and in their order, and lets it come to rest after each (P-06).
- * Code that depends on who finished first takes the same path as it did then.
+ * Feeds the recorded events to user code, one at a time and in their order, and lets it run until it waits after each.
+ * Code that depends on which call finished first takes the same path as it did then.
  */
 export async function replay(execution: Execution): Promise<void> {
   const { item, parts } = execution
-  await following(() => replayPage(execution, item.history))
-  // Reading follows nothing: a database that is away is no fault of the record.
-  for await (const page of readHistory(parts.db, item)) await following(() => replayPage(execution, page))
+  await replaying(() => replayPage(execution, item.history))
+  // Reading is no replay: a database that is down is not the fault of the record.
+  for await (const page of readHistory(parts.db, item)) await replaying(() => replayPage(execution, page))
 }
 
 async function replayPage(execution: Execution, records: readonly HistoryRecord[]): Promise<void> {
@@ -67,7 +72,7 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
       }
       return
     case 'WAITING_RETRY':
-      call.putOff(record.detail?.outcome)
+      call.postpone(record.detail?.outcome)
       call.attempts = record.attempt ?? call.attempts
       return
     case 'FAILED':
@@ -81,7 +86,7 @@ async function absorbCall(execution: Execution, call: Call, record: HistoryRecor
   }
 }
 
-/** What `inquire` found out about a call, for its undoing; user code had caught its failure before. */
+/** What `inquire` returned about a call, for its compensation; user code had caught its failure before. */
 async function absorbFound(execution: Execution, call: Call, record: HistoryRecord): Promise<void> {
   if (!execution.unwinding) throw new Mismatch(`a second end of \`${call.id}\``, 'that it has ended')
   if (record.status === 'COMPLETED') return execution.complete(call, recordedValue(execution, call, record), record.at)
@@ -91,18 +96,22 @@ async function absorbFound(execution: Execution, call: Call, record: HistoryReco
 async function absorbFailure(execution: Execution, call: Call, { at, attempt, detail }: HistoryRecord): Promise<void> {
   call.attempts = attempt ?? call.attempts
   call.attempted(detail?.outcome)
-  // A command or child whose time is over goes on.
+  // A command or child whose wait timed out continues.
   if (!detail?.timedOut) call.underWay = false
   const error = detail?.error
   if (!error) throw new Mismatch(`a failure of \`${call.id}\``, 'no error in its record')
   if (detail.thrown) return execution.settle(call, { failed: error }, at)
   call.progress = 'failed'
-  if (!detail.afterEnd) execution.failCall(call, verdictOfRecord(call.spec, detail.timedOut === true, error))
+  if (!detail.afterEnd) execution.failCall(call, decisionOfRecord(call.spec, detail.timedOut === true, error))
 }
 
-function verdictOfRecord(spec: CallSpec, timedOut: boolean, error: Parameters<typeof verdictOn>[0]): Verdict {
-  if (timedOut && 'onTimeout' in spec) return timeoutVerdict(spec.onTimeout, error)
-  return error.code === 'OUTCOME_UNKNOWN' ? trouble('OUTCOME_UNKNOWN', error) : verdictOn(error)
+function decisionOfRecord(
+  spec: CallSpec,
+  timedOut: boolean,
+  error: Parameters<typeof decideFailure>[0],
+): FinalDecision {
+  if (timedOut && 'onTimeout' in spec) return decideTimeout(spec.onTimeout, error)
+  return error.code === 'OUTCOME_UNKNOWN' ? trouble('OUTCOME_UNKNOWN', error) : decideFailure(error)
 }
 
 function recordedValue(execution: Execution, call: Call, record: HistoryRecord): unknown {
@@ -118,12 +127,12 @@ function recordedValue(execution: Execution, call: Call, record: HistoryRecord):
   return detail?.nothing ? undefined : execution.parts.codec.decode({ json: record.result, notes: record.notes })
 }
 
-/** An operator's retry: what failed begins anew, its attempts at nought; a wait that timed out is armed anew. */
+/** An operator's retry: failed calls begin again with no attempts used; a wait that timed out starts again. */
 function retryFailed(execution: Execution): void {
   for (const [id, undoing] of execution.undone) if (undoing.progress !== 'done') execution.undone.delete(id)
-  // Once undoing has begun, nothing else is ever called again.
+  // Once the compensation has begun, nothing else is ever called again.
   if (execution.unwinding) return
-  execution.verdict = undefined
+  execution.finalDecision = undefined
   for (const call of execution.calls.with('failed')) {
     call.progress = isWaitingSpec(call.spec) && !('begin' in call.spec) ? 'waiting' : 'new'
     call.attempts = 0
@@ -133,7 +142,7 @@ function retryFailed(execution: Execution): void {
   }
 }
 
-/** A person has said what became of a failed call (K-20), or has skipped it. What else has failed stays as it is. */
+/** A person has said what became of a failed call, or has skipped it. What else has failed stays as it is. */
 async function resolve(execution: Execution, record: HistoryRecord): Promise<void> {
   const { name, occurrence, at, seq, detail } = record
   const call = execution.calls.with('failed').find((open) => open.name === name && open.occurrence === occurrence)
@@ -141,7 +150,7 @@ async function resolve(execution: Execution, record: HistoryRecord): Promise<voi
   call.failedAs = undefined
   call.lastSeq = seq
   const others = execution.calls.with('failed')
-  execution.verdict = others.find(({ failedAs }) => failedAs !== undefined)?.failedAs
+  execution.finalDecision = others.find(({ failedAs }) => failedAs !== undefined)?.failedAs
   if (detail?.resolved === 'done' || detail?.resolved === 'skipped')
     return execution.complete(call, recordedValue(execution, call, record), at)
   call.attempted('notDone')
@@ -159,7 +168,7 @@ function turn(execution: Execution, { detail }: HistoryRecord): void {
     reason: detail?.reason ?? 'FAILURE',
     error: detail?.error,
   }
-  execution.verdict = execution.unwinding
+  execution.finalDecision = execution.unwinding
 }
 
 function absorbCompensation(execution: Execution, record: HistoryRecord): void {

@@ -1,13 +1,17 @@
+// Compensates a process: finds the calls with an effect, or with an unknown outcome, and calls their compensations in
+// reverse order of their records. `executor.ts` calls it after commands and children have ended. One compensation runs
+// at a time, and its end is on record before the next begins.
+
 import { callLimited } from '../../kernel/calls/limited.js'
 import { type CallOutcome, mustCompensate } from '../../kernel/calls/outcome.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { retryDelay } from '../../kernel/retry/retry-policy.js'
 import type { RecordedFailure } from '../history.js'
-import { seal, stepCall } from './attempt.js'
-import type { Sealed } from './attempted.js'
+import { encodeResult, stepCall } from './attempt.js'
+import type { EncodedResult } from './attempted.js'
 import type { Undoing } from './call-spec.js'
 import type { Call } from './calls.js'
-import { toRecorded, type Verdict } from './decisions.js'
+import { type FinalDecision, toRecorded } from './decisions.js'
 import type { Execution } from './execution.js'
 import { inquire, Unanswered } from './inquire.js'
 
@@ -16,12 +20,12 @@ interface Undoable {
   readonly undoing: Undoing
 }
 
-/** How the undoing stands: done, some given up, or to go on at a time. */
+/** The progress of the compensation: done, some failed for good, or to be continued at a time. */
 export type Unwound = { readonly done: true } | { readonly failed: RecordedFailure } | { readonly dueAt: number }
 
-/** From here on nothing but compensations: on record, so that whoever goes on knows it too (P-14). */
-export function beginUnwinding(execution: Execution, verdict: Extract<Verdict, { to: 'UNWIND' }>): void {
-  const { reason, end, error } = verdict
+/** From here on nothing but compensations. This is on record, so that the next worker knows it too. */
+export function beginUnwinding(execution: Execution, finalDecision: Extract<FinalDecision, { to: 'UNWIND' }>): void {
+  const { reason, end, error } = finalDecision
   execution.journal.append({
     kind: 'UNWIND',
     name: reason,
@@ -29,11 +33,11 @@ export function beginUnwinding(execution: Execution, verdict: Extract<Verdict, {
     status: 'STARTED',
     detail: { reason, end, ...(error ? { error } : {}) },
   })
-  execution.unwinding = verdict
+  execution.unwinding = finalDecision
 }
 
 /**
- * Runs the compensations of all calls that have had their effect or may have had it (K-19), the last recorded one first, one at
+ * Runs the compensations of all calls that have had their effect or may have had it, the last recorded one first, one at
  * a time, each recorded before the next begins.
  */
 export async function unwind(execution: Execution): Promise<Unwound> {
@@ -48,7 +52,7 @@ export async function unwind(execution: Execution): Promise<Unwound> {
     }
     if (standing?.nextAt !== undefined && standing.nextAt > execution.now()) return { dueAt: standing.nextAt }
     await execution.journal.flush()
-    // Whoever goes on finds on record how far it came.
+    // The next worker continues from the record.
     if (execution.parts.stopping()) return { dueAt: execution.now() }
     await settleOutcome(execution, call)
     if (!isToUndo(call, undoing)) continue
@@ -67,7 +71,7 @@ const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => 
   return classifyFailure(new Error(message), { unknown: 'permanent' })
 }
 
-/** The calls that would be undone if the process were. */
+/** The calls that would be compensated if the process were. */
 export const callsToUndo = (execution: Execution): Call[] => undoables(execution).map(({ call }) => call)
 
 function undoables({ calls }: Execution): Undoable[] {
@@ -83,7 +87,7 @@ function undoables({ calls }: Execution): Undoable[] {
 const isToUndo = ({ outcome }: Call, { compensateIf }: Undoing): boolean =>
   outcome !== undefined && mustCompensate(outcome, compensateIf)
 
-/** An at-most-once call of unknown outcome is inquired about before it is undone; the answer goes on record. */
+/** Inquires about an at-most-once call of unknown outcome before its compensation, and records the result. */
 async function settleOutcome(execution: Execution, call: Call): Promise<void> {
   const { spec, name, occurrence } = call
   if (!('atMostOnce' in spec) || !spec.atMostOnce || !spec.inquire || call.outcome !== 'unknown') return
@@ -96,9 +100,9 @@ async function settleOutcome(execution: Execution, call: Call): Promise<void> {
     call.attempted(answer)
     return
   }
-  const sealed = sealable(execution, call, answer.done)
-  if (!sealed) return
-  const { encoded, value } = sealed
+  const result = tryEncodeResult(execution, call, answer.done)
+  if (!result) return
+  const { encoded, value } = result
   const { at } = execution.journal.append({
     ...base,
     status: 'COMPLETED',
@@ -109,9 +113,9 @@ async function settleOutcome(execution: Execution, call: Call): Promise<void> {
 }
 
 /** A result that cannot be stored is as good as unknown. */
-function sealable(execution: Execution, call: Call, value: unknown): Sealed | undefined {
+function tryEncodeResult(execution: Execution, call: Call, value: unknown): EncodedResult | undefined {
   try {
-    return seal(execution, call, value)
+    return encodeResult(execution, call, value)
   } catch (error) {
     execution.parts.logger.warn(
       { err: error, id: execution.item.id, call: call.id },
@@ -147,7 +151,7 @@ async function undo(
     record('COMPLETED')
     return { done: true }
   } catch (error) {
-    // Whatever failed: an undoing that fails leaves money where it should not be, so it is always tried again (K-08).
+    // Whatever failed: a failed compensation leaves money where it should not be, so it is always retried (K-08).
     const failure = execution.classify(error)
     if (attempt >= maxAttempts) {
       record('FAILED', undefined, failure)

@@ -1,3 +1,7 @@
+// The `ctx` object that user code gets. `executor.ts` makes one per execution. Each method checks its arguments, adds a
+// call to the execution and returns its promise; it performs nothing itself. Calls on the context of an execution that
+// is over must never settle and never throw.
+
 import type { CommandDefinition } from '../../commands/index.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import { type Duration, LONGEST_TIMER, parseDuration } from '../../kernel/duration/duration.js'
@@ -25,9 +29,9 @@ import { failWhoCalled } from './inside-call.js'
 const requests = createCodec()
 const NEVER = new Promise<never>(() => undefined)
 const CALLED_TOO_LATE =
-  'ctx was called after its process had come to rest, by code that waits for something else than ctx: the call does nothing'
+  'ctx was called after its process was suspended or had ended, by code that waits for something else than ctx: the call does nothing'
 
-/** What `execute` calls: every method makes a call known to the execution and answers its promise. */
+/** The `ctx` of `execute`: every method adds a call to the execution and returns its promise. */
 export function contextFor(execution: Execution): ProcessContext {
   const { item, parts, lease } = execution
   const { id, key, version, generation } = item
@@ -40,12 +44,12 @@ export function contextFor(execution: Execution): ProcessContext {
   }
 
   function call(name: string, spec: CallSpec): Promise<never> {
-    // What a released context is asked for never settles: nobody would record it.
+    // Calls on a released context never settle: nothing would record them.
     if (execution.released) parts.logger.warn({ id, type: item.type, call: name }, CALLED_TOO_LATE)
     if (execution.released || execution.unwinding || execution.continuation) return NEVER
     if (!execution.state.guard.open) return outOfPlace(execution, name)
     const made = execution.calls.add(checkCallName(name), spec)
-    execution.stirred.fire()
+    execution.wakeUp.fire()
     return made.promise as Promise<never>
   }
 
@@ -97,7 +101,7 @@ export function contextFor(execution: Execution): ProcessContext {
       const given = checkOptions('continueAsNew', options, ['keepEffects'])
       const keepEffects = booleanOption('continueAsNew', 'keepEffects', given.keepEffects, { default: false })
       if (!execution.released) execution.continuation ??= { state, keepEffects }
-      execution.stirred.fire()
+      execution.wakeUp.fire()
       return NEVER
     },
   }
@@ -105,13 +109,13 @@ export function contextFor(execution: Execution): ProcessContext {
 
 /**
  * A replay would not find such a call: it lets user code run until it has nothing more to do, and waits for nothing else.
- * Not thrown: whoever called may be a timer, whose errors would end the program.
+ * Not thrown: the caller may be a timer, whose errors would end the program.
  */
 function outOfPlace(execution: Execution, name: unknown): Promise<never> {
   const error = new HoldfastError('HF_CALL_OUT_OF_PLACE', { name: String(name) })
   if (!execution.ending) execution.failWith(error)
   failWhoCalled(execution, error)
-  execution.stirred.fire()
+  execution.wakeUp.fire()
   return NEVER
 }
 
@@ -160,7 +164,7 @@ function attempting(where: string, options: AttemptOptions): Attempting {
 }
 
 const DOUBLING = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
-/** A compensation is tried three times unless the call says otherwise (K-08). */
+/** A compensation is tried three times unless the call says otherwise. */
 const COMPENSATION_ATTEMPTS = 3
 
 function attempts(where: string, option: string, value: unknown, unlessGiven: number): Attempts {
@@ -227,7 +231,7 @@ function commandSpec(
     kind: 'COMMAND',
     begin: (id) => parts.remotes.sendCommand(process, command, data, { id, ...retry }),
     withhold: (id) => parts.remotes.sendCommand(process, command, data, { id, ...retry, delay: WITHHELD }),
-    callOff: (commandId) => parts.remotes.cancelCommand(process, command, commandId),
+    cancel: (id) => parts.remotes.cancelCommand(process, command, id),
     ...remote(where, given),
   }
 }
@@ -257,12 +261,12 @@ function childSpec(
         ...key,
         startAt: new Date(now() + parseDuration(WITHHELD, where)),
       }),
-    callOff: (id, compensate) => parts.remotes.cancelChild(item.id, id, compensate),
+    cancel: (id, compensate) => parts.remotes.cancelChild(item.id, id, compensate),
     ...remote(where, given),
   }
 }
 
-/** Plain JSON for whoever looks at the record; what cannot be stored is refused here, not when it is written. */
+/** Plain JSON for people who read the record. A value that cannot be stored is refused here, not when it is written. */
 function toRequest(where: string, request: unknown): unknown {
   return request === undefined ? undefined : JSON.parse(requests.encode(request, { at: `${where}: request` }).json)
 }

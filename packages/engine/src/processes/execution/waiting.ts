@@ -1,13 +1,18 @@
+// Waits: conditions, events, sleeps, and the ends of commands and children. `drive.ts` checks them while the process
+// runs; `executor.ts` uses the functions for commands and children before a compensation and at an end. Responses enter
+// the state one at a time, and all waits are checked after each. The time of a timeout is fixed when the wait is first
+// recorded.
+
 import { isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { derivedId } from '../../kernel/ids/derived-id.js'
 import type { RecordDetail, RecordedFailure } from '../history.js'
-import { seal } from './attempt.js'
-import type { Sealed } from './attempted.js'
+import { encodeResult } from './attempt.js'
+import type { EncodedResult } from './attempted.js'
 import type { RemoteSpec, WaitingSpec } from './call-spec.js'
 import type { Call } from './calls.js'
-import { toRecorded, trouble, type Verdict } from './decisions.js'
+import { type FinalDecision, toRecorded, trouble } from './decisions.js'
 import type { Execution } from './execution.js'
 import { fromUserCode, settled } from './from-user-code.js'
 import { throwIfLost } from './lost.js'
@@ -22,21 +27,21 @@ export interface RemoteCall extends Call {
 }
 
 /** What a call has been waiting for. */
-type Met =
-  | { readonly value: Sealed; readonly detail?: RecordDetail }
+type WaitResult =
+  | { readonly value: EncodedResult; readonly detail?: RecordDetail }
   | { readonly failed: RecordedFailure; readonly outcome: 'refused' | 'unknown'; readonly detail?: RecordDetail }
 
 const isWaiting = (call: Call): call is WaitingCall =>
   'condition' in call.spec || call.spec.kind === 'EVENT' || call.spec.kind === 'SLEEP' || 'begin' in call.spec
 
 /**
- * Looks whether something that the process waits for has come (P-03, P-09). True when user code has gone on, or the
- * process has come to a verdict.
+ * Checks whether something that the process waits for has arrived. True when user code has continued, or the final decision
+ * is made.
  */
-export async function lookAtWaits(execution: Execution): Promise<boolean> {
+export async function checkWaits(execution: Execution): Promise<boolean> {
   const open = execution.calls.with('waiting').filter(isWaiting)
   if (open.length === 0) return false
-  if (await meetFirst(execution, open)) return true
+  if (await completeFirst(execution, open)) return true
   for (const call of open) if (!call.armed) arm(execution, call)
   const late = open.find((call) => call.nextAt !== undefined && call.nextAt <= execution.now())
   if (!late) return false
@@ -45,27 +50,27 @@ export async function lookAtWaits(execution: Execution): Promise<boolean> {
 }
 
 /**
- * Puts commands and children that have begun on record. A process that turns to undoing, or to a person, does not look at its
- * waits any more, and the worker that goes on with it would know nothing of them (K-19).
+ * Records commands and children that have begun. A process that turns to compensation, or to troubleshooting, no longer checks
+ * its waits, and the worker that continues it would not know of them.
  */
 export function recordRemotes(execution: Execution): void {
   for (const call of remotesOf(execution)) if (call.underWay && !call.armed) arm(execution, call)
 }
 
 /**
- * Lets commands and children end before anything is undone (K-19): a payment must not be made after its refund, and a child
- * undoes itself before its parent does. Returns those that have not ended yet.
+ * Lets commands and children end before anything is compensated: a payment must not be made after its refund, and a child
+ * compensates before its parent does. Returns those that have not ended yet.
  */
-export async function meetRemotes(execution: Execution): Promise<readonly RemoteCall[]> {
+export async function completeRemotes(execution: Execution): Promise<readonly RemoteCall[]> {
   for (;;) {
     const open = remotesOf(execution).filter(({ underWay }) => underWay)
-    if (open.length === 0 || !(await meetFirst(execution, open))) return open
+    if (open.length === 0 || !(await completeFirst(execution, open))) return open
   }
 }
 
 /**
  * Commands and children that may have been started by an execution that was interrupted: made certain of, so that they can be
- * called off and waited for, and so that a worker that merely stood still cannot start them after that.
+ * cancelled and waited for, and so that a worker that was only frozen cannot start them later.
  */
 export async function withholdRemotes(execution: Execution): Promise<void> {
   for (const call of remotesOf(execution)) {
@@ -94,14 +99,14 @@ export async function withholdRemotes(execution: Execution): Promise<void> {
 }
 
 /** Ends commands that have not begun, and cancels children. */
-export async function callOffRemotes(
+export async function cancelRemotes(
   execution: Execution,
   open: readonly RemoteCall[],
   compensate: boolean,
 ): Promise<void> {
   for (const call of open) {
     throwIfLost(execution)
-    await call.spec.callOff(remoteId(execution, call), compensate)
+    await call.spec.cancel(remoteId(execution, call), compensate)
   }
 }
 
@@ -110,22 +115,22 @@ export function remotesOf(execution: Execution): RemoteCall[] {
 }
 
 /**
- * Lets the first of these calls end that has met what it waits for. Responses enter the state one at a time, and after
+ * Completes the first of these calls whose wait is over. Responses enter the state one at a time, and after
  * each all are asked in the order of the calls, so that no condition misses a state between two responses.
  */
-async function meetFirst(execution: Execution, open: readonly WaitingCall[]): Promise<boolean> {
+async function completeFirst(execution: Execution, open: readonly WaitingCall[]): Promise<boolean> {
   for (;;) {
     for (const call of open) {
-      const met = meet(execution, call)
-      if (!met) continue
-      await record(execution, call, met)
+      const result = resultOf(execution, call)
+      if (!result) continue
+      await record(execution, call, result)
       return true
     }
     if (!execution.state.applyNext()) return false
   }
 }
 
-function meet(execution: Execution, call: WaitingCall): Met | undefined {
+function resultOf(execution: Execution, call: WaitingCall): WaitResult | undefined {
   const { state } = execution
   const { spec } = call
   switch (spec.kind) {
@@ -164,10 +169,10 @@ function holds(wait: string, condition: () => unknown): boolean {
   )
 }
 
-function commandEnd(execution: Execution, call: Call, reply: CommandReply, response: number): Met {
+function commandEnd(execution: Execution, call: Call, reply: CommandReply, response: number): WaitResult {
   if (reply.outcome === 'SUCCESS') {
     const value = execution.parts.codec.decode({ json: reply.result ?? null, notes: reply.notes ?? null })
-    return { value: seal(execution, call, value), detail: { response } }
+    return { value: encodeResult(execution, call, value), detail: { response } }
   }
   const error = new BusinessError(reply.errorMessage ?? `the command was ${reply.outcome.toLowerCase()}`, {
     code: reply.errorCode ?? `COMMAND_${reply.outcome}`,
@@ -177,14 +182,14 @@ function commandEnd(execution: Execution, call: Call, reply: CommandReply, respo
   return { failed: toRecorded(execution.classify(error)), outcome, detail: { response } }
 }
 
-function childEnd(execution: Execution, call: Call, end: ChildEnd, response: number): Met {
+function childEnd(execution: Execution, call: Call, end: ChildEnd, response: number): WaitResult {
   if (end.status === 'COMPLETED') {
     const value = execution.parts.codec.decode({ json: end.result ?? null, notes: end.resultNotes ?? null })
-    return { value: seal(execution, call, value), detail: { response } }
+    return { value: encodeResult(execution, call, value), detail: { response } }
   }
   const why = end.error ? `: ${end.error.message}` : ''
   const error = new BusinessError(`the child ${end.id} ended ${end.status}${why}`, { code: `CHILD_${end.status}` })
-  // One that has not undone what it did leaves it to its parent.
+  // A child that has not compensated leaves that to its parent.
   const outcome = end.status === 'COMPENSATED' || end.undone ? 'refused' : 'unknown'
   return { failed: toRecorded(execution.classify(error)), outcome, detail: { response } }
 }
@@ -194,31 +199,31 @@ export function remoteId({ item }: Execution, call: Call): string {
   return derivedId('process call', item.id, item.generation, call.spec.kind, call.name, call.occurrence)
 }
 
-async function record(execution: Execution, call: WaitingCall, met: Met): Promise<void> {
+async function record(execution: Execution, call: WaitingCall, result: WaitResult): Promise<void> {
   const { kind } = call.spec
-  const thrown = 'failed' in met && 'onFailure' in call.spec && call.spec.onFailure === 'throw'
-  const nothing = 'value' in met && met.value.encoded === undefined && kind !== 'WAIT' && kind !== 'EVENT'
+  const thrown = 'failed' in result && 'onFailure' in call.spec && call.spec.onFailure === 'throw'
+  const nothing = 'value' in result && result.value.encoded === undefined && kind !== 'WAIT' && kind !== 'EVENT'
   const event = execution.journal.append({
     kind,
     name: call.name,
     occurrence: call.occurrence,
-    status: 'failed' in met ? 'FAILED' : 'COMPLETED',
+    status: 'failed' in result ? 'FAILED' : 'COMPLETED',
     detail: {
-      ...met.detail,
-      ...('failed' in met ? { error: met.failed, thrown, outcome: met.outcome } : {}),
+      ...result.detail,
+      ...('failed' in result ? { error: result.failed, thrown, outcome: result.outcome } : {}),
       ...(nothing ? { nothing } : {}),
     },
-    ...('value' in met && met.value.encoded ? { encoded: met.value.encoded } : {}),
+    ...('value' in result && result.value.encoded ? { encoded: result.value.encoded } : {}),
   })
   call.lastSeq = event.seq
-  if ('value' in met) return execution.complete(call, met.value.value, event.at)
+  if ('value' in result) return execution.complete(call, result.value.value, event.at)
   call.underWay = false
-  call.attempted(met.outcome)
-  if (thrown) await execution.settle(call, { failed: met.failed }, event.at)
-  else execution.failCall(call, { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: met.failed })
+  call.attempted(result.outcome)
+  if (thrown) await execution.settle(call, { failed: result.failed }, event.at)
+  else execution.failCall(call, { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: result.failed })
 }
 
-/** The time of a timeout is fixed when the wait is first reached, and stands in the record (P-03). */
+/** The time of a timeout is fixed when the wait is first reached, and stands in the record. */
 function arm(execution: Execution, call: WaitingCall): void {
   const { spec } = call
   const now = execution.now()
@@ -242,7 +247,7 @@ function arm(execution: Execution, call: WaitingCall): void {
 }
 
 function timeoutOf({ parts }: Execution, spec: Exclude<WaitingSpec, { kind: 'SLEEP' }>): number | undefined {
-  // A command or a child takes the time it takes, unless somebody says otherwise.
+  // A command or a child has no time limit, unless the call gives one.
   if ('begin' in spec) return spec.timeoutMs
   return spec.timeoutMs ?? parts.settings.waitTimeoutMs ?? parts.definition.waitTimeoutMs
 }
@@ -265,13 +270,16 @@ async function timeOut(execution: Execution, call: WaitingCall): Promise<void> {
     return
   }
   call.progress = 'failed'
-  if (error) execution.failCall(call, timeoutVerdict(spec.onTimeout, error))
+  if (error) execution.failCall(call, decideTimeout(spec.onTimeout, error))
 }
 
-/** What a wait answers whose time is over: `wait` false, `event` and `sleep` nothing. */
+/** What a wait returns that timed out: `wait` false, `event` and `sleep` nothing. */
 export const valueAfterTimeout = (spec: WaitingSpec): unknown => (spec.kind === 'WAIT' ? false : undefined)
 
-export function timeoutVerdict(onTimeout: 'tsq' | 'compensate' | 'fail' | 'return', error: RecordedFailure): Verdict {
+export function decideTimeout(
+  onTimeout: 'tsq' | 'compensate' | 'fail' | 'return',
+  error: RecordedFailure,
+): FinalDecision {
   if (onTimeout === 'compensate') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'TIMEOUT', error }
   if (onTimeout === 'fail') return { to: 'END', end: 'FAILED', error }
   return trouble('WAIT_TIMEOUT', error)

@@ -1,21 +1,21 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import type { ResponseRow } from '../history.js'
-import { type News, toNews } from './write-processes.js'
+import { type Incoming, toIncoming } from './write-processes.js'
 
 export async function findNews(
   executor: Executor,
   executions: readonly { readonly id: string; readonly heard: number }[],
-): Promise<ReadonlyMap<string, News>> {
+): Promise<ReadonlyMap<string, Incoming>> {
   const [row] = await executor.run<{ news: NewsOf[] | null }>(statement, [
     executions.map(({ id }) => id),
     executions.map(({ heard }) => heard),
   ])
-  return new Map((row?.news ?? []).map((news) => [news.id, toNews(news)]))
+  return new Map((row?.news ?? []).map((news) => [news.id, toIncoming(news)]))
 }
 
 interface NewsOf {
   id: string
-  cancel: News['cancel']
+  cancel: Incoming['cancel']
   responses: ResponseRow[] | null
 }
 

@@ -15,37 +15,37 @@ import type { ClaimedProcess } from './claim-processes.js'
 export interface JournalEvent
   extends Pick<HistoryRecord, 'seq' | 'at' | 'kind' | 'name' | 'occurrence' | 'status' | 'seen'>,
     Partial<Pick<HistoryRecord, 'attempt' | 'nextAt' | 'detail'>> {
-  readonly encoded?: Sealed
+  readonly encoded?: EncodedJson
 }
 
-interface Sealed {
+interface EncodedJson {
   readonly json: string
   readonly notes: object | null
 }
 
-/** How an execution ends: where the process rests, until when, and what readers should know. */
-export interface Rest {
+/** How an execution ends: the status of the process, when it is due next, and what readers should know. Also for the end of the process. */
+export interface Suspension {
   readonly status: Exclude<ProcessStatus, 'EXECUTING'>
   readonly dueAt: number | null
   readonly ended: boolean
-  /** The last response and cancellation that were taken into account. */
-  readonly heard: number
-  readonly heardCancel: boolean
+  /** The last response that was received, and whether a cancellation was. */
+  readonly received: number
+  readonly receivedCancel: boolean
   /** The last response in the state, and the state; not there where it could not be encoded. */
   readonly seen: number
-  readonly state: Sealed | undefined
+  readonly state: EncodedJson | undefined
   readonly continues?: { readonly unmet: readonly number[]; readonly events: readonly string[] }
-  readonly result?: Sealed | undefined
+  readonly result?: EncodedJson | undefined
   readonly error?: RecordedFailure | undefined
   readonly waitingFor?: string | undefined
   readonly waitTimeoutAt?: number | undefined
   readonly nextRetryAt?: number | undefined
   readonly mismatch?: boolean
-  /** Whatever it did is undone, or it did nothing: for its parent. */
+  /** All its effects are compensated, or it had none: for its parent. */
   readonly undone?: boolean
   /**
-   * Given where the record was not followed to its end: what is known of an earlier interruption must not be lost. Otherwise
-   * the process rests in order.
+   * Given where the record was not replayed to its end: what is known of an earlier interruption must not be lost. Otherwise
+   * the process is suspended in order.
    */
   readonly restedEpoch?: number
   readonly limited?: boolean
@@ -67,18 +67,18 @@ export interface ProcessWrite {
   readonly generation: number
   readonly token: string
   readonly events: readonly JournalEvent[]
-  readonly rest?: Rest
+  readonly suspension?: Suspension
   /** Whose write it is, for reports. */
   readonly by?: WrittenBy
 }
 
-/** What an execution had not heard of when it wanted to rest. */
-export interface News {
+/** What an execution had not received when it tried to suspend. */
+export interface Incoming {
   readonly cancel: 'PLAIN' | 'COMPENSATE' | null
   readonly responses: readonly RecordedResponse[]
 }
 
-interface NewsRow {
+interface IncomingRow {
   cancel: 'PLAIN' | 'COMPENSATE' | null
   responses: ResponseRow[] | null
 }
@@ -86,29 +86,29 @@ interface NewsRow {
 export async function writeProcesses(
   executor: Executor,
   writes: readonly ProcessWrite[],
-): Promise<Outcome<News | undefined>[]> {
-  const [row] = await executor.run<{ answers: (number | NewsRow)[] | null }>(statement, [
+): Promise<Outcome<Incoming | undefined>[]> {
+  const [row] = await executor.run<{ results: (number | IncomingRow)[] | null }>(statement, [
     `[${writes.map(toJson).join(',')}]`,
   ])
-  const answers = row?.answers
-  if (!answers) return writes.map(() => ({ done: undefined }))
-  return writes.map(({ id, epoch }, place) => toOutcome(answers[place], id, epoch))
+  const results = row?.results
+  if (!results) return writes.map(() => ({ done: undefined }))
+  return writes.map(({ id, epoch }, place) => toOutcome(results[place], id, epoch))
 }
 
-function toOutcome(answer: number | NewsRow | undefined, id: string, epoch: number): Outcome<News | undefined> {
-  if (answer === 0) return { done: undefined }
-  if (answer === 2) return 'held'
-  if (typeof answer === 'object') return { done: toNews(answer) }
+function toOutcome(result: number | IncomingRow | undefined, id: string, epoch: number): Outcome<Incoming | undefined> {
+  if (result === 0) return { done: undefined }
+  if (result === 2) return 'held'
+  if (typeof result === 'object') return { done: toIncoming(result) }
   return { failed: new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) }) }
 }
 
-export function toNews({ cancel, responses }: NewsRow): News {
+export function toIncoming({ cancel, responses }: IncomingRow): Incoming {
   return { cancel, responses: (responses ?? []).map(toResponse) }
 }
 
-function toJson({ id, epoch, generation, token, events, rest }: ProcessWrite): string {
+function toJson({ id, epoch, generation, token, events, suspension }: ProcessWrite): string {
   const head = `{"id":"${id}","epoch":${epoch},"generation":${generation},"token":"${token}","events":[${events.map(eventToJson).join(',')}]`
-  return rest ? `${head},${restToJson(rest)}}` : `${head}}`
+  return suspension ? `${head},${suspensionToJson(suspension)}}` : `${head}}`
 }
 
 // Built by hand: it is what a worker does most.
@@ -124,36 +124,36 @@ function eventToJson(event: JournalEvent): string {
   return `${json}}`
 }
 
-function restToJson(rest: Rest): string {
+function suspensionToJson(suspension: Suspension): string {
   const fields = {
-    to_status: rest.status,
-    due_ms: rest.dueAt,
-    ended: rest.ended,
-    responses: rest.heard,
-    heard_cancel: rest.heardCancel,
-    seen: rest.seen,
-    has_projection: rest.state !== undefined,
-    projection_notes: rest.state?.notes,
-    continues: rest.continues !== undefined,
-    unmet: rest.continues?.unmet,
-    asked_events: rest.continues?.events,
-    result_notes: rest.result?.notes,
-    error: rest.error,
-    waiting_for: rest.waitingFor,
-    wait_timeout_ms: rest.waitTimeoutAt,
-    next_retry_ms: rest.nextRetryAt,
-    mismatch: rest.mismatch,
-    undone: rest.undone,
-    rested: rest.restedEpoch,
-    limited: rest.limited,
-    wakes: rest.wakes,
+    to_status: suspension.status,
+    due_ms: suspension.dueAt,
+    ended: suspension.ended,
+    responses: suspension.received,
+    heard_cancel: suspension.receivedCancel,
+    seen: suspension.seen,
+    has_projection: suspension.state !== undefined,
+    projection_notes: suspension.state?.notes,
+    continues: suspension.continues !== undefined,
+    unmet: suspension.continues?.unmet,
+    asked_events: suspension.continues?.events,
+    result_notes: suspension.result?.notes,
+    error: suspension.error,
+    waiting_for: suspension.waitingFor,
+    wait_timeout_ms: suspension.waitTimeoutAt,
+    next_retry_ms: suspension.nextRetryAt,
+    mismatch: suspension.mismatch,
+    undone: suspension.undone,
+    rested: suspension.restedEpoch,
+    limited: suspension.limited,
+    wakes: suspension.wakes,
   }
-  const state = rest.state ? `,"projection":${rest.state.json}` : ''
-  const result = rest.result ? `,"result":${rest.result.json}` : ''
+  const state = suspension.state ? `,"projection":${suspension.state.json}` : ''
+  const result = suspension.result ? `,"result":${suspension.result.json}` : ''
   return `${JSON.stringify(fields).slice(1, -1)}${state}${result}`
 }
 
 const statement = {
   name: 'processes.write',
-  text: 'select holdfast.write_processes($1::text::jsonb) as answers',
+  text: 'select holdfast.write_processes($1::text::jsonb) as results',
 }

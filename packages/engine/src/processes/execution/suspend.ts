@@ -1,32 +1,36 @@
+// Builds the last write of an execution, for every reason why it may end: waiting, stopping, compensating,
+// troubleshooting, mismatch, end, continue-as-new. `executor.ts` and `entry-check.ts` use it. It decides nothing; it
+// only collects what the record, readers and the next claim need to know.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
 import type { RecordedFailure } from '../history.js'
-import type { Rest } from '../queries/write-processes.js'
+import type { Suspension } from '../queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from '../states.js'
 import type { Call } from './calls.js'
-import { toRecorded, trouble, verdictOn } from './decisions.js'
+import { decideFailure, toRecorded, trouble } from './decisions.js'
 import type { Execution } from './execution.js'
 
-type Resting = Pick<Rest, 'status'> & Partial<Rest>
+type SuspensionFields = Pick<Suspension, 'status'> & Partial<Suspension>
 
-/** What every rest says, whatever it is for. */
-function restAs(execution: Execution, resting: Resting): Rest {
+/** The fields that every suspension has. */
+function suspendAs(execution: Execution, fields: SuspensionFields): Suspension {
   const { state, item, parts, cancel } = execution
   return {
     dueAt: null,
     ended: false,
-    heard: state.heard,
-    heardCancel: cancel !== null,
+    received: state.received,
+    receivedCancel: cancel !== null,
     seen: state.seen,
     state: encodedState(execution),
     ...(item.limited ? { limited: true } : {}),
-    ...(parts.inStarter && resting.dueAt ? { wakes: true } : {}),
-    ...resting,
+    ...(parts.inStarter && fields.dueAt ? { wakes: true } : {}),
+    ...fields,
   }
 }
 
-/** Waiting for something outside, or for the time of the next attempt, whichever comes first (K-01). */
-export function restWaiting(execution: Execution): Rest {
+/** Waiting for something outside, or for the time of the next attempt, whichever comes first. */
+export function suspendWaiting(execution: Execution): Suspension {
   const { calls, item } = execution
   const retrying = calls.with('retrying')
   const waiting = calls.with('waiting')
@@ -36,7 +40,7 @@ export function restWaiting(execution: Execution): Rest {
   }
   const nextRetryAt = earliest(retrying.map(({ nextAt }) => nextAt))
   const waitTimeoutAt = earliest(waiting.map(({ nextAt }) => nextAt))
-  return restAs(execution, {
+  return suspendAs(execution, {
     status: retrying.length > 0 ? 'WAITING_FOR_RETRY' : 'WAITING_FOR_ASYNC',
     dueAt: earliest([nextRetryAt, waitTimeoutAt, item.deadline ?? undefined]) ?? null,
     waitingFor: [...retrying, ...waiting].map(({ id }) => id).join(', '),
@@ -45,30 +49,30 @@ export function restWaiting(execution: Execution): Rest {
   })
 }
 
-/** Given back: due at once, for a worker that is not being stopped. */
-export function restStopping(execution: Execution): Rest {
-  return restAs(execution, { status: execution.unwinding ? 'COMPENSATING' : 'PENDING', dueAt: execution.now() })
+/** Released: due at once, for a worker that does not stop. */
+export function suspendStopping(execution: Execution): Suspension {
+  return suspendAs(execution, { status: execution.unwinding ? 'COMPENSATING' : 'PENDING', dueAt: execution.now() })
 }
 
-export function restCompensating(execution: Execution, dueAt: number): Rest {
+export function suspendCompensating(execution: Execution, dueAt: number): Suspension {
   const error = execution.unwinding?.error
-  return restAs(execution, { status: 'COMPENSATING', dueAt, nextRetryAt: dueAt, error })
+  return suspendAs(execution, { status: 'COMPENSATING', dueAt, nextRetryAt: dueAt, error })
 }
 
 /** Not due: the end of one of these calls comes as a response. */
-export function restBeforeUndoing(execution: Execution, open: readonly Call[]): Rest {
+export function suspendBeforeCompensating(execution: Execution, open: readonly Call[]): Suspension {
   const waitingFor = open.map(({ id }) => id).join(', ')
-  return restAs(execution, { status: 'COMPENSATING', waitingFor, error: execution.unwinding?.error })
+  return suspendAs(execution, { status: 'COMPENSATING', waitingFor, error: execution.unwinding?.error })
 }
 
-export function restInTrouble(execution: Execution, error: RecordedFailure): Rest {
-  return restAs(execution, { status: 'WAITING_FOR_TSQ', error })
+export function suspendInTrouble(execution: Execution, error: RecordedFailure): Suspension {
+  return suspendAs(execution, { status: 'WAITING_FOR_TSQ', error })
 }
 
 /** Left for other workers, whose code may fit; the state here is not to be trusted. */
-export function restMismatched(execution: Execution, error: RecordedFailure, delayMs: number): Rest {
+export function suspendMismatched(execution: Execution, error: RecordedFailure, delayMs: number): Suspension {
   const status: ProcessStatus = execution.item.status
-  return restAs(execution, {
+  return suspendAs(execution, {
     status: status === 'EXECUTING' ? 'PENDING' : status,
     dueAt: execution.now() + delayMs,
     state: undefined,
@@ -77,14 +81,14 @@ export function restMismatched(execution: Execution, error: RecordedFailure, del
   })
 }
 
-/** The end. Responses that came and were never met are in the state that readers see. */
-export function restEnded(
+/** The end of the process. Responses that were not applied yet are applied to the state that readers see. */
+export function suspendEnded(
   execution: Execution,
   status: EndStatus,
   end: { readonly value?: unknown; readonly error?: RecordedFailure | undefined; readonly undone?: boolean },
-): Rest {
+): Suspension {
   bringUpToDate(execution)
-  return restAs(execution, {
+  return suspendAs(execution, {
     status,
     ended: true,
     ...(end.undone ? { undone: true } : {}),
@@ -95,19 +99,19 @@ export function restEnded(
 
 function bringUpToDate({ state, parts, item }: Execution): void {
   try {
-    state.applyUpTo(state.heard)
+    state.applyUpTo(state.received)
   } catch (error) {
-    parts.logger.warn({ err: error, id: item.id }, 'a response that nobody waits for could not be applied to the state')
+    parts.logger.warn({ err: error, id: item.id }, 'a response that no wait needs could not be applied to the state')
   }
 }
 
 /**
- * A fresh history that begins with this state (P-24). It is what `execute` works with, the output of the schema: parsed once
+ * A fresh history that begins with this state. It is what `execute` works with, the output of the schema: parsed once
  * more, a schema that transforms would get its own output as input.
  */
-export function restContinuing(execution: Execution, state: unknown): Rest {
+export function suspendContinuing(execution: Execution, state: unknown): Suspension {
   const { codec } = execution.parts
-  return restAs(execution, {
+  return suspendAs(execution, {
     status: 'PENDING',
     dueAt: execution.now(),
     state: codec.encode(state, { at: 'state' }),
@@ -115,29 +119,29 @@ export function restContinuing(execution: Execution, state: unknown): Rest {
   })
 }
 
-function encodedState({ state, parts, item }: Execution): Rest['state'] {
+function encodedState({ state, parts, item }: Execution): Suspension['state'] {
   try {
     return state.encode()
   } catch (error) {
-    // Readers keep the last one; what it means to the process is for whoever rests it (see `checkState`).
+    // Readers see the last stored state; `checkState` decides what this means to the process.
     parts.logger.warn({ err: error, id: item.id }, 'the state cannot be stored')
     return undefined
   }
 }
 
-/** A state that cannot be stored is the process's own failure: it rests in troubleshooting, not as if all were well. */
+/** A state that cannot be stored is a failure of the process: it goes to troubleshooting. */
 export function checkState(execution: Execution): void {
   try {
     execution.state.encode()
   } catch (error) {
-    execution.verdict ??= trouble(
+    execution.finalDecision ??= trouble(
       error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE',
       toRecorded(execution.classify(error)),
     )
   }
 }
 
-function encodedResult(execution: Execution, value: unknown): Rest['result'] {
+function encodedResult(execution: Execution, value: unknown): Suspension['result'] {
   if (value === undefined) return undefined
   try {
     return execution.parts.codec.encode(value, { at: 'the result of the process' })
@@ -150,5 +154,5 @@ function encodedResult(execution: Execution, value: unknown): Rest['result'] {
 }
 
 export function failureOf(execution: Execution, error: unknown) {
-  return verdictOn(toRecorded(execution.classify(error)))
+  return decideFailure(toRecorded(execution.classify(error)))
 }
