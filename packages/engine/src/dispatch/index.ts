@@ -1,4 +1,3 @@
-export { createDispatchBulk } from './bulk.js'
 export { checksOf, runChecks } from './cycle/checks.js'
 export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'
@@ -11,12 +10,12 @@ export {
   type RemoteDispatchOptions,
   type WorkflowDispatchOptions,
 } from './define.js'
-export { createDispatch, type Dispatch, type ItemListFilter } from './dispatch.js'
+export type { Dispatch, ItemListFilter } from './dispatch.js'
 export type { DueMinute, Forecast } from './forecast.js'
 export { ItemHandle, type ScheduledItem } from './item-handle.js'
-export { checkItemKey, createItemCalls } from './items.js'
-export { dispatchModel } from './model.js'
-export { createItemOperations, type RescheduleOptions, type RetryItemOptions, type WhichItems } from './operations.js'
+export { checkItemKey } from './items.js'
+export { openDispatch } from './model.js'
+export type { RescheduleOptions, RetryItemOptions, WhichItems } from './operations.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
 export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'
@@ -24,14 +23,12 @@ export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
 export type { DispatchConfig } from './queries/read-config.js'
 export type { ReportAnswer } from './queries/report-ends.js'
 export type { DispatchOf } from './reference.js'
-export { createDispatchRegistry, type DispatchRegistry } from './registry.js'
 export type { ExecutionEnd } from './report-end.js'
-export {
-  createScheduling,
-  type ItemToSchedule,
-  type Scheduled,
-  type ScheduleOptions,
-  type Scheduling,
+export type {
+  ItemToSchedule,
+  Scheduled,
+  ScheduleOptions,
+  Scheduling,
 } from './schedule.js'
 export type { DispatchSettings } from './settings.js'
 export type { DispatchStatus } from './states.js'

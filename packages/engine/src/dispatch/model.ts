@@ -1,22 +1,44 @@
+import { coded } from '../kernel/database/coded.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
-import type { WorkflowEngine } from '../workflows/index.js'
+import type { OpenProcesses } from '../processes/index.js'
+import type { OpenWorkflows } from '../workflows/index.js'
+import { createDispatchBulk } from './bulk.js'
 import { dispatchChores } from './chores.js'
-import type { DispatchRegistry } from './registry.js'
+import { createDispatch } from './dispatch.js'
+import { createItemCalls } from './items.js'
+import { createItemOperations } from './operations.js'
+import { createDispatchRegistry } from './registry.js'
+import { createScheduling } from './schedule.js'
 import { dispatchWork } from './worker.js'
 
-interface Parts {
-  readonly registry: DispatchRegistry
-  readonly workflows: WorkflowEngine
+interface Below {
+  readonly processes: OpenProcesses
+  readonly workflows: OpenWorkflows
 }
 
-export function dispatchModel(runtime: Runtime, parts: Parts): InstalledModel {
-  const { registry } = parts
-  return {
+/** Scheduled work, as an installation has it. What it releases is a process, a workflow, or runs elsewhere. */
+export function openDispatch(runtime: Runtime, { processes, workflows }: Below) {
+  const { db, codec } = runtime
+  const registry = createDispatchRegistry()
+  const operations = createItemOperations(db, codec, {
+    cancelProcess(name, id, by, options) {
+      const slash = name.indexOf('/')
+      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+      return processes.namespace.cancel(reference, id, by, options)
+    },
+    cancelWorkflow: (id, by) => workflows.client.workflow(id).cancel(by),
+    find: registry.find,
+  })
+  const items = coded(createItemCalls(db, { ...runtime, operations }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { ...runtime, items })
+  const model: InstalledModel = {
     name: 'dispatch',
     chores: dispatchChores,
     domains: registry.domains,
     has: (kind, name) => kind === 'domain' && registry.domains().includes(name),
-    work: (worker) => dispatchWork(runtime, parts, worker),
+    work: (worker) => dispatchWork(runtime, { registry, workflows: workflows.engine }, worker),
+    close: scheduling.close,
   }
+  return { model, registry, items, scheduling, namespace: createDispatch(db, operations), bulk: createDispatchBulk(db) }
 }

@@ -1,10 +1,8 @@
-export { createProcessBulk } from './bulk.js'
-export {
-  createProcessClient,
-  type ProcessClient,
-  type ProcessToStart,
-  type Started,
-  type StartOptions,
+export type {
+  ProcessClient,
+  ProcessToStart,
+  Started,
+  StartOptions,
 } from './client.js'
 export type { CompleteOptions } from './completing.js'
 export type {
@@ -23,14 +21,12 @@ export type {
   WaitOptions,
 } from './context.js'
 export { defineProcess, type ProcessDefinition, type ProcessEnd, type ProcessOptions } from './define.js'
-export { createProcessEngine, type ProcessEngine } from './engine.js'
-export { createStarterExecutions } from './immediate.js'
-export { createManagerClient, type ManagerClient, type ManagerStartOptions } from './managers/client.js'
+export type { ManagerClient, ManagerStartOptions } from './managers/client.js'
 export { defineManager, isManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
 export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
-export { processModel } from './model.js'
+export { type OpenProcesses, openProcesses } from './model.js'
 export type {
   BulkOperationAnswer,
   CancelOptions,
@@ -40,7 +36,7 @@ export type {
   RetryOptions,
   WhichProcesses,
 } from './operations.js'
-export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
+export type { Processes, ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'

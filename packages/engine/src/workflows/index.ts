@@ -1,11 +1,9 @@
-export { createWorkflowBulk } from './bulk.js'
-export {
-  createWorkflowClient,
-  type StartedOne,
-  type WorkflowClient,
-  type WorkflowReference,
-  type WorkflowStartOptions,
-  type WorkflowToStart,
+export type {
+  StartedOne,
+  WorkflowClient,
+  WorkflowReference,
+  WorkflowStartOptions,
+  WorkflowToStart,
 } from './client.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanVerdict } from './decide/occurrence.js'
@@ -23,11 +21,11 @@ export { handlersOf, isWorkflow } from './definition/definition.js'
 export { loadWorkflow } from './definition/load.js'
 export type { CompensationOptions, StepOptions, WorkflowOptions } from './definition/settings.js'
 export { createDefinitions } from './definitions.js'
-export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
+export type { WorkflowEngine } from './engine.js'
 export { StartedWorkflow, WorkflowHandle } from './handle.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
 export type { CleanUpOptions, WorkflowMaintenance } from './maintenance.js'
-export { workflowModel } from './model.js'
+export { type OpenWorkflows, openWorkflows } from './model.js'
 export type { CompleteOptions, RetryOptions } from './operations.js'
 export type { DeadLetterFilter, DeadLetterGroup, WorkflowDeadLetter } from './queries/find-dead-letters.js'
 export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
@@ -40,4 +38,4 @@ export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
 export type { RequeueAnswer, RequeueMany } from './requeue-many.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
-export { createWorkflows, type WorkflowListFilter, type Workflows } from './workflows.js'
+export type { WorkflowListFilter, Workflows } from './workflows.js'
