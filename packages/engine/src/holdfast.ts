@@ -42,6 +42,8 @@ import {
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
+  ProcessHandle,
+  type ProcessOf,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
@@ -76,12 +78,21 @@ export interface HandleCommand {
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany' | 'command'>,
-    Pick<ProcessClient, 'respond'>,
     Pick<WorkflowClient, 'workflow'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /**
+   * The handle of one process or manager, by its id or key. Costs no query; each call on it rejects for an unknown id.
+   *
+   * @example
+   * await hf.process(Payment, 'PAY-1').respond('approved', { by: 'ann' })
+   */
+  process<Responses extends ResponseSchemas, Result>(
+    definition: ProcessOf<Responses, Result>,
+    idOrKey: string,
+  ): ProcessHandle<Responses, Result>
   /** An item of a dispatch, by its key. Costs no query. */
   item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
   item(dispatch: DispatchOf, key: string): ItemHandle
@@ -100,7 +111,7 @@ export interface Holdfast
   /** Lists of commands. One command is `hf.command`. */
   readonly commands: Commands
   readonly batches: Batches
-  /** Looking at processes, awaiting results, and what operators do with them. */
+  /** The processes and managers of the installation: lists, and what operators set for their definitions. */
   readonly processes: Processes
   /** Declared saga graphs. */
   readonly workflows: Workflows
@@ -241,8 +252,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
         : processes.client.startMany(definition, many, startOptions)) as Holdfast['startMany'],
     workflow: ((workflow: WorkflowReference, idOrKey: string) =>
       workflows.client.workflow(workflow, idOrKey)) as Holdfast['workflow'],
-    respond: (definition, id, response, data, respondOptions) =>
-      processes.client.respond(definition, id, response, data, respondOptions),
+    process: (definition, idOrKey) => new ProcessHandle(processes.calls, definition, idOrKey),
     commands: commands.namespace,
     batches: commands.batches,
     processes: processes.namespace,

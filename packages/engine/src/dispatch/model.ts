@@ -25,7 +25,7 @@ export function openDispatch(runtime: Runtime, { processes, workflows }: Below) 
     cancelProcess(name, id, by, options) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-      return processes.namespace.cancel(reference, id, by, options)
+      return processes.operations.cancel(reference, id, by, options)
     },
     cancelWorkflow: (id, by) => workflows.client.workflow(id).cancel(by),
     find: registry.find,

@@ -1,10 +1,9 @@
 export type {
   ProcessClient,
   ProcessToStart,
-  Started,
   StartOptions,
 } from './client.js'
-export type { CompleteOptions } from './completing.js'
+export type { CompleteOptions, CompleteStepOptions } from './completing.js'
 export type {
   ChildOptions,
   CommandCallOptions,
@@ -21,6 +20,7 @@ export type {
   WaitOptions,
 } from './context.js'
 export { defineProcess, type ProcessDefinition, type ProcessEnd, type ProcessOptions } from './define.js'
+export { type HistoryOptions, ProcessHandle, type StartedProcess } from './handle.js'
 export type { ManagerClient, ManagerStartOptions } from './managers/client.js'
 export { defineManager, isManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
 export type { ManagerStartDetails } from './managers/seal-start.js'
@@ -29,10 +29,8 @@ export { resultOf, type StepReply } from './managers/step-reply.js'
 export { type OpenProcesses, openProcesses } from './model.js'
 export type {
   BulkOperationAnswer,
-  CancelOptions,
+  BulkOperations,
   Correction,
-  ProcessOperations,
-  ResolveOptions,
   RetryOptions,
   WhichProcesses,
 } from './operations.js'

@@ -1,25 +1,30 @@
 import type { OpenCommands } from '../commands/index.js'
+import { coded } from '../kernel/database/coded.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { createProcessBulk } from './bulk.js'
+import { createProcessCalls } from './calls.js'
 import { createProcessClient } from './client.js'
 import { createProcessEngine } from './engine.js'
 import { createStarterExecutions } from './immediate.js'
 import { createManagerClient } from './managers/client.js'
+import { createProcessOperations } from './operations.js'
 import { createProcesses } from './processes.js'
 import { processWork } from './worker.js'
 
 /** Processes and managers, as an installation has them. */
 export function openProcesses(runtime: Runtime, { client: commands, outgoing }: OpenCommands) {
-  const { db } = runtime
+  const { db, results } = runtime
   const engine = createProcessEngine(db, { ...runtime, commands, outgoing })
   const immediate = createStarterExecutions(db, {
     ...runtime,
     ...engine,
     partsFor: (definition, stop) => engine.partsFor(definition, { inStarter: true, stop }),
   })
-  const client = createProcessClient(db, { ...runtime, immediate, respond: engine.respond })
-  const managers = createManagerClient(db, { ...runtime, outgoing })
+  const operations = createProcessOperations(db, { ...runtime, registry: engine.registry })
+  const calls = coded(createProcessCalls(db, engine, operations, results), db.schema, 'hf.process')
+  const client = createProcessClient(db, { ...runtime, immediate, calls })
+  const managers = createManagerClient(db, { ...runtime, outgoing, calls })
   const registries = [engine.registry, engine.managers]
   const domains = () => registries.flatMap((registry) => registry.domains())
   const model: InstalledModel = {
@@ -43,7 +48,9 @@ export function openProcesses(runtime: Runtime, { client: commands, outgoing }: 
     engine,
     client,
     managers,
-    namespace: createProcesses(db, engine, runtime),
+    calls,
+    operations,
+    namespace: createProcesses(db, engine, operations),
     bulk: createProcessBulk(db, { ...runtime, registry: engine.registry }),
   }
 }

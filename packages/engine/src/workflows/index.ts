@@ -1,5 +1,4 @@
 export type {
-  StartedOne,
   WorkflowClient,
   WorkflowReference,
   WorkflowStartOptions,

@@ -45,3 +45,8 @@ export interface Started {
   /** Whether this call began it. False: it was there already, with the same id or key. */
   readonly created: boolean
 }
+
+/** What `startMany` returns for each, in the order of what was given. */
+export interface StartedOne extends Started {
+  readonly id: string
+}
