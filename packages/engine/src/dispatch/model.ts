@@ -7,7 +7,7 @@ import { createDispatchBulk } from './bulk.js'
 import { dispatchChores } from './chores.js'
 import { createDispatch } from './dispatch.js'
 import { createItemCalls } from './items.js'
-import { createItemOperations } from './operations.js'
+import { createItemOperations, type Executions } from './operations.js'
 import { createDispatchRegistry } from './registry.js'
 import { createScheduling } from './schedule.js'
 import { dispatchWork } from './worker.js'
@@ -21,22 +21,27 @@ interface Below {
 export function openDispatch(runtime: Runtime, { processes, workflows }: Below) {
   const { db, codec } = runtime
   const registry = createDispatchRegistry()
-  const operations = createItemOperations(db, codec, {
+  const executions: Executions = {
     cancelProcess(name, id, by, options) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
       return processes.operations.cancel(reference, id, by, options)
     },
-    cancelWorkflow: (id, by) => workflows.client.workflow(id).cancel(by),
+    cancelWorkflow: (id, by, options) => workflows.client.workflow(id).cancel(by, options),
+    whyWorkflow: (id) => workflows.client.workflow(id).why(),
     find: registry.find,
-  })
-  const items = coded(createItemCalls(db, { ...runtime, operations }), db.schema, 'hf.item')
+  }
+  const operations = createItemOperations(db, codec, executions)
+  const items = coded(createItemCalls(db, { ...runtime, operations, executions }), db.schema, 'hf.item')
   const scheduling = createScheduling(db, { ...runtime, items })
   const model: InstalledModel = {
     name: 'dispatch',
     chores: dispatchChores,
     domains: registry.domains,
-    has: (kind, name) => kind === 'domain' && registry.domains().includes(name),
+    has: (kind, name) =>
+      kind === 'domain'
+        ? registry.domains().includes(name)
+        : kind === 'definition' && registry.find(name) !== undefined,
     work: (worker) => dispatchWork(runtime, { registry, workflows: workflows.engine }, worker),
     close: scheduling.close,
   }
