@@ -1,14 +1,13 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import { chunksOf } from '../kernel/model/lists.js'
-import { type Reports, splitName } from '../kernel/reports/reports.js'
+import type { Runtime } from '../kernel/model/runtime.js'
+import { splitName } from '../kernel/reports/reports.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
@@ -83,11 +82,8 @@ export interface BulkOperations {
  */
 export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'> & BulkOperations
 
-interface Parts {
-  readonly codec: Codec
+interface Parts extends Pick<Runtime, 'codec' | 'logger' | 'reports'> {
   readonly registry: ProcessRegistry
-  readonly logger: Logger
-  readonly reports: Reports
 }
 
 /** Each transaction locks so many processes at most: a worker's write to one of them waits for no more than these. */
