@@ -208,7 +208,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       handlerOptions?: CommandHandlerOptions<unknown, unknown> & StepHandlerOptions,
     ) => {
       if (typeof what === 'string' || isWorkflow(what)) {
-        handleSteps(workflows.engine.handlers, what, handler, handlerOptions)
+        handleSteps(workflows.engine, what, handler, handlerOptions)
         return
       }
       addHandler(commands.registry, what, handler, handlerOptions)

@@ -11,11 +11,13 @@ export function openWorkflows(runtime: Runtime) {
   const { db } = runtime
   const engine = createWorkflowEngine(db, runtime)
   const client = createWorkflowClient(db, engine, runtime)
+  const domains = () => [...new Set([...engine.registered, ...engine.handled].map(({ domain }) => domain))]
   const model: InstalledModel = {
     name: 'workflows',
     chores: workflowChores(runtime),
-    domains: () => [],
+    domains,
     has(kind, name) {
+      if (kind === 'domain') return domains().includes(name)
       if (kind === 'handler') return engine.handlers.find(name) !== undefined
       return kind === 'definition' && [...engine.registered].some((workflow) => workflow.name === name)
     },
