@@ -23,7 +23,7 @@ export type { Depth } from './queries/count-items.js'
 export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'
 export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
 export type { KnownDispatch } from './queries/list-definitions.js'
-export type { ReportAnswer } from './queries/report-ends.js'
+export type { ReportResult } from './queries/report-ends.js'
 export type { DispatchOf } from './reference.js'
 export type { ExecutionEnd } from './report-end.js'
 export type {

@@ -1,13 +1,14 @@
 import { coded } from '../kernel/database/coded.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
-import type { OpenProcesses } from '../processes/index.js'
+import { type OpenProcesses, ProcessHandle } from '../processes/index.js'
 import type { OpenWorkflows } from '../workflows/index.js'
 import { createDispatchBulk } from './bulk.js'
 import { dispatchChores } from './chores.js'
 import { createDispatch } from './dispatch.js'
 import { createItemCalls } from './items.js'
 import { createItemOperations, type Executions } from './operations.js'
+import type { OwnExecution } from './queries/operate-items.js'
 import { createDispatchRegistry } from './registry.js'
 import { createScheduling } from './schedule.js'
 import { dispatchWork } from './worker.js'
@@ -21,14 +22,14 @@ interface Below {
 export function openDispatch(runtime: Runtime, { processes, workflows }: Below) {
   const { db, codec } = runtime
   const registry = createDispatchRegistry()
+  const executionOf = ({ model, type, id }: OwnExecution) => {
+    if (model === 'workflows') return workflows.client.workflow(id)
+    const slash = type.indexOf('/')
+    return new ProcessHandle(processes.calls, { domain: type.slice(0, slash), type: type.slice(slash + 1) }, id)
+  }
   const executions: Executions = {
-    cancelProcess(name, id, by, options) {
-      const slash = name.indexOf('/')
-      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-      return processes.operations.cancel(reference, id, by, options)
-    },
-    cancelWorkflow: (id, by, options) => workflows.client.workflow(id).cancel(by, options),
-    whyWorkflow: (id) => workflows.client.workflow(id).why(),
+    cancel: (execution, by, options) => executionOf(execution).cancel(by, options),
+    why: (execution) => executionOf(execution).why(),
     find: registry.find,
   }
   const operations = createItemOperations(db, codec, executions)

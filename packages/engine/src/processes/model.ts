@@ -19,6 +19,10 @@ export function openProcesses(runtime: Runtime, { client: commands, outgoing }: 
   const immediate = createStarterExecutions(db, {
     ...runtime,
     ...engine,
+    isAllowed: (definition) =>
+      runtime.immediate !== false &&
+      definition.immediate &&
+      (runtime.immediate === 'unregistered' || engine.registry.find(definition.name) === definition),
     partsFor: (definition, stop) => engine.partsFor(definition, { inStarter: true, stop }),
   })
   const operations = createProcessOperations(db, { ...runtime, registry: engine.registry })
