@@ -27,18 +27,13 @@ export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
 export { type OpenProcesses, openProcesses } from './model.js'
-export type {
-  BulkOperationAnswer,
-  BulkOperations,
-  Correction,
-  RetryOptions,
-  WhichProcesses,
-} from './operations.js'
+export type { BulkOperationAnswer, BulkOperations, WhichProcesses } from './operations.js'
 export type { Processes, ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
+export type { Correction, RetryOptions } from './retry-options.js'
 export { deadlineOf, type StartDetails } from './seal-start.js'
 export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'
 export type { DeadlineAction, ProcessStatus } from './states.js'
