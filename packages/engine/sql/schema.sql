@@ -934,7 +934,9 @@ create view holdfast.trouble as
     trouble.domain,
     trouble.type,
     (trouble.command_id)::text AS id,
-    NULL::text AS key,
+    ( SELECT command.key
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain))) AS key,
     NULL::text AS step,
     trouble.error_code AS code,
     trouble.error_kind AS kind,

@@ -7,7 +7,6 @@ import {
   type CommandHandlerOptions,
   type Commands,
   openCommands,
-  type Troubleshooting,
 } from './commands/index.js'
 import {
   checkItemKey,
@@ -115,8 +114,6 @@ export interface Holdfast
   readonly processes: Processes
   /** Declared saga graphs. */
   readonly workflows: Workflows
-  /** What operators do with commands that failed. */
-  readonly troubleshooting: Troubleshooting
   /** Work that needs a person, of all models. */
   readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
@@ -257,7 +254,6 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     batches: commands.batches,
     processes: processes.namespace,
     workflows: workflows.namespace,
-    troubleshooting: commands.troubleshooting,
     trouble: createTroubles(db, {
       commands: commands.bulk,
       processes: processes.bulk,

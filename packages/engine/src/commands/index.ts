@@ -9,13 +9,9 @@ export { createDomains } from './domains.js'
 export type { Envelope } from './envelope.js'
 export type { CommandHandle, SentCommand } from './handle.js'
 export { type OpenCommands, openCommands } from './model.js'
-export type {
-  BulkAnswer,
-  Troubleshooting,
-} from './operations.js'
 export type { Outgoing } from './outgoing.js'
 export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
-export type { FailureGroup, TroubledCommand, TroubleFilter } from './queries/list-trouble.js'
+export type { FailureGroup, TroubleFilter } from './queries/list-trouble.js'
 export type { CommandOf } from './reference.js'
 export {
   addHandler,

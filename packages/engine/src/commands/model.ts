@@ -6,7 +6,7 @@ import { createCommandCalls } from './calls.js'
 import { createCommandClient } from './client.js'
 import { createCommands } from './commands.js'
 import { createDomains } from './domains.js'
-import { createCommandOperations, createTroubleshooting } from './operations.js'
+import { createCommandOperations } from './operations.js'
 import { createOutgoing } from './outgoing.js'
 import { createHandlerRegistry } from './registry.js'
 import { commandChores } from './sweep.js'
@@ -39,7 +39,6 @@ export function openCommands(runtime: Runtime) {
     outgoing: createOutgoing(db, queues, codec),
     namespace: createCommands(db, codec, queues),
     batches: createBatches(db, client, queues, codec),
-    troubleshooting: createTroubleshooting(db, codec, operations),
     bulk: createCommandBulk(db, { codec, registry, reports }),
   }
 }
