@@ -6,16 +6,16 @@ import {
   type CommandHandler,
   type CommandHandlerOptions,
   type Commands,
-  openCommands,
+  commandModel,
 } from './commands/index.js'
 import {
   checkItemKey,
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
+  dispatchModel,
   ItemHandle,
   isDispatch,
-  openDispatch,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -37,12 +37,12 @@ import {
   type ManagerClient,
   type ManagerDefinition,
   type ManagerStartOptions,
-  openProcesses,
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
   ProcessHandle,
   type ProcessOf,
+  processModel,
   type ResponseSchemas,
   type StartOptions,
 } from './processes/index.js'
@@ -54,7 +54,6 @@ import {
   type HandleSteps,
   handleSteps,
   isWorkflow,
-  openWorkflows,
   type StepHandler,
   type StepHandlerOptions,
   type WorkflowClient,
@@ -62,6 +61,7 @@ import {
   type WorkflowReference,
   type WorkflowStartOptions,
   type Workflows,
+  workflowModel,
 } from './workflows/index.js'
 
 /** Registering the handler of a command. */
@@ -177,10 +177,10 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   const runtime = createRuntime(db, options)
   const { close: closeLimits, ...limits } = createRateLimits(db, runtime.limiter)
-  const commands = openCommands(runtime)
-  const processes = openProcesses(runtime, commands)
-  const workflows = openWorkflows(runtime)
-  const dispatch = openDispatch(runtime, { processes, workflows })
+  const commands = commandModel(runtime)
+  const processes = processModel(runtime, commands)
+  const workflows = workflowModel(runtime)
+  const dispatch = dispatchModel(runtime, { processes, workflows })
   const models = [commands.model, processes.model, workflows.model, dispatch.model]
   const workers = new Set<Worker>()
   const told = new Set<() => void>()

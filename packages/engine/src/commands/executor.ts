@@ -1,13 +1,16 @@
 import type { Batcher } from '../kernel/batching/batcher.js'
 import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
 import { outcomeOfFailure } from '../kernel/calls/outcome.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { LONGEST_TIMER } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { newId } from '../kernel/ids/id.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import type { Logger } from '../kernel/logger.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
@@ -22,16 +25,22 @@ import type { HandlerRegistry, RegisteredHandler } from './registry.js'
 import { reportAttempt } from './report.js'
 import { decideFailedAttempt } from './states.js'
 
-export interface ExecutorOptions
-  extends Pick<Runtime, 'db' | 'codec' | 'logger' | 'reports' | 'abortGraceMs' | 'inquireForMs'> {
+export interface ExecutorOptions {
+  readonly db: Database
   readonly domain: string
   readonly queue: string
   readonly registry: HandlerRegistry
+  readonly codec: Codec
   readonly finishes: Batcher<FinishWrite, void>
   readonly retry: RetryPolicy
   readonly maxAttempts: number
   readonly timeoutMs: number | undefined
   readonly leaseMs: number
+  /** How long a handler that was told to stop is waited for, before the next attempt may begin (K-19). */
+  readonly abortGraceMs: number
+  readonly inquireForMs: number
+  readonly logger: Logger
+  readonly reports: Reports
   readonly extend: (lease: Lease<ReceivedCommand>, milliseconds: number) => Promise<void>
 }
 

@@ -13,7 +13,7 @@ import { commandChores } from './sweep.js'
 import { commandWork } from './worker.js'
 
 /** Commands, as an installation has them. */
-export function openCommands(runtime: Runtime) {
+export function commandModel(runtime: Runtime) {
   const { db, codec, reports, results } = runtime
   const registry = createHandlerRegistry()
   const queues = createDomains(db)
@@ -43,4 +43,4 @@ export function openCommands(runtime: Runtime) {
   }
 }
 
-export type OpenCommands = ReturnType<typeof openCommands>
+export type OpenCommands = ReturnType<typeof commandModel>

@@ -1,8 +1,9 @@
 import { coded } from '../kernel/database/coded.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
-import { type OpenProcesses, ProcessHandle } from '../processes/index.js'
-import type { OpenWorkflows } from '../workflows/index.js'
+import { ProcessHandle } from '../processes/index.js'
+import type { OpenProcesses } from '../processes/model.js'
+import type { OpenWorkflows } from '../workflows/model.js'
 import { createDispatchBulk } from './bulk.js'
 import { dispatchChores } from './chores.js'
 import { createDispatch } from './dispatch.js'
@@ -19,7 +20,7 @@ interface Below {
 }
 
 /** Scheduled work, as an installation has it. What it releases is a process, a workflow, or runs elsewhere. */
-export function openDispatch(runtime: Runtime, { processes, workflows }: Below) {
+export function dispatchModel(runtime: Runtime, { processes, workflows }: Below) {
   const { db, codec } = runtime
   const registry = createDispatchRegistry()
   const executionOf = ({ model, type, id }: OwnExecution) => {

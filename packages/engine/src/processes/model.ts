@@ -1,4 +1,4 @@
-import type { OpenCommands } from '../commands/index.js'
+import type { OpenCommands } from '../commands/model.js'
 import { coded } from '../kernel/database/coded.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
@@ -13,7 +13,7 @@ import { createProcesses } from './processes.js'
 import { processWork } from './worker.js'
 
 /** Processes and managers, as an installation has them. */
-export function openProcesses(runtime: Runtime, { client: commands, outgoing }: OpenCommands) {
+export function processModel(runtime: Runtime, { client: commands, outgoing }: OpenCommands) {
   const { db, results } = runtime
   const engine = createProcessEngine(db, { ...runtime, commands, outgoing })
   const immediate = createStarterExecutions(db, {
@@ -59,4 +59,4 @@ export function openProcesses(runtime: Runtime, { client: commands, outgoing }: 
   }
 }
 
-export type OpenProcesses = ReturnType<typeof openProcesses>
+export type OpenProcesses = ReturnType<typeof processModel>

@@ -1,11 +1,14 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type By, checkBy } from '../kernel/audit/audit.js'
+import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCallForMany } from '../kernel/database/operator-call.js'
+import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
+import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import { chunksOf } from '../kernel/model/lists.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import { splitName } from '../kernel/reports/reports.js'
+import { type Reports, splitName } from '../kernel/reports/reports.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
@@ -17,8 +20,31 @@ import { findTroubledIds } from './queries/list-process-trouble.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
 import type { ProcessRegistry } from './registry.js'
-import type { AnyRetry, RetryOptions } from './retry-options.js'
 import { deadlineOf } from './seal-start.js'
+
+/** Data that corrects the state, given as one of the definition's responses: recorded like one, applied like one. */
+export type Correction<Responses extends ResponseSchemas> = {
+  readonly [Name in keyof Responses & string]: {
+    readonly name: Name
+    readonly data: StandardSchemaV1.InferInput<Responses[Name]>
+  }
+}[keyof Responses & string]
+
+export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchemas> {
+  /** Recorded with the retry and in the state from then on. */
+  readonly response?: Correction<Responses>
+  /** A process whose deadline has passed is retried only with a new one: a moment, or a time from now. */
+  readonly deadline?: Date | Duration
+  /** A person found out that what is of unknown outcome was not done: it is called again. Default: false. */
+  readonly notDone?: boolean
+  /** With `notDone`: only this step was not done: `pay`, or `pay#2` where the name is used again. Default: every step of unknown outcome. */
+  readonly step?: string
+}
+
+/** The same for a definition whose responses are not known. */
+export interface AnyRetry extends Omit<RetryOptions, 'response'> {
+  readonly response?: { readonly name: string; readonly data: unknown }
+}
 
 /** Which ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
 export type WhichProcesses = readonly string[] | { readonly fingerprint: string } | 'all'
@@ -57,8 +83,11 @@ export interface BulkOperations {
  */
 export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'> & BulkOperations
 
-interface Parts extends Pick<Runtime, 'codec' | 'logger' | 'reports'> {
+interface Parts {
+  readonly codec: Codec
   readonly registry: ProcessRegistry
+  readonly logger: Logger
+  readonly reports: Reports
 }
 
 /** Each transaction locks so many processes at most: a worker's write to one of them waits for no more than these. */

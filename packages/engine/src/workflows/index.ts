@@ -1,8 +1,10 @@
-export type {
-  WorkflowClient,
-  WorkflowReference,
-  WorkflowStartOptions,
-  WorkflowToStart,
+export { createWorkflowBulk } from './bulk.js'
+export {
+  createWorkflowClient,
+  type WorkflowClient,
+  type WorkflowReference,
+  type WorkflowStartOptions,
+  type WorkflowToStart,
 } from './client.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanVerdict } from './decide/occurrence.js'
@@ -20,14 +22,13 @@ export { handlersOf, isWorkflow } from './definition/definition.js'
 export { loadWorkflow } from './definition/load.js'
 export type { CompensationOptions, StepOptions, WorkflowOptions } from './definition/settings.js'
 export { createDefinitions } from './definitions.js'
-export type { WorkflowEngine } from './engine.js'
+export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
 export { StartedWorkflow, WorkflowHandle } from './handle.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
 export type { CleanUpOptions, WorkflowMaintenance, WorkflowSettings } from './maintenance.js'
-export { type OpenWorkflows, openWorkflows } from './model.js'
+export { workflowModel } from './model.js'
 export type { CompleteOptions, RetryOptions } from './operations.js'
 export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
-export type { KnownWorkflow } from './queries/find-definitions.js'
 export type { WorkflowEventRecord } from './queries/find-events.js'
 export type { WorkflowRecord } from './queries/find-instances.js'
 export type { WorkflowStepRecord } from './queries/find-steps.js'
@@ -36,4 +37,4 @@ export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
-export type { WorkflowListFilter, Workflows } from './workflows.js'
+export { createWorkflows, type KnownWorkflow, type WorkflowListFilter, type Workflows } from './workflows.js'

@@ -7,7 +7,7 @@ import { workflowChores, workflowWork } from './worker.js'
 import { createWorkflows } from './workflows.js'
 
 /** Workflows, as an installation has them. */
-export function openWorkflows(runtime: Runtime) {
+export function workflowModel(runtime: Runtime) {
   const { db } = runtime
   const engine = createWorkflowEngine(db, runtime)
   const client = createWorkflowClient(db, engine, runtime)
@@ -30,4 +30,4 @@ export function openWorkflows(runtime: Runtime) {
   return { model, engine, client, namespace: createWorkflows(db, engine), bulk: createWorkflowBulk(db, engine) }
 }
 
-export type OpenWorkflows = ReturnType<typeof openWorkflows>
+export type OpenWorkflows = ReturnType<typeof workflowModel>
