@@ -4,6 +4,13 @@
  */
 export const covered = [
   'CONTRIBUTING.md',
+  'README.md',
+  'docs/guides/batches.md',
+  'docs/guides/choosing-a-model.md',
+  'docs/guides/first-process.md',
+  'docs/guides/queues.md',
+  'docs/guides/rate-limits.md',
+  'docs/guides/unknown-outcomes.md',
   'scripts',
   'packages/engine/src/kernel',
   'packages/engine/src/limiter',
