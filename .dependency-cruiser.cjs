@@ -10,8 +10,68 @@ const model = (name, mayImport) => ({
   to: { path: '^packages/engine/src/', pathNot: `^packages/engine/src/(${[name, ...mayImport].join('|')})/` },
 })
 
+/** The folders of the engine from top to bottom. Each imports only folders below it, so that they form no circles. */
+const folders = [
+  ...['dispatch', 'dispatch/cycle', 'dispatch/queries', 'dispatch/targets'],
+  ...['processes', 'processes/managers', 'processes/execution', 'processes/replies', 'processes/queries'],
+  ...['workflows', 'workflows/queries', 'workflows/render', 'workflows/store', 'workflows/decide'],
+  ...['workflows/definition', 'workflows/condition', 'commands', 'commands/queries', 'trouble', 'trouble/queries'],
+  ...['limiter', 'limiter/queries', 'queue', 'queue/install', 'kernel/migrations', 'kernel/model', 'kernel/batching'],
+  ...['kernel/chores', 'kernel/clock', 'kernel/pausing', 'kernel/audit', 'kernel/presence', 'kernel/reports'],
+  ...['kernel/results', 'kernel/notify', 'kernel/work', 'kernel/database', 'kernel/calls', 'kernel/failure'],
+  ...['kernel/codec', 'kernel/ids', 'kernel/retry', 'kernel/validation', 'kernel/duration', 'kernel', 'kernel/metrics'],
+]
+
+/**
+ * What a folder may import from above all the same, file by file. Most are the words of a model, which stand in its root in every
+ * model (`define.ts`, `states.ts`) and import nothing of its rooms. The others are to be dissolved; each says how.
+ */
+const upwards = {
+  'commands/queries': ['commands/(batch|envelope|states|why)'],
+  'dispatch/cycle': ['dispatch/(define|targets)'],
+  'dispatch/queries': ['dispatch/(define|forecast|settings|states|targets)'],
+  'limiter/queries': ['limiter/(bucket-status|check-limit|merged-requests)'],
+  'processes/execution': ['processes/(context|define|history|report|settings|states|step-failed)'],
+  // Managers share the start, the registry and the reports of processes; these belong into a room of their own.
+  'processes/managers': ['processes/(client|define|history|registry|report|seal-start|states)'],
+  // Rows are typed by what is decided and by what replies hold; the types belong beside the statements.
+  'processes/queries': ['processes/(history|states)', 'processes/managers/decide', 'processes/replies/message'],
+  // Recorded replies are responses; the recorder belongs beside respond.ts.
+  'processes/replies': ['processes/(define|respond)'],
+  'trouble/queries': ['trouble/filter'],
+  'workflows/decide': ['workflows/states'],
+  'workflows/queries': ['workflows/(states|why)'],
+  'workflows/render': ['workflows/states'],
+  // The type of a claimed step; it belongs into the store.
+  'workflows/store': ['workflows/states', 'workflows/queries/claim-steps'],
+  // How a value is shown in a message. It imports nothing.
+  'kernel/duration': ['kernel/validation/describe'],
+}
+
+const inOrder = folders.slice(1).map((folder, place) => ({
+  name: `folders-form-no-circles: ${folder}`,
+  comment: `${folder} stands below what it imports; see the order of the folders in .dependency-cruiser.cjs`,
+  severity: 'error',
+  from: { path: `^packages/engine/src/${folder}/[^/]+$`, pathNot: tests },
+  to: {
+    path: `^packages/engine/src/(${folders.slice(0, place + 1).join('|')})/[^/]+$`,
+    pathNot: (upwards[folder] ?? []).map((file) => `^packages/engine/src/${file}\\.ts$`),
+  },
+}))
+
 module.exports = {
   forbidden: [
+    ...inOrder,
+    {
+      name: 'folders-have-a-place',
+      comment: 'a new folder of the engine gets its place in the order of .dependency-cruiser.cjs',
+      severity: 'error',
+      from: {},
+      to: {
+        path: '^packages/engine/src/.+/',
+        pathNot: [...folders.map((folder) => `^packages/engine/src/${folder}/[^/]+$`), '/workflows/simulation/'],
+      },
+    },
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
     { name: 'no-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
     model('kernel', []),

@@ -3615,7 +3615,7 @@ begin
     $query$
     with free as (
       select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
+      from (select * from unnest($1, $2) as asked (msg_id, read_ct) order by msg_id) as asked,
       lateral (
         select msg_id from pgmq.%1$I as q
         where q.msg_id = asked.msg_id
@@ -3633,68 +3633,125 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.expire_processes(ids uuid[], epochs integer[])
- RETURNS void
+CREATE OR REPLACE FUNCTION holdfast.expire_processes(ids uuid[], epochs integer[], OUT ended integer)
+ RETURNS integer
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_type text;
-begin
-  for v_type in
-    with free as (
-      select process.id
-      from holdfast.process
-      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
-      where leased_at is not null
-      order by process.id
-      for no key update of process skip locked
-    ),
-    expired as (
-      update holdfast.process set due_at = holdfast.now() where id in (select id from free) returning type
-    )
-    select distinct type from expired
-  loop
-    perform holdfast.wake('processes:' || v_type);
-  end loop;
-end
-$function$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (id, epoch) order by id) as asked
+          cross join lateral (
+            select
+            from holdfast.process as it
+            where it.id = asked.id and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        beside as (select),
+        changed as (
+          update holdfast.process as it
+          set due_at = holdfast.now()
+          from free
+          where it.id = free.id and free.epoch = free.epoch + 0
+          returning it.type as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          perform holdfast.wake('processes:' || v_lane);
+        end loop;
+      end
+      $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[])
- RETURNS void
+CREATE OR REPLACE FUNCTION holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], OUT ended integer)
+ RETURNS integer
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_handler text;
-begin
-  for v_handler in
-    with free as (
-      select step.workflow_id, step.number
-      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
-        for no key update skip locked
-      ) as step
-    ),
-    expired as (
-      update holdfast.workflow_step as step
-      set due_at = holdfast.now()
-      from free
-      where step.workflow_id = free.workflow_id and step.number = free.number
-      returning step.handler
-    )
-    select distinct handler from expired
-  loop
-    perform holdfast.wake('workflows:' || v_handler);
-  end loop;
-end
-$function$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, numbers, epochs) as asked (workflow_id, number, epoch) order by workflow_id, number) as asked
+          cross join lateral (
+            select
+            from holdfast.workflow_step as it
+            where it.workflow_id = asked.workflow_id and it.number = asked.number and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        beside as (select),
+        changed as (
+          update holdfast.workflow_step as it
+          set due_at = holdfast.now()
+          from free
+          where it.workflow_id = free.workflow_id and it.number = free.number and free.epoch = free.epoch + 0
+          returning it.handler as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          perform holdfast.wake('workflows:' || v_lane);
+        end loop;
+      end
+      $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.extend_chores(ids text[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (name, epoch) order by name) as asked
+          cross join lateral (
+            select
+            from holdfast.chore as it
+            where it.name = asked.name and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        moved as (
+          update holdfast.chore as it
+          set due_at = holdfast.now() + lease_ms * interval '1 ms'
+          from free
+          where it.name = free.name and free.epoch = free.epoch + 0
+          returning it.name as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(asked.name), '[]')
+            from unnest(ids, epochs) as asked (name, epoch)
+            left join holdfast.chore as it on it.name = asked.name
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not (it.leased_at is not null)
+          )
+        into extended, lost;
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer)
@@ -3710,7 +3767,7 @@ begin
     $query$
     with free as (
       select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
+      from (select * from unnest($1, $2) as asked (msg_id, read_ct) order by msg_id) as asked,
       lateral (
         select msg_id from pgmq.%1$I as q
         where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
@@ -3734,8 +3791,8 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer)
- RETURNS TABLE(extended json, lost json)
+CREATE OR REPLACE FUNCTION holdfast.extend_dispatch_cycles(ids text[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json)
+ RETURNS record
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
@@ -3744,46 +3801,39 @@ CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[
  SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_free uuid[];
-  v_free_epochs int[] := epochs;
-begin
-  v_free := array(
-    select process.id from holdfast.process where process.id = any (ids) order by process.id for no key update skip locked
-  );
-  if cardinality(v_free) = cardinality(ids) then
-    v_free := ids;
-  else
-    select array_agg(asked.id), array_agg(asked.epoch)
-    into v_free, v_free_epochs
-    from unnest(ids, epochs) as asked (id, epoch)
-    where asked.id = any (v_free);
-  end if;
-  return query
-  with moved as (
-    update holdfast.process
-    set due_at = holdfast.now() + lease_ms * interval '1 ms'
-    from unnest(v_free, v_free_epochs) as asked (id, epoch)
-    where process.id = asked.id
-      and process.lease_epoch = asked.epoch
-      and process.leased_at is not null
-      and asked.epoch = asked.epoch + 0
-    returning process.id
-  )
-  select
-    (select coalesce(json_agg(moved.id), '[]') from moved),
-    (
-      select coalesce(json_agg(asked.id), '[]')
-      from unnest(ids, epochs) as asked (id, epoch)
-      left join holdfast.process on process.id = asked.id
-      where process.id is null or process.lease_epoch <> asked.epoch or process.leased_at is null
-    );
-end
-$function$
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (item_type, epoch) order by item_type) as asked
+          cross join lateral (
+            select
+            from holdfast.dispatch_cycle as it
+            where it.item_type = asked.item_type and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        moved as (
+          update holdfast.dispatch_cycle as it
+          set due_at = holdfast.now() + lease_ms * interval '1 ms'
+          from free
+          where it.item_type = free.item_type and free.epoch = free.epoch + 0
+          returning it.item_type as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(asked.item_type), '[]')
+            from unnest(ids, epochs) as asked (item_type, epoch)
+            left join holdfast.dispatch_cycle as it on it.item_type = asked.item_type
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not (it.leased_at is not null)
+          )
+        into extended, lost;
+      end
+      $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, p_lease_ms integer, p_beat_ms integer)
- RETURNS TABLE(extended json, lost json)
+CREATE OR REPLACE FUNCTION holdfast.extend_inbox(ids uuid[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json)
+ RETURNS record
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
@@ -3792,43 +3842,120 @@ CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers sm
  SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-begin
-  return query
-  with free as (
-    select step.workflow_id, step.number
-    from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-    cross join lateral (
-      select workflow_id, number
-      from holdfast.workflow_step
-      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch
-        and (leased_at is not null or ready and in_flight)
-      for no key update skip locked
-    ) as step
-  ),
-  moved as (
-    update holdfast.workflow_step as step
-    set ready = false,
-        leased_by = coalesce(step.leased_by, worker),
-        leased_at = coalesce(step.leased_at, holdfast.now()),
-        due_at = holdfast.now() + greatest(
-      coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
-    ) * interval '1 ms'
-    from free
-    where step.workflow_id = free.workflow_id and step.number = free.number
-    returning step.workflow_id, step.number
-  )
-  select
-    (select coalesce(json_agg(moved.workflow_id || '/' || moved.number), '[]') from moved),
-    (
-      select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
-      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-      left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
-      where step.number is null
-        or step.lease_epoch <> asked.epoch
-        or step.leased_at is null and not (step.ready and step.in_flight)
-    );
-end
-$function$
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (id, epoch) order by id) as asked
+          cross join lateral (
+            select
+            from holdfast.process_inbox as it
+            where it.id = asked.id and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        moved as (
+          update holdfast.process_inbox as it
+          set due_at = holdfast.now() + lease_ms * interval '1 ms'
+          from free
+          where it.id = free.id and free.epoch = free.epoch + 0
+          returning it.id as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(asked.id), '[]')
+            from unnest(ids, epochs) as asked (id, epoch)
+            left join holdfast.process_inbox as it on it.id = asked.id
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not (it.leased_at is not null)
+          )
+        into extended, lost;
+      end
+      $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (id, epoch) order by id) as asked
+          cross join lateral (
+            select
+            from holdfast.process as it
+            where it.id = asked.id and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        moved as (
+          update holdfast.process as it
+          set due_at = holdfast.now() + lease_ms * interval '1 ms'
+          from free
+          where it.id = free.id and free.epoch = free.epoch + 0
+          returning it.id as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(asked.id), '[]')
+            from unnest(ids, epochs) as asked (id, epoch)
+            left join holdfast.process as it on it.id = asked.id
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not (it.leased_at is not null)
+          )
+        into extended, lost;
+      end
+      $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, own_ms integer, lease_ms integer, OUT extended json, OUT lost json)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, numbers, epochs) as asked (workflow_id, number, epoch) order by workflow_id, number) as asked
+          cross join lateral (
+            select
+            from holdfast.workflow_step as it
+            where it.workflow_id = asked.workflow_id and it.number = asked.number and it.lease_epoch = asked.epoch and (it.leased_at is not null or it.ready and it.in_flight)
+            for no key update skip locked
+          ) as locked
+        ),
+        moved as (
+          update holdfast.workflow_step as it
+          set due_at = holdfast.now() + greatest(
+            coalesce((select definition.lease_ms from holdfast.workflow_definition as definition where definition.id = it.definition_id), own_ms),
+            extend_workflow_steps.lease_ms
+          ) * interval '1 ms', ready = false, leased_by = coalesce(it.leased_by, worker), leased_at = coalesce(it.leased_at, holdfast.now())
+          from free
+          where it.workflow_id = free.workflow_id and it.number = free.number and free.epoch = free.epoch + 0
+          returning it.workflow_id || '/' || it.number as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(asked.workflow_id || '/' || asked.number), '[]')
+            from unnest(ids, numbers, epochs) as asked (workflow_id, number, epoch)
+            left join holdfast.workflow_step as it on it.workflow_id = asked.workflow_id and it.number = asked.number
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not (it.leased_at is not null or it.ready and it.in_flight)
+          )
+        into extended, lost;
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.fail_dispatch_items(failures jsonb)
@@ -4561,7 +4688,7 @@ begin
   for v_handler in
     with free as (
       select step.workflow_id, step.number, asked.fresh
-      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+      from (select * from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh) order by id, number) as asked
       cross join lateral (
         select workflow_id, number
         from holdfast.workflow_step
@@ -5000,6 +5127,39 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.lease_parts(p_table text, p_keys text[], p_types text[], p_held text, OUT arguments text, OUT asked text, OUT matches text, OUT id text, OUT asked_id text, OUT free text, OUT chosen text)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  arguments := 'ids ' || p_types[1] || '[]' || coalesce(', numbers ' || p_types[2] || '[]', '') || ', epochs int[]';
+  asked := format(
+    'unnest(ids%s, epochs) as asked (%s, epoch)',
+    case when cardinality(p_keys) > 1 then ', numbers' end, array_to_string(p_keys, ', ')
+  );
+  select string_agg(format('it.%1$s = asked.%1$s', key), ' and '), string_agg('it.' || key, $id$ || '/' || $id$),
+    string_agg('asked.' || key, $id$ || '/' || $id$),
+    string_agg(format('it.%1$s = free.%1$s', key), ' and ') || ' and free.epoch = free.epoch + 0'
+  into matches, id, asked_id, chosen
+  from unnest(p_keys) as key;
+  free := format(
+    $part$
+          select asked.*
+          from (select * from %1$s order by %2$s) as asked
+          cross join lateral (
+            select
+            from %3$s as it
+            where %4$s and it.lease_epoch = asked.epoch and %5$s
+            for no key update skip locked
+          ) as locked$part$,
+    asked, array_to_string(p_keys, ', '), 'holdfast.' || p_table, matches, p_held
+  );
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lease_ms integer)
  RETURNS json
  LANGUAGE plpgsql
@@ -5273,6 +5433,116 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.make_ending_function(p_verb text, p_name text, p_table text, p_keys text[], p_types text[], p_lane text, p_topic text DEFAULT NULL::text, p_changes text DEFAULT ''::text, p_beside text DEFAULT 'select'::text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_parts record;
+begin
+  select * into v_parts from holdfast.lease_parts(p_table, p_keys, p_types, '(it.leased_at is not null)');
+  perform holdfast.make_function(
+    p_verb || p_name, v_parts.arguments || ', out ended int',
+    format(
+      $body$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (%1$s
+        ),
+        beside as (%2$s),
+        changed as (
+          update %3$s as it
+          set due_at = %4$snow()%5$s
+          from free
+          where %8$s
+          returning it.%6$s as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          %7$s;
+        end loop;
+      end
+      $body$,
+      v_parts.free, p_beside, 'holdfast.' || p_table, 'holdfast.', p_changes, p_lane,
+      -- Due before a worker would look again, and a slot may be what others wait for.
+      case when p_topic is null then 'null' else format('perform %swake(%L || v_lane)', 'holdfast.', p_topic) end,
+      v_parts.chosen
+    ),
+    holdfast.planner_looped()
+  );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.make_extend_function(p_name text, p_table text, p_keys text[], p_types text[], p_held text DEFAULT '(it.leased_at is not null)'::text, p_more text DEFAULT ''::text, p_changes text DEFAULT ''::text, p_lease_ms text DEFAULT 'lease_ms'::text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_parts record;
+begin
+  select * into v_parts from holdfast.lease_parts(p_table, p_keys, p_types, p_held);
+  perform holdfast.make_function(
+    'extend_' || p_name, v_parts.arguments || p_more || ', lease_ms int, out extended json, out lost json',
+    format(
+      $body$
+      begin
+        with free as materialized (%1$s
+        ),
+        moved as (
+          update %2$s as it
+          set due_at = %3$snow() + %4$s * interval '1 ms'%5$s
+          from free
+          where %11$s
+          returning %6$s as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(%7$s), '[]')
+            from %8$s
+            left join %2$s as it on %9$s
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not %10$s
+          )
+        into extended, lost;
+      end
+      $body$,
+      v_parts.free, 'holdfast.' || p_table, 'holdfast.', p_lease_ms, p_changes, v_parts.id, v_parts.asked_id, v_parts.asked,
+      v_parts.matches, p_held, v_parts.chosen
+    ),
+    holdfast.planner_looped()
+  );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.make_function(p_name text, p_arguments text, p_body text, p_settings text DEFAULT ''::text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_definition constant text := format(
+    'create or replace function %s%I(%s) language plpgsql %s set search_path = pg_catalog, pg_temp as %L',
+    'holdfast.', p_name, p_arguments, p_settings, p_body
+  );
+begin
+  begin
+    execute v_definition;
+  exception when invalid_function_definition then
+    -- One of another shape cannot be replaced.
+    execute format('drop function %s%I', 'holdfast.', p_name);
+    execute v_definition;
+  end;
+  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.make_functions_of_new_queue()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -5286,26 +5556,35 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
+CREATE OR REPLACE FUNCTION holdfast.make_oldest_function(p_name text, p_table text, p_matches text, p_lanes text DEFAULT 'unnest(lanes) as lane (name)'::text, p_due text DEFAULT 'it.due_at <= v_now'::text, p_since text DEFAULT 'due_at'::text, p_order text DEFAULT 'it.due_at'::text)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_definition constant text := format(
-    'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
-    'holdfast.', p_name, p_arguments, p_body
-  );
 begin
-  -- The search path is fixed and the function marked as internal here, since no migration comes by (K-27).
-  begin
-    execute v_definition;
-  exception when invalid_function_definition then
-    -- One of another shape cannot be replaced.
-    execute format('drop function %s%I', 'holdfast.', p_name);
-    execute v_definition;
-  end;
-  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
+  perform holdfast.make_function(
+    'oldest_' || p_name, 'lanes text[], out seconds float8',
+    format(
+      $body$
+      declare
+        v_now timestamptz := %1$snow();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from %2$s,
+        lateral (
+          select it.%3$s as since
+          from %4$s as it
+          where %5$s and %6$s
+          order by %7$s
+          limit 1
+        ) as oldest;
+      end
+      $body$,
+      'holdfast.', p_lanes, p_since, 'holdfast.' || p_table, p_matches, p_due, p_order
+    ),
+    holdfast.planner_looped()
+  );
 end
 $function$
 ;
@@ -5316,7 +5595,7 @@ CREATE OR REPLACE FUNCTION holdfast.make_queue_functions(p_queue text)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform holdfast.make_queue_function(
+  perform holdfast.make_function(
     'put_' || p_queue,
     'ids bigint[], visible timestamptz[], messages jsonb[], headers jsonb[], out inserted int',
     format(
@@ -5337,7 +5616,7 @@ begin
   -- No more than so many bytes are taken (K-23), first as they are stored and then as they are in memory: what is stored
   -- compressed may be 250 times as large. What has up to 500 bytes is counted as it is stored, and where all have, nothing
   -- is added up one by one. The first message is taken whatever its size; `is_full` says that more is due.
-  perform holdfast.make_queue_function(
+  perform holdfast.make_function(
     'take_' || p_queue,
     'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
       'spare_leased boolean, ceiling_ms int, most_bytes int default 33554432, '
@@ -5423,7 +5702,7 @@ begin
 
   -- Answers the messages that were ours. One that somebody changed after the statement began has another ctid by now and
   -- is not answered; it is told to be held, and tried again.
-  perform holdfast.make_queue_function(
+  perform holdfast.make_function(
     'end_' || p_queue,
     'ids bigint[], reads int[], done boolean[], out mine bigint[]',
     format(
@@ -5901,6 +6180,33 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.oldest_chores(lanes text[], OUT seconds double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_now timestamptz := holdfast.now();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from unnest(lanes) as lane (name),
+        lateral (
+          select it.due_at as since
+          from holdfast.chore as it
+          where it.name = lane.name and it.due_at <= v_now
+          order by it.due_at
+          limit 1
+        ) as oldest;
+      end
+      $function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.oldest_command_seconds(p_queue text, types text[])
  RETURNS double precision
  LANGUAGE plpgsql
@@ -5909,33 +6215,133 @@ AS $function$
 declare
   v_oldest timestamptz;
 begin
-  execute format(
-    $query$
-    select min(oldest.vt)
-    from unnest($1) as type,
-    lateral (
-      select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
-    ) oldest
-    $query$, 'q_' || p_queue
-  ) into v_oldest using types, holdfast.now();
+  if types is null then
+    execute format('select vt from pgmq.%I where vt <= $1 order by vt limit 1', 'q_' || p_queue)
+    into v_oldest using holdfast.now();
+  else
+    execute format(
+      $query$
+      select min(oldest.vt)
+      from unnest($1) as type,
+      lateral (
+        select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
+      ) oldest
+      $query$, 'q_' || p_queue
+    ) into v_oldest using types, holdfast.now();
+  end if;
   return extract(epoch from holdfast.now() - v_oldest);
 end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.oldest_reply_seconds(p_queue text)
+CREATE OR REPLACE FUNCTION holdfast.oldest_dispatch_cycles(lanes text[], OUT seconds double precision)
  RETURNS double precision
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_oldest timestamptz;
-begin
-  execute format('select vt from pgmq.%I where vt <= $1 order by vt limit 1', 'q_' || p_queue)
-  into v_oldest using holdfast.now();
-  return extract(epoch from holdfast.now() - v_oldest);
-end
-$function$
+      declare
+        v_now timestamptz := holdfast.now();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from unnest(lanes) as lane (name),
+        lateral (
+          select it.due_at as since
+          from holdfast.dispatch_item as it
+          where it.item_type = lane.name and it.due_at <= v_now
+          order by it.due_at
+          limit 1
+        ) as oldest;
+      end
+      $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.oldest_inbox(lanes text[], OUT seconds double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_now timestamptz := holdfast.now();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from unnest(lanes) as lane (name),
+        lateral (
+          select it.due_at as since
+          from holdfast.process_inbox as it
+          where it.type = lane.name and it.due_at <= v_now
+          order by it.due_at
+          limit 1
+        ) as oldest;
+      end
+      $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.oldest_processes(lanes text[], OUT seconds double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_now timestamptz := holdfast.now();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from (
+          select distinct name as type, version from holdfast.worker_definition where model = 'processes' and name = any (lanes)
+        ) as lane,
+        lateral (
+          select it.due_at as since
+          from holdfast.process as it
+          where it.type = lane.type and it.version = lane.version and it.due_at <= v_now
+          order by it.due_at
+          limit 1
+        ) as oldest;
+      end
+      $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.oldest_workflow_steps(lanes text[], OUT seconds double precision)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_now timestamptz := holdfast.now();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from unnest(lanes) as lane (name),
+        lateral (
+          select it.scheduled_at as since
+          from holdfast.workflow_step as it
+          where it.handler = lane.name and it.ready
+          order by it.rank, it.scheduled_at
+          limit 1
+        ) as oldest;
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.open_messages(p_domain text, p_worker text, p_now timestamp with time zone, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT strays bigint[], OUT malformed bigint[])
@@ -6435,6 +6841,16 @@ begin
   update holdfast.process_inbox set place = nextval('holdfast.process_inbox_place') where id = new.id;
   return null;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.planner_looped()
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select 'set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off'
 $function$
 ;
 
@@ -7245,6 +7661,46 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.release_chores(ids text[], epochs integer[], OUT ended integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (name, epoch) order by name) as asked
+          cross join lateral (
+            select
+            from holdfast.chore as it
+            where it.name = asked.name and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        beside as (select),
+        changed as (
+          update holdfast.chore as it
+          set due_at = holdfast.now(), leased_by = null, leased_at = null
+          from free
+          where it.name = free.name and free.epoch = free.epoch + 0
+          returning it.name as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          null;
+        end loop;
+      end
+      $function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.release_commands(p_queue text, ids bigint[], reads integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -7255,7 +7711,7 @@ begin
     $query$
     with free as (
       select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
+      from (select * from unnest($1, $2) as asked (msg_id, read_ct) order by msg_id) as asked,
       lateral (
         select msg_id from pgmq.%1$I as q
         where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
@@ -7268,6 +7724,46 @@ begin
   ) using ids, reads, holdfast.now();
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.release_dispatch_cycles(ids text[], epochs integer[], OUT ended integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (item_type, epoch) order by item_type) as asked
+          cross join lateral (
+            select
+            from holdfast.dispatch_cycle as it
+            where it.item_type = asked.item_type and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        beside as (select),
+        changed as (
+          update holdfast.dispatch_cycle as it
+          set due_at = holdfast.now(), leased_by = null, leased_at = null
+          from free
+          where it.item_type = free.item_type and free.epoch = free.epoch + 0
+          returning it.item_type as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          null;
+        end loop;
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.release_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[])
@@ -7394,41 +7890,74 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[])
+CREATE OR REPLACE FUNCTION holdfast.release_inbox(ids uuid[], epochs integer[])
  RETURNS void
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_type text;
+  v_head uuid;
+  v_epoch int;
 begin
-  for v_type in
-    with free as (
-      select process.id
-      from holdfast.process
-      join unnest(ids, epochs) as asked (id, epoch) on asked.id = process.id and asked.epoch = process.lease_epoch
-      where leased_at is not null
-      order by process.id
-      for no key update of process skip locked
-    ),
-    freed as (
-      delete from holdfast.process_slot where process_id in (select id from free)
-    ),
-    released as (
-      update holdfast.process
-      set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,
-          -- Of what was dispatched: it has still not begun.
-          unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
-      where id in (select id from free)
-      returning type
-    )
-    select distinct type from released
+  for v_head, v_epoch in
+    select it.id, asked.epoch
+    from (select * from unnest(ids, epochs) as asked (id, epoch) order by id) as asked
+    cross join lateral (
+      select id
+      from holdfast.process_inbox
+      where id = asked.id and lease_epoch = asked.epoch and leased_at is not null
+      for update skip locked
+    ) as it
   loop
-    -- Due before anybody would look again, and its slot may be what others wait for.
-    perform holdfast.wake('processes:' || v_type);
+    perform holdfast.finish_inbox_group(v_head, v_epoch, '{}', '[]', 0);
   end loop;
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.release_processes(ids uuid[], epochs integer[], OUT ended integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (
+          select asked.*
+          from (select * from unnest(ids, epochs) as asked (id, epoch) order by id) as asked
+          cross join lateral (
+            select
+            from holdfast.process as it
+            where it.id = asked.id and it.lease_epoch = asked.epoch and (it.leased_at is not null)
+            for no key update skip locked
+          ) as locked
+        ),
+        beside as (delete from holdfast.process_slot where process_id in (select free.id from free)),
+        changed as (
+          update holdfast.process as it
+          set due_at = holdfast.now(), leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1, unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end
+          from free
+          where it.id = free.id and free.epoch = free.epoch + 0
+          returning it.type as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          perform holdfast.wake('processes:' || v_lane);
+        end loop;
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.remove_idle_buckets()
@@ -7671,6 +8200,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
   v_before jsonb := holdfast.process_before(p_id);
+  v_deadline timestamptz;
   v_name text;
   v_occurrence int;
   v_seq int;
@@ -7692,7 +8222,12 @@ begin
       return 'nothing';
     end if;
   end if;
-  if v_row.deadline_at <= v_now then
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now then
     return 'deadline';
   end if;
   v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
@@ -7701,6 +8236,7 @@ begin
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1,
+      deadline_at = v_deadline,
       mismatch_since = null
   where id = p_id;
   perform holdfast.process_goes_on(p_id, v_now);
@@ -10217,15 +10753,21 @@ comment on function holdfast.execution_id(item_type text, item_id text, failed_e
 
 comment on function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads integer[]) is 'internal: may change with every release';
 
-comment on function holdfast.expire_processes(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+comment on function holdfast.expire_processes(ids uuid[], epochs integer[], OUT ended integer) is 'internal: may change with every release';
 
-comment on function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[]) is 'internal: may change with every release';
+comment on function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], OUT ended integer) is 'internal: may change with every release';
+
+comment on function holdfast.extend_chores(ids text[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json) is 'internal: may change with every release';
 
 comment on function holdfast.extend_commands(p_queue text, ids bigint[], reads integer[], lease_ms integer) is 'internal: may change with every release';
 
-comment on function holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer) is 'internal: may change with every release';
+comment on function holdfast.extend_dispatch_cycles(ids text[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json) is 'internal: may change with every release';
 
-comment on function holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, p_lease_ms integer, p_beat_ms integer) is 'internal: may change with every release';
+comment on function holdfast.extend_inbox(ids uuid[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json) is 'internal: may change with every release';
+
+comment on function holdfast.extend_processes(ids uuid[], epochs integer[], lease_ms integer, OUT extended json, OUT lost json) is 'internal: may change with every release';
+
+comment on function holdfast.extend_workflow_steps(ids uuid[], numbers smallint[], epochs integer[], worker text, own_ms integer, lease_ms integer, OUT extended json, OUT lost json) is 'internal: may change with every release';
 
 comment on function holdfast.fail_dispatch_items(failures jsonb) is 'internal: may change with every release';
 
@@ -10303,6 +10845,8 @@ comment on function holdfast.last_seen(p_model text, p_name text) is 'internal: 
 
 comment on function holdfast.lease_inbox_group(p_type text, p_names text[], p_worker text, p_now timestamp with time zone, p_lease_ms integer) is 'internal: may change with every release';
 
+comment on function holdfast.lease_parts(p_table text, p_keys text[], p_types text[], p_held text, OUT arguments text, OUT asked text, OUT matches text, OUT id text, OUT asked_id text, OUT free text, OUT chosen text) is 'internal: may change with every release';
+
 comment on function holdfast.lease_processes(ids uuid[], worker text, lease_ms integer) is 'internal: may change with every release';
 
 comment on function holdfast.leased_processes(types text[]) is 'internal: may change with every release';
@@ -10319,9 +10863,15 @@ comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared int
 
 comment on function holdfast.make_bucket(key text) is 'internal: may change with every release';
 
+comment on function holdfast.make_ending_function(p_verb text, p_name text, p_table text, p_keys text[], p_types text[], p_lane text, p_topic text, p_changes text, p_beside text) is 'internal: may change with every release';
+
+comment on function holdfast.make_extend_function(p_name text, p_table text, p_keys text[], p_types text[], p_held text, p_more text, p_changes text, p_lease_ms text) is 'internal: may change with every release';
+
+comment on function holdfast.make_function(p_name text, p_arguments text, p_body text, p_settings text) is 'internal: may change with every release';
+
 comment on function holdfast.make_functions_of_new_queue() is 'internal: may change with every release';
 
-comment on function holdfast.make_queue_function(p_name text, p_arguments text, p_body text) is 'internal: may change with every release';
+comment on function holdfast.make_oldest_function(p_name text, p_table text, p_matches text, p_lanes text, p_due text, p_since text, p_order text) is 'internal: may change with every release';
 
 comment on function holdfast.make_queue_functions(p_queue text) is 'internal: may change with every release';
 
@@ -10357,9 +10907,17 @@ comment on function holdfast.note_worker(p_worker text, p_has jsonb) is 'interna
 
 comment on function holdfast.now() is 'The clock of the installation.';
 
+comment on function holdfast.oldest_chores(lanes text[], OUT seconds double precision) is 'internal: may change with every release';
+
 comment on function holdfast.oldest_command_seconds(p_queue text, types text[]) is 'internal: may change with every release';
 
-comment on function holdfast.oldest_reply_seconds(p_queue text) is 'internal: may change with every release';
+comment on function holdfast.oldest_dispatch_cycles(lanes text[], OUT seconds double precision) is 'internal: may change with every release';
+
+comment on function holdfast.oldest_inbox(lanes text[], OUT seconds double precision) is 'internal: may change with every release';
+
+comment on function holdfast.oldest_processes(lanes text[], OUT seconds double precision) is 'internal: may change with every release';
+
+comment on function holdfast.oldest_workflow_steps(lanes text[], OUT seconds double precision) is 'internal: may change with every release';
 
 comment on function holdfast.open_messages(p_domain text, p_worker text, p_now timestamp with time zone, ids bigint[], reads integer[], messages jsonb[], headers jsonb[], OUT items json, OUT strays bigint[], OUT malformed bigint[]) is 'internal: may change with every release';
 
@@ -10380,6 +10938,8 @@ comment on function holdfast.patch_ended(writes jsonb, v_now timestamp with time
 comment on function holdfast.payload_bytes() is 'internal: may change with every release';
 
 comment on function holdfast.place_response() is 'internal: may change with every release';
+
+comment on function holdfast.planner_looped() is 'internal: may change with every release';
 
 comment on function holdfast.post_responses(responses jsonb) is 'internal: may change with every release';
 
@@ -10435,11 +10995,17 @@ comment on function holdfast.refuse_name(p_what text, p_domain text, p_type text
 
 comment on function holdfast.refuse_option(p_function text, p_name text, p_problem text) is 'internal: may change with every release';
 
+comment on function holdfast.release_chores(ids text[], epochs integer[], OUT ended integer) is 'internal: may change with every release';
+
 comment on function holdfast.release_commands(p_queue text, ids bigint[], reads integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.release_dispatch_cycles(ids text[], epochs integer[], OUT ended integer) is 'internal: may change with every release';
 
 comment on function holdfast.release_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
 
-comment on function holdfast.release_processes(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+comment on function holdfast.release_inbox(ids uuid[], epochs integer[]) is 'internal: may change with every release';
+
+comment on function holdfast.release_processes(ids uuid[], epochs integer[], OUT ended integer) is 'internal: may change with every release';
 
 comment on function holdfast.remove_idle_buckets() is 'internal: may change with every release';
 

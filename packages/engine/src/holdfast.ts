@@ -52,9 +52,11 @@ import { checkHoldfastOptions, type HoldfastOptions, loggerOf } from './options.
 import {
   createManagerClient,
   createProcessBulk,
+  createProcessCalls,
   createProcessClient,
   createProcessEngine,
   createProcesses,
+  createProcessOperations,
   createStarterExecutions,
   isManager,
   type ManagerClient,
@@ -63,6 +65,8 @@ import {
   type ProcessClient,
   type ProcessDefinition,
   type Processes,
+  ProcessHandle,
+  type ProcessOf,
   processModel,
   type ResponseSchemas,
   type StartOptions,
@@ -102,12 +106,21 @@ export interface HandleCommand {
 /** An open installation of Holdfast: one schema in one PostgreSQL database. */
 export interface Holdfast
   extends Pick<CommandClient, 'send' | 'sendMany' | 'command'>,
-    Pick<ProcessClient, 'respond'>,
     Pick<WorkflowClient, 'workflow'>,
     Pick<Scheduling, 'schedule'> {
   readonly schema: string
   /** Starts a process, a step-based process or a workflow. One that fails does not throw here: its failure is in its record. */
   readonly start: ProcessClient['start'] & ManagerClient['start'] & WorkflowClient['start']
+  /**
+   * The handle of one process or manager, by its id or key. Costs no query; each call on it rejects for an unknown id.
+   *
+   * @example
+   * await hf.process(Payment, 'PAY-1').respond('approved', { by: 'ann' })
+   */
+  process<Responses extends ResponseSchemas, Result>(
+    definition: ProcessOf<Responses, Result>,
+    idOrKey: string,
+  ): ProcessHandle<Responses, Result>
   /** An item of a dispatch, by its key. Costs no query. */
   item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
   item(dispatch: DispatchOf, key: string): ItemHandle
@@ -126,7 +139,7 @@ export interface Holdfast
   /** Lists of commands. One command is `hf.command`. */
   readonly commands: Commands
   readonly batches: Batches
-  /** Looking at processes, awaiting results, and what operators do with them. */
+  /** The processes and managers of the installation: lists, and what operators set for their definitions. */
   readonly processes: Processes
   /** Declared saga graphs. */
   readonly workflows: Workflows
@@ -213,7 +226,17 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     metrics,
     reports,
   })
-  const managerClient = createManagerClient(db, { codec, outgoing, logger, metrics, reports, missing })
+  const processOperations = createProcessOperations(db, { codec, registry: engine.registry, logger, reports })
+  const processCalls = coded(createProcessCalls(db, engine, processOperations, results), db.schema, 'hf.process')
+  const managerClient = createManagerClient(db, {
+    codec,
+    outgoing,
+    logger,
+    metrics,
+    reports,
+    missing,
+    calls: processCalls,
+  })
   const immediate = createStarterExecutions(db, {
     name,
     settings: engine.settings,
@@ -223,7 +246,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     logger,
     metrics,
   })
-  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, respond: engine.respond, missing })
+  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, calls: processCalls, missing })
   const workflowEngine = createWorkflowEngine(db, {
     codec,
     abortGraceMs,
@@ -234,13 +257,13 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const processes = createProcesses(db, engine, { logger, results, reports })
+  const processes = createProcesses(db, engine, processOperations)
   const workflows = createWorkflows(db, workflowEngine)
   const itemOperations = createItemOperations(db, codec, {
     cancelProcess(name, id, by, cancelOptions) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-      return processes.cancel(reference, id, by, cancelOptions)
+      return processOperations.cancel(reference, id, by, cancelOptions)
     },
     cancelWorkflow: (id, by) => workflowClient.workflow(id).cancel(by),
     find: (itemType) => dispatches.find(itemType),
@@ -320,8 +343,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
         : processClient.startMany(definition, many, startOptions)) as Holdfast['startMany'],
     workflow: ((workflow: WorkflowReference, idOrKey: string) =>
       workflowClient.workflow(workflow, idOrKey)) as Holdfast['workflow'],
-    respond: (definition, id, response, data, respondOptions) =>
-      processClient.respond(definition, id, response, data, respondOptions),
+    process: (definition, idOrKey) => new ProcessHandle(processCalls, definition, idOrKey),
     commands: createCommands(db, codec, queues),
     batches: createBatches(db, client, queues, codec),
     processes,

@@ -85,24 +85,27 @@ export { BusinessError, PermanentError, TransientError } from './kernel/failure/
 export type { Logger } from './kernel/logger.js'
 export type { MetricLabels, Metrics } from './kernel/metrics/metrics.js'
 export type { BulkResult, TroubleVerb } from './kernel/model/bulk.js'
-export type { Model } from './kernel/model/handle.js'
+export type { CancelOptions, Handle, Model, ResultOptions, Started, StartedOne } from './kernel/model/handle.js'
 export type { Page } from './kernel/model/page.js'
+export type { Why } from './kernel/model/why.js'
 export type { Pause, PauseSubject } from './kernel/pausing/pausing.js'
 export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
 export type { HoldfastOptions } from './options.js'
 export {
   type BulkOperationAnswer,
-  type CancelOptions,
+  type BulkOperations,
   type ChildOptions,
   type CommandCallOptions,
   type Compensation,
   type CompensationCall,
   type CompleteOptions,
+  type CompleteStepOptions,
   type Correction,
   type DeadlineAction,
   defineManager,
   defineProcess,
+  type HistoryOptions,
   type Inquiry,
   type ManagerDefinition,
   type ManagerOptions,
@@ -114,22 +117,21 @@ export {
   type ProcessDefinition,
   type ProcessEnd,
   type Processes,
+  type ProcessHandle,
   type ProcessListFilter,
   type ProcessOf,
-  type ProcessOperations,
   type ProcessOptions,
   type ProcessRecord,
   type ProcessSettingsInput,
   type ProcessSettingsRecord,
   type ProcessStatus,
   type ProcessToStart,
-  type ResolveOptions,
   type RespondOptions,
   type ResponseSchemas,
   type RetryOptions,
   resultOf,
   type StartDetails,
-  type Started,
+  type StartedProcess,
   type StartOptions,
   type StepCall,
   type StepCommand,
@@ -197,7 +199,6 @@ export {
   renderMermaid,
   renderText,
   type ShownInstance,
-  type StartedOne,
   type StartedWorkflow,
   type StepContext,
   type StepDefinition,

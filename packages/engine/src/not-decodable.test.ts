@@ -55,8 +55,8 @@ test('K-26 a process whose state cannot be decoded goes to troubleshooting on it
   expect(troubled).toMatchObject({ error: { code: 'NOT_DECODABLE', message: expect.stringContaining('no key first') } })
   expect(await bus.sql('select lease_epoch from holdfast.process where id = $1', [id])).toEqual([{ lease_epoch: 2 }])
   key = 'first'
-  await bus.hf.processes.retry(Pay, id, by)
-  expect(await bus.hf.processes.result(Pay, id)).toBe(42)
+  await bus.hf.process(Pay, id).retry(by)
+  expect(await bus.hf.process(Pay, id).result()).toBe(42)
 })
 
 test('K-26 a process whose history cannot be decoded goes to troubleshooting, and its steps are not called again', async () => {
@@ -74,13 +74,13 @@ test('K-26 a process whose history cannot be decoded goes to troubleshooting, an
   bus.hf.register(Pay)
   await work(domain)
   const { id } = await bus.hf.start(Pay, {}, { deferred: true })
-  await waitFor('it waits', async () => (await bus.hf.processes.get(Pay, id)).status === 'WAITING_FOR_ASYNC')
+  await waitFor('it waits', async () => (await bus.hf.process(Pay, id).get()).status === 'WAITING_FOR_ASYNC')
   // Only the record of the step, so that the state and the response can be read.
   await bus.sql(
     `update holdfast.process_history set result = '{"key": "lost"}' where process_id = $1 and kind = 'STEP'`,
     [id],
   )
-  await bus.hf.respond(Pay, id, 'go', {})
+  await bus.hf.process(Pay, id).respond('go', {})
   const troubled = await waitFor(
     'it is in troubleshooting',
     async () => (await bus.hf.processes.troubles.list({ domain }))[0],

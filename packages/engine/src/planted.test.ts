@@ -94,8 +94,8 @@ test('K-27 what another role plants in public is never called, from the installa
 
   expect(await (await hf.send(Pay, {})).result()).toBe('paid')
   const { id } = await hf.start(Refund, { n: 1 }, { deferred: true })
-  await hf.respond(Refund, id, 'confirmed', {})
-  expect(await hf.processes.result(Refund, id)).toBe('refunded')
+  await hf.process(Refund, id).respond('confirmed', {})
+  expect(await hf.process(Refund, id).result()).toBe('refunded')
   const instance = await hf.start(Flow, {})
   expect(await hf.workflow(instance.id).result()).toBe('shipped')
   await hf.schedule(Settlement, { key: 'S-1', context: {}, startAt: new Date(0) })

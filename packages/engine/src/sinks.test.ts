@@ -61,7 +61,7 @@ test.each([
       const order = await hf.start(Order, {}, { deferred: fail })
       const ship = await hf.start(Ship, {})
       expect(await hf.command(Charge, charge).result({ timeout: '20s' })).toBe('charged')
-      expect(await hf.processes.result(Order, order.id, { timeout: '20s' })).toBe('ordered')
+      expect(await hf.process(Order, order.id).result({ timeout: '20s' })).toBe('ordered')
       await waitFor('the workflow has ended', async () => (await hf.workflow(ship.id).get()).status === 'COMPLETED')
     }
     await hf.close()

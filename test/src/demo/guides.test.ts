@@ -146,5 +146,5 @@ test('K-15 P-11 the SQL of the guide to the first process responds to it', async
   const snippets = await shown('first-process', 'sql')
   expect(snippets).toHaveLength(1)
   await client.query(snippets.join('\n'))
-  expect(await hf.processes.result(Payment, 'PAY-1')).toBe('ann')
+  expect(await hf.process(Payment, 'PAY-1').result()).toBe('ann')
 })

@@ -34,7 +34,7 @@ export function generatedProcesses(): Omit<FaultTestOptions<World>, 'seeds'> {
       const { id } = await hf.start(Program, { program }, { deferred: true })
       return id
     },
-    cancel: (hf, id, { Program }) => hf.processes.cancel(Program, id, by, { compensate: true }),
+    cancel: (hf, id, { Program }) => hf.process(Program, id).cancel(by, { compensate: true }),
     attend,
     invariant: ({ world, sql }) => explained(sql, () => expectEveryEffectKeptOrUndone(world.bank, sql)),
   }
@@ -94,8 +94,8 @@ async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string
   for (const { id, error, state } of troubled) {
     const { program } = state as { program: ProcessProgram }
     if (error?.code === 'OUTCOME_UNKNOWN' && round < 8) await resolve(hf, { Program, bank }, id, program)
-    else if (round < 3) await refusable(hf.processes.retry(Program, id, by, { deadline: '1h' }))
-    else await refusable(hf.processes.cancel(Program, id, by, { compensate: true }))
+    else if (round < 3) await refusable(hf.process(Program, id).retry(by, { deadline: '1h' }))
+    else await refusable(hf.process(Program, id).cancel(by, { compensate: true }))
   }
 }
 
@@ -103,8 +103,12 @@ async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string
 async function resolve(hf: Holdfast, { Program, bank }: World, id: string, program: ProcessProgram): Promise<void> {
   for (const name of onceIn(program.body)) {
     const truth = await bank.inquire({ execution: id, name })
-    const outcome = truth === 'notDone' ? { outcome: truth } : { outcome: 'done' as const, result: truth.done }
-    await refusable(hf.processes.resolve(Program, id, by, { step: name, ...outcome }))
+    const process = hf.process(Program, id)
+    await refusable(
+      truth === 'notDone'
+        ? process.retry(by, { notDone: true, step: name })
+        : process.complete(by, truth.done, { step: name }),
+    )
   }
 }
 

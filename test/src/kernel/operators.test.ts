@@ -52,9 +52,9 @@ async function brokenProcess(): Promise<string> {
 }
 
 const OPERATIONS = {
-  retry: (id: string) => bus.hf.processes.retry(Broken, id, by),
-  cancel: (id: string) => bus.hf.processes.cancel(Broken, id, by, { compensate: false }),
-  complete: (id: string) => bus.hf.processes.complete(Broken, id, by),
+  retry: (id: string) => bus.hf.process(Broken, id).retry(by),
+  cancel: (id: string) => bus.hf.process(Broken, id).cancel(by, { compensate: false }),
+  complete: (id: string) => bus.hf.process(Broken, id).complete(by),
 }
 
 test.each(Object.entries(OPERATIONS))(

@@ -116,7 +116,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
       Reserve,
       numbers(BACKLOG).map((n) => ({ state: { n } })),
     )
-    await Promise.all(started.slice(0, 1_000).map(({ id }, n) => hf.respond(Reserve, id, 'told', n)))
+    await Promise.all(started.slice(0, 1_000).map(({ id }, n) => hf.process(Reserve, id).respond('told', n)))
   },
   async workflows({ hf }) {
     await Promise.all(numbers(BACKLOG).map((n) => hf.start(Ship, { n })))

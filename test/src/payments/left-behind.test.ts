@@ -21,7 +21,7 @@ async function endWithoutHooks(type: string, id: string) {
   hf.register(Same)
   try {
     await hf.run({ poll: '20ms' })
-    await waitFor('it has ended', async () => (await hf.processes.get(Same, id)).status === 'CANCELLED')
+    await waitFor('it has ended', async () => (await hf.process(Same, id).get()).status === 'CANCELLED')
   } finally {
     await hf.close()
   }
@@ -29,7 +29,7 @@ async function endWithoutHooks(type: string, id: string) {
 
 test('A-06 K-19 a payment whose worker died between the end of its process and the hook is ended all the same', async () => {
   const { payment } = await app.submit({ ...order, amount: '1.00', model: 'PROCESS_STEP' })
-  await app.hf.processes.cancel(app.definitions.Payment, payment.id, by, { compensate: true })
+  await app.hf.process(app.definitions.Payment, payment.id).cancel(by, { compensate: true })
   await endWithoutHooks('Payment', payment.id)
   expect(await statusOf(payment.id)).toBe('ACCEPTED')
   expect(await app.endLeftBehind()).toBe(1)
@@ -40,7 +40,7 @@ test('A-06 K-19 a payment whose worker died between the end of its process and t
 
 test('A-06 K-19 a step-based payment that is cancelled before its first command was received is ended too', async () => {
   const { payment } = await app.submit({ ...order, amount: '2.00', model: 'STEP_BASED' })
-  await app.hf.processes.cancel(app.definitions.StepPayment, payment.id, by, { compensate: true })
+  await app.hf.process(app.definitions.StepPayment, payment.id).cancel(by, { compensate: true })
   const worker = await app.hf.run({ poll: '20ms' })
   await waitFor('its process has ended', async () => (await app.standing(payment.id))?.process === 'CANCELLED')
   await worker.stop()

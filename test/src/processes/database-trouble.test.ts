@@ -29,7 +29,7 @@ async function startSome(hf: Holdfast, domain: string, connectionString: string,
   const journeys = await hf.startMany(Journey, states)
   const undone = await hf.startMany(Undone, states)
   // Answered before anybody has asked.
-  await Promise.all(journeys.map(({ id }) => hf.respond(Journey, id, 'approved', { by: 'me' })))
+  await Promise.all(journeys.map(({ id }) => hf.process(Journey, id).respond('approved', { by: 'me' })))
   await notes.close()
   return [...journeys, ...undone].map(({ id }) => id)
 }
@@ -110,8 +110,8 @@ test('K-11 P-11 respond waits out an outage of the database, like send and start
   await hf.send(Do, null)
   await server.kill()
   const calls = [
-    hf.respond(Asks, id, 'told', 1),
-    hf.respond(Asks, id, 'told', 2, { responseId: 'two' }),
+    hf.process(Asks, id).respond('told', 1),
+    hf.process(Asks, id).respond('told', 2, { responseId: 'two' }),
     hf.send(Do, null),
     hf.start(Asks, { told: 3 }, { deferred: true }),
   ]
@@ -120,7 +120,7 @@ test('K-11 P-11 respond waits out an outage of the database, like send and start
   expect(answers.filter(({ status }) => status === 'rejected')).toEqual([])
   hf.register(Asks)
   await hf.run({ domains: ['outage'], poll: '50ms' })
-  expect(await hf.processes.result(Asks, id)).toBe(3)
+  expect(await hf.process(Asks, id).result()).toBe(3)
   await hf.close()
   await server.stop()
 }, 120_000)

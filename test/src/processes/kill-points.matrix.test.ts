@@ -77,8 +77,8 @@ async function openRound(kind: Kind, domain: string, faults?: Faults) {
     })
     // Twice: the second time is no other approval.
     const options = { responseId: 'the approval' }
-    await hf.respond(processes.Journey, id, 'approved', { by: 'me' }, options)
-    await hf.respond(processes.Journey, id, 'approved', { by: 'me' }, options)
+    await hf.process(processes.Journey, id).respond('approved', { by: 'me' }, options)
+    await hf.process(processes.Journey, id).respond('approved', { by: 'me' }, options)
   }
   const approving = approve()
   // Whoever fails first is to be heard.

@@ -103,7 +103,7 @@ test('P-11 a hundred responses at once from four connections: none is lost, none
     Array.from({ length: 100 }, (_, n) => n).flatMap((n) =>
       // Each twice, from two connections at the same time.
       [n, n + 1].map((from) =>
-        connections[from % 4]?.hf.respond(Crowd, id, 'answer', { n }, { responseId: `answer ${n}` }),
+        connections[from % 4]?.hf.process(Crowd, id).respond('answer', { n }, { responseId: `answer ${n}` }),
       ),
     ),
   )
@@ -139,7 +139,7 @@ test('P-11 a response that comes while its process is about to rest is met: no w
   const { id } = await bus.hf.start(Waiting, {}, { deferred: true })
   await slow.hf.run({ domains: ['about-to-rest'], ...WORKER })
   await rest.reached
-  await bus.hf.respond(Waiting, id, 'answer', { n: 1 })
+  await bus.hf.process(Waiting, id).respond('answer', { n: 1 })
   rest.release()
   expect(await until(id, 'COMPLETED')).toMatchObject({ result: true, responses: 1 })
   expect((await records(id)).at(-1)).toBe('WAIT answer COMPLETED')
@@ -160,7 +160,7 @@ test.each([
     slow.hf.register(Waiting)
     await slow.hf.run({ domains: [domain], ...WORKER })
     await write.reached
-    await bus.hf.respond(Waiting, id, 'answer', { n: 1 })
+    await bus.hf.process(Waiting, id).respond('answer', { n: 1 })
     write.release()
     expect(await until(id, status)).toMatchObject({ responses: 1, result: onTimeout === 'return' ? false : null })
     expect((await records(id)).slice(0, 2)).toEqual([
@@ -175,7 +175,7 @@ test('P-03 a response that came before anybody looked at the timeout: the respon
   const Waiting = Patient('early-answer', '100ms', 'tsq')
   const { id } = await bus.hf.start(Waiting, {})
   await passed(id, 'due_at')
-  await bus.hf.respond(Waiting, id, 'answer', { n: 1 })
+  await bus.hf.process(Waiting, id).respond('answer', { n: 1 })
   bus.hf.register(Waiting)
   const worker = await bus.hf.run({ domains: ['early-answer'], ...WORKER })
   expect(await until(id, 'COMPLETED')).toMatchObject({ result: true })
@@ -290,7 +290,7 @@ test('P-11 a response and a deadline at once: the process fails, and its state s
   slow.hf.register(Waiting)
   await slow.hf.run({ domains: ['answer-deadline'], ...WORKER })
   await write.reached
-  await bus.hf.respond(Waiting, id, 'answer', { n: 7 })
+  await bus.hf.process(Waiting, id).respond('answer', { n: 7 })
   write.release()
   expect(await until(id, 'FAILED')).toMatchObject({
     error_code: 'DEADLINE_EXCEEDED',

@@ -55,7 +55,9 @@ const hf = assemble(db, { logger })
 const processes = processesOf(domain, standing)
 processes.registerAll(hf)
 if (responds) {
-  await hf.respond(processes.Journey, responds.id, 'approved', { by: 'a zombie' }, { responseId: responds.responseId })
+  await hf
+    .process(processes.Journey, responds.id)
+    .respond('approved', { by: 'a zombie' }, { responseId: responds.responseId })
   process.send?.({ what: 'responded' })
 } else {
   await hf.run({ name: 'zombie', concurrency: 5, lease: '600ms', poll: '30ms' })

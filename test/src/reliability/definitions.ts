@@ -51,7 +51,7 @@ export async function standing(hf: Holdfast, model: Model, id: string): Promise<
     return status === 'IN_TROUBLESHOOTING_QUEUE' ? (error?.code ?? '') : status
   }
   if (model === 'processes') {
-    const { status, error } = await hf.processes.get(PoisonProcess, id)
+    const { status, error } = await hf.process(PoisonProcess, id).get()
     return status === 'WAITING_FOR_TSQ' ? (error?.code ?? '') : status
   }
   const { status, error } = await hf.workflow(id).get()

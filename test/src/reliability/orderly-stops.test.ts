@@ -33,7 +33,7 @@ const items = {
         hf.register(Do)
       },
       begin: async (hf: Holdfast) => (await hf.start(Do, {}, { deferred: true })).id,
-      standing: async (hf: Holdfast, id: string) => (await hf.processes.get(Do, id)).status as string,
+      standing: async (hf: Holdfast, id: string) => (await hf.process(Do, id).get()).status as string,
     }
   },
   workflows(name: string) {

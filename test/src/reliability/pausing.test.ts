@@ -48,7 +48,7 @@ test.each([{ domain: 'starts' }, { definition: 'starts/Do' }])(
     const started = await bus.hf.start(Do, {})
     expect(started).toMatchObject({ status: 'PENDING', created: true })
     await bus.hf.run({ poll: '20ms' })
-    expect(await bus.hf.processes.get(Do, started.id)).toMatchObject({
+    expect(await bus.hf.process(Do, started.id).get()).toMatchObject({
       status: 'PENDING',
       paused: true,
       leasedBy: null,
@@ -144,7 +144,7 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   const wait = { timeout: '20ms' } as const
   const awaited = [
     () => hf.command(Do, command).result(wait),
-    () => hf.processes.result(Run, process.id, wait),
+    () => hf.process(Run, process.id).result(wait),
     () => hf.workflow(workflow.id).result(wait),
   ]
   for (const result of awaited) {

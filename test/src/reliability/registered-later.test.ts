@@ -51,7 +51,7 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
     await bus.rests(id, 'WAITING_FOR_ASYNC')
     // Through the inbox, as from another language.
     await bus.sql(`select holdfast.respond($1, $2, $3, 'go', '1'::jsonb)`, ['later', definition.type, id])
-    expect(await bus.hf.processes.result(definition, id)).toBe('sub')
+    expect(await bus.hf.process(definition, id).result()).toBe('sub')
   }
   await waitFor('they are noted', async () => {
     const rows = await bus.sql(

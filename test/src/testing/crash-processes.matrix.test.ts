@@ -14,9 +14,11 @@ test('X-02 workers that are processes of their own are killed by SIGKILL at ever
     prepare: ledgerTable,
     register: [Payment],
     start: (hf) => hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1', deferred: true }),
-    respond: (hf, { id }) => [() => hf.respond(Payment, id, 'approved', { by: 'ann' }, { responseId: 'webhook 1' })],
+    respond: (hf, { id }) => [
+      () => hf.process(Payment, id).respond('approved', { by: 'ann' }, { responseId: 'webhook 1' }),
+    ],
     async invariant({ hf, sql, subject, killed }) {
-      const { status } = await hf.processes.get(Payment, subject.id)
+      const { status } = await hf.process(Payment, subject.id).get()
       assert.equal(status, 'COMPLETED')
       const ledger = await sql<{ what: string; calls: number }>('select what, calls from ledger order by what')
       assert.deepEqual(

@@ -19,9 +19,9 @@ test('X-02 K-19 under random faults every refund is kept or undone exactly once'
     register: (world) => [refundVia(world)],
     start: async (hf, world, seed) =>
       (await hf.start(refundVia(world), { refund: `R-${seed}` }, { deferred: true })).id,
-    cancel: (hf, id, world) => hf.processes.cancel(refundVia(world), id, by, { compensate: true }),
+    cancel: (hf, id, world) => hf.process(refundVia(world), id).cancel(by, { compensate: true }),
     attend: async (hf, world, open) => {
-      for (const id of open) await hf.processes.cancel(refundVia(world), id, by, { compensate: true })
+      for (const id of open) await hf.process(refundVia(world), id).cancel(by, { compensate: true })
     },
     invariant: async ({ world, sql }) => {
       await expectEveryEffectKeptOrUndone(world.bank, sql)
@@ -36,7 +36,7 @@ test('X-02 K-19 killed in mid-call and cancelled then, a refund is kept or undon
     world: () => ({ bank: createEffects(), ledger: createEffects() }),
     register: (world) => [refundVia(world)],
     start: (hf, world) => hf.start(refundVia(world), { refund: 'R-1' }, { key: 'R-1' }),
-    cancel: (hf, { id }, world) => hf.processes.cancel(refundVia(world), id, by, { compensate: true }),
+    cancel: (hf, { id }, world) => hf.process(refundVia(world), id).cancel(by, { compensate: true }),
     invariant: async ({ world, sql }) => {
       await expectEveryEffectKeptOrUndone(world.bank, sql)
       await expectEveryEffectKeptOrUndone(world.ledger, sql)

@@ -10,7 +10,7 @@ test('X-02 wherever a worker is killed, the money is booked once and submitted o
     register: (bank) => [paymentVia(bank)],
     start: (hf, bank) => hf.start(paymentVia(bank), { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' }),
     respond: (hf, { id }, bank) => [
-      () => hf.respond(paymentVia(bank), id, 'approved', { by: 'ann' }, { responseId: 'webhook 1' }),
+      () => hf.process(paymentVia(bank), id).respond('approved', { by: 'ann' }, { responseId: 'webhook 1' }),
     ],
     invariant: ({ world }) => {
       assert.deepEqual([...world.booked.values()], [25_000])

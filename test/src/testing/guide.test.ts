@@ -26,7 +26,7 @@ test('X-01 a payment is approved and submitted', async () => {
   await using kit = await testKit({ register: [Payment] })
 
   await kit.hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
-  await kit.hf.respond(Payment, 'PAY-1', 'approved', { by: 'ann' })
+  await kit.hf.process(Payment, 'PAY-1').respond('approved', { by: 'ann' })
   await kit.drain()
 
   await kit.expectHistory(Payment, 'PAY-1', [
@@ -61,10 +61,10 @@ test('X-01 the risk service restarts, and the payment has waited for it', async 
 
   bank.book.failsOnce(new TransientError('restarting')).failsOnce(new TransientError('restarting'))
   await kit.hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
-  await kit.hf.respond(Payment, 'PAY-1', 'approved', { by: 'ann' })
+  await kit.hf.process(Payment, 'PAY-1').respond('approved', { by: 'ann' })
   await kit.drain({ skipTime: true })
 
-  expect(await kit.hf.processes.result(Payment, 'PAY-1')).toBe('receipt of PAY-1')
+  expect(await kit.hf.process(Payment, 'PAY-1').result()).toBe('receipt of PAY-1')
   // The same key each time, or the bank would have booked three times.
   const keys = bank.book.calls.map(({ args: [, , idempotencyKey] }) => idempotencyKey)
   expect(keys).toHaveLength(3)
@@ -95,7 +95,7 @@ test('A-04 X-01 a hundred payments meet a bank that fails now and then and a net
     find: () => kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 }),
     key: ({ key, waitingFor }) => `${key}/${waitingFor}`,
     behaviour: behaviour({ timeout: 5 }, 'seed 7'),
-    answer: ({ id }) => kit.hf.respond(Payment, id, 'approved', { by: 'the network' }),
+    answer: ({ id }) => kit.hf.process(Payment, id).respond('approved', { by: 'the network' }),
   })
 
   const payments = Array.from({ length: 100 }, (_, n) => ({

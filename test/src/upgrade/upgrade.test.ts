@@ -38,9 +38,9 @@ test('K-09 an installation of the release before is migrated, and everything tha
   all.registerAll(hf)
   const worker = await hf.run({ concurrency: 50, lease: '5s', poll: '50ms' })
 
-  await hf.processes.retry(all.Payment, 'p-troubled 1', ann)
-  for (const key of ['p-wait 1', 'p-wait 2']) await hf.respond(all.Payment, key, 'approved', { by: 'ann' })
-  await hf.respond(all.Child, 'p-parent 1 child', 'approved', { by: 'ann' })
+  await hf.process(all.Payment, 'p-troubled 1').retry(ann)
+  for (const key of ['p-wait 1', 'p-wait 2']) await hf.process(all.Payment, key).respond('approved', { by: 'ann' })
+  await hf.process(all.Child, 'p-parent 1 child').respond('approved', { by: 'ann' })
   await hf.resume({ definition: all.Paused.name }, ann)
   for (const { commandId, type } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
     await hf.command({ domain: 'upgrade', type }, commandId).retry(ann)
@@ -57,7 +57,7 @@ test('K-09 an installation of the release before is migrated, and everything tha
     return (await count(`holdfast.process where type = 'upgrade/Settle' and status = 'WAITING_FOR_ASYNC'`)) === 2
   })
   for (const { id } of await hf.processes.list({ domain: 'upgrade', type: 'Settle' })) {
-    await hf.respond(all.Settle, id, 'approved', { by: 'ann' })
+    await hf.process(all.Settle, id).respond('approved', { by: 'ann' })
   }
 
   await waitFor('four executions run elsewhere', async () => (await count('public.remote')) === 4)

@@ -99,7 +99,7 @@ test('K-21 a process: attempts, troubleshooting with step, key and stack, and no
   expect(told.about(id).at(-1)).toMatchObject({ domain: name, type: 'Payment', key: 'PAY-1', step: 'book', stack })
   const [troubled] = await bus.hf.processes.troubles.list({ domain: name })
   expect(troubled?.error).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
-  await bus.hf.processes.retry(Payment, id, by)
+  await bus.hf.process(Payment, id).retry(by)
   await waitFor('it failed again', () => told.count(`needs_person processes ${name} Payment`) === 2)
   // The replay met `reserve` again, and reported nothing of it.
   expect(told.about(id).filter(({ step }) => step === 'reserve')).toHaveLength(1)
@@ -294,7 +294,7 @@ test('K-21 what operators end is counted like what ends by itself', async () => 
 
   const Stuck = defineProcess(name, 'Stuck', { state: z.any(), execute: (ctx) => ctx.wait('for ever', () => false) })
   const { id } = await bus.hf.start(Stuck, {}, { deferred: true })
-  await bus.hf.processes.complete(Stuck, id, by)
+  await bus.hf.process(Stuck, id).complete(by)
   expect(told.count(`completed processes ${name} Stuck`)).toBe(1)
 })
 
@@ -312,7 +312,7 @@ test('K-21 K-22 a process manager: its start is counted, and whether a live work
   const { id } = await bus.hf.start(Managed, {})
   expect(told.count(`started processes ${name} Managed`)).toBe(1)
   await waitFor('nobody has it', () => missing().length === 1)
-  await expect(bus.hf.processes.result(Managed, id, { timeout: '50ms' })).rejects.toThrow(/no live worker has/)
+  await expect(bus.hf.process(Managed, id).result({ timeout: '50ms' })).rejects.toThrow(/no live worker has/)
   bus.hf.register(Managed)
   const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
   await waitFor('its presence is noted', async () => {
@@ -322,7 +322,10 @@ test('K-21 K-22 a process manager: its start is counted, and whether a live work
     )
     return row?.noted
   })
-  const waits = await bus.hf.processes.result(Managed, id, { timeout: '50ms' }).catch((error: Error) => error.message)
+  const waits = await bus.hf
+    .process(Managed, id)
+    .result({ timeout: '50ms' })
+    .catch((error: Error) => error.message)
   expect(waits).not.toMatch(/no live worker has .*Managed/)
   await worker.stop()
 })

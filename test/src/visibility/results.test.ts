@@ -39,7 +39,7 @@ test('K-22 the result of a process that needs a person is an error at once that 
   })
   const worker = await bus.runProcesses(Payment)
   const { id } = await bus.hf.start(Payment, {}, { key: 'PAY-1' })
-  await expect(bus.hf.processes.result(Payment, 'PAY-1')).rejects.toMatchObject({
+  await expect(bus.hf.process(Payment, 'PAY-1').result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
     details: { what: 'process', id, code: 'PERMANENT_FAILURE', step: 'book' },
     message: expect.stringContaining('no such account'),
@@ -77,12 +77,12 @@ test('K-22 when the time is over the error says the status, what it waits for an
   })
   const { id } = await bus.hf.start(Payment, {})
   const late = (why: string) => ({ code: 'HF_RESULT_TIMEOUT', details: { why: expect.stringContaining(why) } })
-  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(late('waiting for l1'))
-  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(late('waiting for l1'))
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
     late(`no live worker has ${name}/Payment: register it with hf.register`),
   )
   const worker = await bus.runProcesses(Payment)
-  await expect(bus.hf.processes.result(Payment, id, { timeout: '20ms' })).rejects.toMatchObject(
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
     late('a live worker has its definition'),
   )
   await worker.stop()
@@ -108,9 +108,9 @@ test('K-22 a thousand waiters of one process are few statements', async () => {
   const worker = await bus.runProcesses(Payment)
   const { id } = await bus.hf.start(Payment, {})
   const began = performance.now()
-  const waiting = Promise.all(Array.from({ length: 1_000 }, () => watched.hf.processes.result(Payment, id)))
+  const waiting = Promise.all(Array.from({ length: 1_000 }, () => watched.hf.process(Payment, id).result()))
   await waitFor('it was looked for', () => (counted.get('processes.find-standings') ?? 0) > 2)
-  await bus.hf.respond(Payment, id, 'done', 7)
+  await bus.hf.process(Payment, id).respond('done', 7)
   expect(new Set(await waiting)).toEqual(new Set([7]))
   const polls = (performance.now() - began) / 10 + 2
   expect(counted.get('processes.find-standings')).toBeLessThanOrEqual(polls)

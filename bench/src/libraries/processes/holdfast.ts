@@ -79,13 +79,15 @@ async function open(connectionString: string, body: Body, { concurrency }: Confi
       await hf.run({ concurrency })
     },
     start: async (place) => (await hf.start(definition, { place })).id,
-    ended: (id) => hf.processes.result(definition, id, { timeout: '1m' }),
+    ended: (id) => hf.process(definition, id).result({ timeout: '1m' }),
     async learnIds() {
       ids = await idsOf(connectionString)
     },
     // Calls at the same moment share a statement.
     async respondAll() {
-      await Promise.all(ids.map((id) => hf.respond(definition, id, 'answered', 'yes', { responseId: `answer-${id}` })))
+      await Promise.all(
+        ids.map((id) => hf.process(definition, id).respond('answered', 'yes', { responseId: `answer-${id}` })),
+      )
     },
     close: () => hf.close(),
   }

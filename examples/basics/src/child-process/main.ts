@@ -37,10 +37,10 @@ const legs = [
   { from: 'USD', to: 'JPY' },
   { from: 'JPY', to: 'XXX' },
 ]
-const { id, status } = await hf.start(Exchange, { legs })
-console.log(status)
-for (const line of await hf.processes.result(Exchange, id)) console.log(line.replace(/child \S+ /, 'child '))
-console.log(`${(await hf.processes.list({ parentId: id })).length} children`)
+const exchange = await hf.start(Exchange, { legs })
+console.log((await exchange.get()).status)
+for (const line of await exchange.result()) console.log(line.replace(/child \S+ /, 'child '))
+console.log(`${(await hf.processes.list({ parentId: exchange.id })).length} children`)
 
 await hf.close()
 await database.stop()

@@ -25,9 +25,9 @@ const hf = await holdfast({ connectionString: database.connectionString })
 hf.register(Trip)
 await hf.run()
 
-const { id, status } = await hf.start(Trip, { traveller: 'ann' })
+const trip = await hf.start(Trip, { traveller: 'ann' })
+const { status, error } = await trip.get()
 console.log(status)
-const { error } = await hf.processes.get(Trip, id)
 console.log(`${error?.code}: ${error?.message}`)
 
 await hf.close()

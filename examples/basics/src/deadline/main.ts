@@ -31,21 +31,21 @@ hf.register(Transfer)
 await hf.run()
 
 const inTime = await hf.start(Transfer, { payment: 'PAY-1' })
-await hf.respond(Transfer, inTime.id, 'confirmed', {})
-console.log(`PAY-1: ${await hf.processes.result(Transfer, inTime.id)}`)
+await hf.process(Transfer, inTime.id).respond('confirmed', {})
+console.log(`PAY-1: ${await hf.process(Transfer, inTime.id).result()}`)
 
 // This one has less time than the definition gives.
 const tooLate = await hf.start(Transfer, { payment: 'PAY-2' }, { deadline: '300ms' })
-let standing = await hf.processes.get(Transfer, tooLate.id)
+let standing = await hf.process(Transfer, tooLate.id).get()
 while (standing.status !== 'COMPENSATED') {
   await sleep(50)
-  standing = await hf.processes.get(Transfer, tooLate.id)
+  standing = await hf.process(Transfer, tooLate.id).get()
 }
 console.log(`PAY-2: ${standing.status}, ${standing.error?.code}`)
 
 // A confirmation that comes after the end changes what readers see, and nothing else.
-await hf.respond(Transfer, tooLate.id, 'confirmed', {})
-const { status, state } = await hf.processes.get(Transfer, tooLate.id)
+await hf.process(Transfer, tooLate.id).respond('confirmed', {})
+const { status, state } = await hf.process(Transfer, tooLate.id).get()
 console.log(`PAY-2: still ${status}, now ${JSON.stringify(state)}`)
 
 await hf.close()

@@ -35,23 +35,23 @@ hf.register(Payment)
 await hf.run({ concurrency: 50 })
 
 // Runs here until it completes or has to wait. The key is your own name for it: starting it twice is starting it once.
-const started = await hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
-console.log(started.status)
+const payment = await hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
+console.log((await payment.get()).status)
 console.log(
   `started again: ${(await hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })).created}`,
 )
 
-const { waitingFor } = await hf.processes.get(Payment, 'PAY-1')
+const { waitingFor } = await payment.get()
 console.log(`waits for ${waitingFor}`)
 
-await hf.respond(Payment, 'PAY-1', 'approved', { by: 'ann' })
-const { receipt, booked, approvedBy } = await hf.processes.result(Payment, 'PAY-1')
+// Anywhere else, the key is enough: hf.process(Payment, 'PAY-1') is the same payment.
+await hf.process(Payment, 'PAY-1').respond('approved', { by: 'ann' })
+const { receipt, booked, approvedBy } = await payment.result()
 console.log(`${receipt}, booked as ${booked}, approved by ${approvedBy}`)
 
-const { status, timeline } = await hf.processes.get(Payment, 'PAY-1')
-console.log(status)
-for (const { type, event, name, status: standing } of timeline) {
-  console.log(`  ${[type === 'EVENT' ? event : type, name, standing].filter(Boolean).join(' ')}`)
+console.log((await payment.get()).status)
+for (const { type, event, name, status } of await payment.history()) {
+  console.log(`  ${[type === 'EVENT' ? event : type, name, status].filter(Boolean).join(' ')}`)
 }
 
 await hf.close()

@@ -32,13 +32,13 @@ hf.register(Payment)
 await hf.run()
 
 // The key is your own name for it: started twice is started once.
-const { status } = await hf.start(Payment, { payment: 'PAY-1' }, { key: 'PAY-1' })
-console.log(`PAY-1 is ${status}`)
+const payment = await hf.start(Payment, { payment: 'PAY-1' }, { key: 'PAY-1' })
+console.log(`PAY-1 is ${(await payment.get()).status}`)
 
 const approver = process.argv[2]
 if (approver) {
-  await hf.respond(Payment, 'PAY-1', 'approved', { by: approver })
-  console.log(await hf.processes.result(Payment, 'PAY-1'))
+  await payment.respond('approved', { by: approver })
+  console.log(await payment.result())
 }
 
 await hf.close()

@@ -54,7 +54,7 @@ console.log(await summary(hf.trouble.retry({ fingerprint }, by('the bank is up')
 
 while ((await hf.trouble.count({ step: 'notify' })) < 3) await sleep(20)
 console.log(await summary(hf.trouble.skip({ domain: 'payouts', step: 'notify' }, by('they are told by letter'))))
-console.log(await hf.processes.result(Payout, 'B-3'))
+console.log(await hf.process(Payout, 'B-3').result())
 console.log(`${await hf.trouble.count()} need a person`)
 
 function by(reason: string) {

@@ -27,9 +27,9 @@ const hf = await holdfast({ connectionString: database.connectionString })
 hf.register(Payout)
 await hf.run()
 
-const { id, status } = await hf.start(Payout, { iban: 'ED-1', cents: 500 })
+const payout = await hf.start(Payout, { iban: 'ED-1', cents: 500 })
+const { status, error, waitingFor } = await payout.get()
 console.log(status)
-const { error, waitingFor } = await hf.processes.get(Payout, id)
 console.log(`${error?.code}: ${error?.message}`)
 console.log(waitingFor ?? 'it waits for a person')
 
@@ -38,11 +38,11 @@ for (const { type, step, error } of await hf.processes.troubles.list({ domain: '
 }
 
 const ann = { actor: 'ann', reason: 'two letters were swapped' }
-await hf.processes.retry(Payout, id, ann, { response: { name: 'corrected', data: { iban: 'DE-1' } } })
+await payout.retry(ann, { response: { name: 'corrected', data: { iban: 'DE-1' } } })
 // The money was held once: a retry goes on at the step that failed.
-console.log(await hf.processes.result(Payout, id))
+console.log(await payout.result())
 
-for (const { event, actor, reason } of await hf.auditTrail({ id })) {
+for (const { event, actor, reason } of await hf.auditTrail({ id: payout.id })) {
   if (actor !== null) console.log(`${event} by ${actor}: ${reason}`)
 }
 

@@ -58,10 +58,9 @@ hf.handle(Thank, ({ order, text }) => console.log(`${order}: ${text}`))
 hf.register(Purchase)
 await hf.run()
 
-/** Starting it again under its key starts nothing, and says where it stands. */
-async function ended(order: string, cents: number): Promise<string> {
+async function ended(order: string): Promise<string> {
   for (;;) {
-    const { status } = await hf.start(Purchase, { order, cents }, { key: order })
+    const { status } = await hf.process(Purchase, order).get()
     if (status === 'COMPLETED' || status === 'COMPENSATED') return `${order}: ${status}`
     await sleep(20)
   }
@@ -74,10 +73,10 @@ await hf.queues.send('shop__process_replies', {
   outcome: 'SUCCESS',
   result: { parcel: 'P-9' },
 })
-console.log(await ended('ORD-1', 2_500))
+console.log(await ended('ORD-1'))
 
 await hf.start(Purchase, { order: 'ORD-2', cents: 250_000 }, { key: 'ORD-2' })
-console.log(await ended('ORD-2', 250_000))
+console.log(await ended('ORD-2'))
 
 await hf.close()
 await database.stop()

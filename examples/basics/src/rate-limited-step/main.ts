@@ -22,7 +22,7 @@ await hf.run({ concurrency: 20 })
 const began = performance.now()
 const payments = Array.from({ length: 8 }, (_, place) => ({ state: { payment: 'x'.repeat(place) } }))
 const started = await hf.startMany(Scoring, payments)
-const scores = await Promise.all(started.map(({ id }) => hf.processes.result(Scoring, id)))
+const scores = await Promise.all(started.map(({ id }) => hf.process(Scoring, id).result()))
 console.log(`scores ${scores.join(', ')}`)
 console.log(`2 at once and 20 per second take 300 ms or more: ${performance.now() - began >= 300}`)
 

@@ -22,8 +22,8 @@ hf.register(Subscription)
 await hf.run()
 
 const { id } = await hf.start(Subscription, { customer: 'ada', month: 1, last: 3 }, { key: 'SUB-1' })
-console.log(await hf.processes.result(Subscription, 'SUB-1'))
-console.log(`one process: ${(await hf.processes.get(Subscription, 'SUB-1')).id === id}`)
+console.log(await hf.process(Subscription, 'SUB-1').result())
+console.log(`one process: ${(await hf.process(Subscription, 'SUB-1').get()).id === id}`)
 
 await hf.close()
 await database.stop()

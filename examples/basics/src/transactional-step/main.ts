@@ -32,7 +32,7 @@ hf.register(Booking)
 await hf.run()
 
 const { id } = await hf.start(Booking, { account: 'A-1', cents: 500 })
-console.log(`balance ${await hf.processes.result(Booking, id)} after ${calls} calls`)
+console.log(`balance ${await hf.process(Booking, id).result()} after ${calls} calls`)
 const { rows } = await client.query('select account, cents from booking')
 console.log(`rows: ${rows.map(({ account, cents }) => `${account} ${cents}`).join(', ')}`)
 

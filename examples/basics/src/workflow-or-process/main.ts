@@ -73,7 +73,7 @@ for (const [order, to] of [
   console.log(`  ${(await purchase.get()).status}`)
 
   console.log(`${order} to ${to}, as a process`)
-  console.log(`  ${(await hf.start(PurchaseProcess, input, { key: order })).status}`)
+  console.log(`  ${(await (await hf.start(PurchaseProcess, input, { key: order })).get()).status}`)
 }
 
 await hf.close()

@@ -104,7 +104,7 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
       processId: string,
       { paymentId }: PaymentState,
     ): Promise<void> {
-      const { cancelling } = await hf.processes.get(process, processId, { timeline: 1 })
+      const { cancelling } = await hf.process(process, processId).get()
       await inTransaction(pool, (tx) => unwindPayment(tx, paymentId, cancelling ? 'CANCELLED' : 'FAILED'))
     },
     /**

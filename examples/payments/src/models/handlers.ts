@@ -55,7 +55,7 @@ export function handlePaymentCommands(commands: PaymentCommands, { hf, pool, ser
     await gateway.recall(paymentId, ctx)
     await fx.unwind(paymentId, ctx)
     await risk.unwind(paymentId, ctx)
-    const { cancelling } = await hf.processes.get(STEP_PAYMENT, paymentId, { timeline: 1 })
+    const { cancelling } = await hf.process(STEP_PAYMENT, paymentId).get()
     await inTransaction(pool, (tx) => unwindPayment(tx, paymentId, cancelling ? 'CANCELLED' : 'FAILED'))
   })
 }

@@ -46,13 +46,13 @@ export function createAnswering(
       const responseId = 'approval'
       if (model === 'STEP_BASED') return reply(paymentId, responseId, approvalMessage(answer), options)
       const definition = scheduled ? ScheduledPayment : Payment
-      return hf.respond(definition, processId, 'approvalDecided', answer, { responseId, ...options })
+      return hf.process(definition, processId).respond('approvalDecided', answer, { responseId, ...options })
     },
     async network({ paymentId, model, scheduled, processId }, answer, options = {}) {
       const responseId = answer.level
       if (model === 'STEP_BASED') return reply(paymentId, responseId, networkMessage(answer), options)
       const definition = scheduled ? ScheduledPayment : Payment
-      return hf.respond(definition, processId, 'networkAnswered', answer, { responseId, ...options })
+      return hf.process(definition, processId).respond('networkAnswered', answer, { responseId, ...options })
     },
   }
 }

@@ -20,7 +20,7 @@ export async function cancelPayment(
   if (!payment) throw new Error(`there is no payment ${paymentId}`)
   if (payment.processId === null) return
   try {
-    await hf.processes.cancel(processOf(payment), payment.processId, by, { compensate: true })
+    await hf.process(processOf(payment), payment.processId).cancel(by, { compensate: true })
   } catch (error) {
     // It has ended meanwhile, one way or the other: there is nothing to cancel.
     if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') throw error

@@ -44,12 +44,12 @@ async function endOf({ hf, definitions }: Parts, payment: Payment): Promise<Ende
     return release?.status === 'FAILED' ? 'CANCELLED' : undefined
   }
   try {
-    const { status } = await hf.processes.get(processOf(payment), processId, { timeline: 1 })
+    const { status } = await hf.process(processOf(payment), processId).get()
     if (status === 'CANCELLED') return status
     return status === 'COMPENSATED' || status === 'FAILED' ? 'FAILED' : undefined
   } catch (error) {
     // Started in a transaction that has not committed yet, or cleaned up since.
-    if (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_PROCESS') return undefined
+    if (error instanceof HoldfastError && error.code === 'HF_NOT_FOUND') return undefined
     throw error
   }
 }

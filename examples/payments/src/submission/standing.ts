@@ -32,7 +32,7 @@ export async function standingOf({ hf, pool, definitions }: Parts, paymentId: st
   if (!payment) return undefined
   const release = payment.executeAt ? await releaseOf(hf, definitions.PaymentWindow, paymentId) : null
   const { processId } = payment
-  const record = processId === null ? undefined : await hf.processes.get(processOf(payment), processId, { timeline: 1 })
+  const record = processId === null ? undefined : await hf.process(processOf(payment), processId).get()
   const state = PaymentState.safeParse(record?.state)
   const { approval, network = {} } = state.success ? state.data : {}
   const waits = record ? waitsFor(record) : awaitsRelease(release, payment.executeAt, new Date())

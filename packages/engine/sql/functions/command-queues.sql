@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
 -- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
@@ -17,7 +17,7 @@ returns void
 language plpgsql
 as $$
 begin
-  perform holdfast.make_queue_function(
+  perform holdfast.make_function(
     'put_' || p_queue,
     'ids bigint[], visible timestamptz[], messages jsonb[], headers jsonb[], out inserted int',
     format(
@@ -38,7 +38,7 @@ begin
   -- No more than so many bytes are taken (K-23), first as they are stored and then as they are in memory: what is stored
   -- compressed may be 250 times as large. What has up to 500 bytes is counted as it is stored, and where all have, nothing
   -- is added up one by one. The first message is taken whatever its size; `is_full` says that more is due.
-  perform holdfast.make_queue_function(
+  perform holdfast.make_function(
     'take_' || p_queue,
     'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
       'spare_leased boolean, ceiling_ms int, most_bytes int default 33554432, '
@@ -124,7 +124,7 @@ begin
 
   -- Answers the messages that were ours. One that somebody changed after the statement began has another ctid by now and
   -- is not answered; it is told to be held, and tried again.
-  perform holdfast.make_queue_function(
+  perform holdfast.make_function(
     'end_' || p_queue,
     'ids bigint[], reads int[], done boolean[], out mine bigint[]',
     format(
@@ -152,28 +152,6 @@ begin
       $body$, 'q_' || p_queue
     )
   );
-end
-$$;
-
-create or replace function holdfast.make_queue_function(p_name text, p_arguments text, p_body text)
-returns void
-language plpgsql
-as $$
-declare
-  v_definition constant text := format(
-    'create or replace function %s%I(%s) language plpgsql set search_path = pg_catalog, pg_temp as %L',
-    'holdfast.', p_name, p_arguments, p_body
-  );
-begin
-  -- The search path is fixed and the function marked as internal here, since no migration comes by (K-27).
-  begin
-    execute v_definition;
-  exception when invalid_function_definition then
-    -- One of another shape cannot be replaced.
-    execute format('drop function %s%I', 'holdfast.', p_name);
-    execute v_definition;
-  end;
-  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
 end
 $$;
 

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Keeping received messages: heartbeat, giving back, ending a lease early, the lock for a handler's own transaction, and the
@@ -19,7 +19,7 @@ begin
     $query$
     with free as (
       select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
+      from (select * from unnest($1, $2) as asked (msg_id, read_ct) order by msg_id) as asked,
       lateral (
         select msg_id from pgmq.%1$I as q
         where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
@@ -53,7 +53,7 @@ begin
     $query$
     with free as (
       select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
+      from (select * from unnest($1, $2) as asked (msg_id, read_ct) order by msg_id) as asked,
       lateral (
         select msg_id from pgmq.%1$I as q
         where q.msg_id = asked.msg_id and q.read_ct = asked.read_ct
@@ -77,7 +77,7 @@ begin
     $query$
     with free as (
       select q.msg_id
-      from unnest($1, $2) as asked (msg_id, read_ct),
+      from (select * from unnest($1, $2) as asked (msg_id, read_ct) order by msg_id) as asked,
       lateral (
         select msg_id from pgmq.%1$I as q
         where q.msg_id = asked.msg_id
@@ -108,6 +108,7 @@ begin
 end
 $$;
 
+-- How many seconds ago the oldest message of a queue that is due fell due: of these types, or of all where `types` is null.
 create or replace function holdfast.oldest_command_seconds(p_queue text, types text[])
 returns float8
 language plpgsql
@@ -115,15 +116,20 @@ as $$
 declare
   v_oldest timestamptz;
 begin
-  execute format(
-    $query$
-    select min(oldest.vt)
-    from unnest($1) as type,
-    lateral (
-      select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
-    ) oldest
-    $query$, 'q_' || p_queue
-  ) into v_oldest using types, holdfast.now();
+  if types is null then
+    execute format('select vt from pgmq.%I where vt <= $1 order by vt limit 1', 'q_' || p_queue)
+    into v_oldest using holdfast.now();
+  else
+    execute format(
+      $query$
+      select min(oldest.vt)
+      from unnest($1) as type,
+      lateral (
+        select vt from pgmq.%I where message ->> 'command_type' = type.type and vt <= $2 order by vt limit 1
+      ) oldest
+      $query$, 'q_' || p_queue
+    ) into v_oldest using types, holdfast.now();
+  end if;
   return extract(epoch from holdfast.now() - v_oldest);
 end
 $$;

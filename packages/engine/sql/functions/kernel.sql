@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 --
 -- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
 -- (an older release may still call it): a new one gets a new name.
@@ -216,5 +216,28 @@ begin
       from holdfast.chore
       where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
     );
+end
+$$;
+
+-- Makes a function whose body is built: those of a queue, and those of a table of work. Its search path is fixed and it is marked
+-- as internal here, since it may be made when no migration runs (K-27).
+create or replace function holdfast.make_function(p_name text, p_arguments text, p_body text, p_settings text default '')
+returns void
+language plpgsql
+as $$
+declare
+  v_definition constant text := format(
+    'create or replace function %s%I(%s) language plpgsql %s set search_path = pg_catalog, pg_temp as %L',
+    'holdfast.', p_name, p_arguments, p_settings, p_body
+  );
+begin
+  begin
+    execute v_definition;
+  exception when invalid_function_definition then
+    -- One of another shape cannot be replaced.
+    execute format('drop function %s%I', 'holdfast.', p_name);
+    execute v_definition;
+  end;
+  execute format('comment on function %s%I is %L', 'holdfast.', p_name, 'internal: may change with every release');
 end
 $$;

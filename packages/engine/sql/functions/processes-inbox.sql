@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel, processes-operate
 --
 -- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
@@ -248,5 +248,30 @@ begin
     perform holdfast.wake('process-inbox:' || v_head.type);
   end if;
   return true;
+end
+$$;
+
+-- Gives back groups that were claimed and never handed over. One that another transaction holds is left to the end of its lease.
+-- planner: looped
+create or replace function holdfast.release_inbox(ids uuid[], epochs int[])
+returns void
+language plpgsql
+as $$
+declare
+  v_head uuid;
+  v_epoch int;
+begin
+  for v_head, v_epoch in
+    select it.id, asked.epoch
+    from (select * from unnest(ids, epochs) as asked (id, epoch) order by id) as asked
+    cross join lateral (
+      select id
+      from holdfast.process_inbox
+      where id = asked.id and lease_epoch = asked.epoch and leased_at is not null
+      for update skip locked
+    ) as it
+  loop
+    perform holdfast.finish_inbox_group(v_head, v_epoch, '{}', '[]', 0);
+  end loop;
 end
 $$;

@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- What operators do with processes (P-16, P-23). Every change is audited in the same transaction with who and why, and
@@ -276,6 +276,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_row holdfast.process;
   v_before jsonb := holdfast.process_before(p_id);
+  v_deadline timestamptz;
   v_name text;
   v_occurrence int;
   v_seq int;
@@ -297,7 +298,12 @@ begin
       return 'nothing';
     end if;
   end if;
-  if v_row.deadline_at <= v_now then
+  v_deadline := coalesce(
+    to_timestamp((options ->> 'deadline_ms')::float8 / 1000),
+    v_now + (options ->> 'deadline_in_ms')::float8 * interval '1 ms',
+    v_row.deadline_at
+  );
+  if v_deadline <= v_now then
     return 'deadline';
   end if;
   v_seq := holdfast.record_resolved(p_id, v_row.generation, v_row.lease_epoch + 1, v_name, v_occurrence, options, v_now);
@@ -306,6 +312,7 @@ begin
       due_at = v_now,
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1,
+      deadline_at = v_deadline,
       mismatch_since = null
   where id = p_id;
   perform holdfast.process_goes_on(p_id, v_now);

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: commands-receive, processes-respond
 --
 -- Replies to processes: PGMQ's queue `<domain>__process_replies` as a source of work. `vt` is the due time of a message,
@@ -225,18 +225,5 @@ begin
   execute format(
     'update pgmq.%I set vt = $3, read_ct = read_ct - 1 where msg_id = $1 and read_ct = $2', 'q_' || p_queue
   ) using p_msg_id, p_read_ct, holdfast.now() + p_delay_ms * interval '1 ms';
-end
-$$;
-
-create or replace function holdfast.oldest_reply_seconds(p_queue text)
-returns float8
-language plpgsql
-as $$
-declare
-  v_oldest timestamptz;
-begin
-  execute format('select vt from pgmq.%I where vt <= $1 order by vt limit 1', 'q_' || p_queue)
-  into v_oldest using holdfast.now();
-  return extract(epoch from holdfast.now() - v_oldest);
 end
 $$;

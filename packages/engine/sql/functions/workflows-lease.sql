@@ -1,91 +1,9 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
--- Keeping claimed steps: heartbeat, giving back what was never called, and ending a lease early. Workers call them. A step is
--- ours as long as its `lease_epoch` is the one that our claim set. What must not break: rows are locked in the order of their
--- ids and rows that another transaction holds are skipped; a step that is given back is as it was before its claim, but for
--- its epoch, since another worker may have decided on what it saw.
-
--- Ends leases now. The calls have ended and left no record: they stay lost (K-19).
--- planner: no seqscan
-create or replace function holdfast.expire_workflow_steps(ids uuid[], numbers smallint[], epochs int[])
-returns void
-language plpgsql
-as $$
-declare
-  v_handler text;
-begin
-  for v_handler in
-    with free as (
-      select step.workflow_id, step.number
-      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-      cross join lateral (
-        select workflow_id, number
-        from holdfast.workflow_step
-        where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch and leased_at is not null
-        for no key update skip locked
-      ) as step
-    ),
-    expired as (
-      update holdfast.workflow_step as step
-      set due_at = holdfast.now()
-      from free
-      where step.workflow_id = free.workflow_id and step.number = free.number
-      returning step.handler
-    )
-    select distinct handler from expired
-  loop
-    perform holdfast.wake('workflows:' || v_handler);
-  end loop;
-end
-$$;
-
--- The heartbeat, skipping what somebody holds. A lease that has ended is extended as long as nobody has claimed the step
--- (K-03), also if a claim that had no room for it has made it ready.
--- planner: looped
-create or replace function holdfast.extend_workflow_steps(
-  ids uuid[], numbers smallint[], epochs int[], worker text, p_lease_ms int, p_beat_ms int
-)
-returns table (extended json, lost json)
-language plpgsql
-as $$
-begin
-  return query
-  with free as (
-    select step.workflow_id, step.number
-    from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-    cross join lateral (
-      select workflow_id, number
-      from holdfast.workflow_step
-      where workflow_id = asked.id and number = asked.number and lease_epoch = asked.epoch
-        and (leased_at is not null or ready and in_flight)
-      for no key update skip locked
-    ) as step
-  ),
-  moved as (
-    update holdfast.workflow_step as step
-    set ready = false,
-        leased_by = coalesce(step.leased_by, worker),
-        leased_at = coalesce(step.leased_at, holdfast.now()),
-        due_at = holdfast.now() + greatest(
-      coalesce((select lease_ms from holdfast.workflow_definition where id = step.definition_id), p_lease_ms), p_beat_ms
-    ) * interval '1 ms'
-    from free
-    where step.workflow_id = free.workflow_id and step.number = free.number
-    returning step.workflow_id, step.number
-  )
-  select
-    (select coalesce(json_agg(moved.workflow_id || '/' || moved.number), '[]') from moved),
-    (
-      select coalesce(json_agg(asked.id || '/' || asked.number), '[]')
-      from unnest(ids, numbers, epochs) as asked (id, number, epoch)
-      left join holdfast.workflow_step as step on step.workflow_id = asked.id and step.number = asked.number
-      where step.number is null
-        or step.lease_epoch <> asked.epoch
-        or step.leased_at is null and not (step.ready and step.in_flight)
-    );
-end
-$$;
+-- Giving back steps that were claimed and never called, called by workers that stop; leases.sql has the heartbeat. What must not
+-- break: rows are locked in the order of their keys and rows that another transaction holds are skipped; a step that is given back
+-- is as it was before its claim, but for its epoch, since another worker may have decided on what it saw.
 
 -- Gives back what was claimed and never called: as if it had not been claimed, but for an event. Answers what was called off
 -- meanwhile, and so must not be queued again: the engine decides about it.
@@ -102,7 +20,7 @@ begin
   for v_handler in
     with free as (
       select step.workflow_id, step.number, asked.fresh
-      from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh)
+      from (select * from unnest(ids, numbers, epochs, freshness) as asked (id, number, epoch, fresh) order by id, number) as asked
       cross join lateral (
         select workflow_id, number
         from holdfast.workflow_step

@@ -2,7 +2,9 @@ import type { Executor } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { lossesOf } from '../kernel/work/losses.js'
-import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
+import { leasesOfQueue } from '../kernel/work/queue-leases.js'
+import type { WorkSource } from '../kernel/work/source.js'
+import { columnsOf } from '../kernel/work/table-leases.js'
 import { type ReceivedCommand, receiveCommands } from './queries/receive-commands.js'
 
 /** The commands of one domain as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch (Q-02). */
@@ -30,36 +32,14 @@ export function commandSource(
       }
       return answer
     },
-    async extend(leases, leaseMs) {
-      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [
-        queue,
-        ...columns(leases),
-        leaseMs,
-      ])
-      return row ?? { extended: [], lost: [] }
-    },
-    async release(leases) {
-      await db.run(releaseStatement, [queue, ...columns(leases)])
-    },
+    ...leasesOfQueue(db, { model: 'commands', queue, types }),
     losses: lossesOf(db, {
       source: `commands:${queue}`,
       async expire(leases) {
-        await db.run(expireStatement, [queue, domain, ...columns(leases)])
+        await db.run(expireStatement, [queue, domain, ...columnsOf(leases)])
       },
     }),
-    async oldestDueSeconds() {
-      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [queue, types()])
-      return row?.seconds ?? null
-    },
   }
 }
 
-const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
-
-const extendStatement = { name: 'commands.extend', text: 'select * from holdfast.extend_commands($1, $2, $3, $4)' }
-const releaseStatement = { name: 'commands.release', text: 'select holdfast.release_commands($1, $2, $3)' }
 const expireStatement = { name: 'commands.expire', text: 'select holdfast.expire_commands($1, $2, $3, $4)' }
-const oldestStatement = {
-  name: 'commands.oldest-due',
-  text: 'select holdfast.oldest_command_seconds($1, $2::text[]) as seconds',
-}

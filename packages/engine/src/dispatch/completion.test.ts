@@ -78,8 +78,8 @@ test('D-06 compensated: FAILED for good, counted and on record, and its context 
 
 test('D-06 cancelled: FAILED for good', async () => {
   const { Pay, key, until, worker } = await released((ctx) => ctx.sleep('long', '1h'))
-  await waitFor('it sleeps', async () => (await bus.hf.processes.get(Pay, key)).status === 'WAITING_FOR_ASYNC')
-  await bus.hf.processes.cancel(Pay, key, by, { compensate: false })
+  await waitFor('it sleeps', async () => (await bus.hf.process(Pay, key).get()).status === 'WAITING_FOR_ASYNC')
+  await bus.hf.process(Pay, key).cancel(by, { compensate: false })
   expect(await until('FAILED')).toMatchObject({ lastError: 'CANCELLED: the process ended CANCELLED' })
   await worker.stop()
 })
@@ -112,10 +112,10 @@ test('D-06 in troubleshooting it is still DISPATCHED; an operator who completes 
   })
   await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.processes.get(Pay, key)).status === 'WAITING_FOR_TSQ',
+    async () => (await bus.hf.process(Pay, key).get()).status === 'WAITING_FOR_TSQ',
   )
   expect(await get()).toMatchObject({ status: 'DISPATCHED', retryCount: 0 })
-  await bus.hf.processes.complete(Pay, key, by)
+  await bus.hf.process(Pay, key).complete(by)
   await until('COMPLETED')
   await worker.stop()
 })
@@ -129,10 +129,10 @@ test('D-06 retried from troubleshooting, the item ends as the process does', asy
   })
   await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.processes.get(Pay, key)).status === 'WAITING_FOR_TSQ',
+    async () => (await bus.hf.process(Pay, key).get()).status === 'WAITING_FOR_TSQ',
   )
   broken = false
-  await bus.hf.processes.retry(Pay, key, by)
+  await bus.hf.process(Pay, key).retry(by)
   await until('COMPLETED')
   await worker.stop()
 })

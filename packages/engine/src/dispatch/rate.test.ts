@@ -255,7 +255,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
   await waitFor('two have begun', () => calls.size === 2)
   await waitFor(
     'one waits',
-    async () => (await bus.hf.processes.get(Settle, key('waiting'))).status === 'WAITING_FOR_ASYNC',
+    async () => (await bus.hf.process(Settle, key('waiting')).get()).status === 'WAITING_FOR_ASYNC',
   )
   const due = () =>
     bus.sql(
@@ -267,7 +267,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
   expect((await due()).map((row) => row.due_at === null)).toEqual(before.map((row) => row.due_at === null))
   await bus.sql(`update holdfast.process set due_at = holdfast.now() where id = ${claimed}`, [key('crashed')])
   await bus.sql(`update holdfast.process set due_at = holdfast.now() where id = ${claimed}`, [key('interrupted')])
-  await bus.hf.respond(Settle, key('waiting'), 'go', {})
+  await bus.hf.process(Settle, key('waiting')).respond('go', {})
   open = true
   await waitFor('all are completed while it is off', async () => (await completed(Settlement)) === kinds.length)
   expect(Object.fromEntries(calls)).toEqual({ running: 1, waiting: 1, crashed: 1, interrupted: 1 })

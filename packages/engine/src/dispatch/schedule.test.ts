@@ -160,7 +160,7 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   await expect(schedule('good', { amount: 6 })).rejects.toThrow('item good of')
   await schedule('bad', { amount: 'five' })
   await hasStatus(Settlement.itemType, 'good', 'COMPLETED')
-  expect(await bus.hf.processes.result(Settle, `exec:${Settlement.itemType}:good:0`)).toBe(5)
+  expect(await bus.hf.process(Settle, `exec:${Settlement.itemType}:good:0`).result()).toBe(5)
   await hasStatus(Settlement.itemType, 'bad', 'DISPATCHED')
   const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.itemType}:bad:0` })
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')

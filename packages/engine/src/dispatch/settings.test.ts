@@ -197,7 +197,7 @@ test('D-02 another process may be named as what is started, and checks the conte
   const Settlement = await settlement({ jitterWindow: 0 }, 1)
   await bus.hf.dispatch.configure(Settlement, { execWorkflowType: 'config/Other' }, by)
   await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.processes.result(Other, `exec:${Settlement.itemType}:PAY-0:0`)).toBe('none')
+  expect(await bus.hf.process(Other, `exec:${Settlement.itemType}:PAY-0:0`).result()).toBe('none')
   await waitFor('the item is completed', async () => (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 1)
   await worker.stop()
 })

@@ -19,29 +19,11 @@ export function cycleSource(db: Executor, types: () => readonly string[]): WorkS
       ])
       return { items: row?.items ?? [], marks: [], nextDueMs: row?.next_due_ms ?? null }
     },
-    ...leasesOfTable(db, { model: 'dispatch.cycles', table: 'dispatch_cycle', key: 'item_type' }),
-    async oldestDueSeconds() {
-      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [types()])
-      return row?.seconds ?? null
-    },
+    ...leasesOfTable(db, { model: 'dispatch', name: 'dispatch_cycles', key: 'text', lanes: types }),
   }
 }
 
 const claimStatement = {
   name: 'dispatch.claim-cycles',
   text: 'select * from holdfast.claim_dispatch_cycles($1, $2, $3, $4, $5, $6)',
-}
-
-const oldestStatement = {
-  name: 'dispatch.oldest-due',
-  text: `
-    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
-    from pg_catalog.unnest($1::text[]) as type,
-    lateral (
-      select due_at
-      from holdfast.dispatch_item
-      where item_type = type.type and due_at <= holdfast.now()
-      order by due_at
-      limit 1
-    ) oldest`,
 }

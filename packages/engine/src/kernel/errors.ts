@@ -280,11 +280,6 @@ export const errorRegistry = {
     (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
     'There is no result. The audit trail of the command says what happened.',
   ),
-  HF_UNKNOWN_PROCESS: entry<{ id: string; process: string }>(
-    404,
-    (d) => `process ${d.id} of ${d.process} does not exist`,
-    'Check the id or key, and the definition it is looked up by.',
-  ),
   HF_PROCESS_OF_OTHER_TYPE: entry<{ id: string; process: string; actual: string }>(
     409,
     (d) => `process ${d.id} is a ${d.actual}, not a ${d.process}`,
@@ -342,11 +337,11 @@ export const errorRegistry = {
   HF_OUTCOME_UNRESOLVED: entry<{ id: string; step: string }>(
     409,
     (d) => `process ${d.id} cannot be retried: nobody knows whether its step \`${d.step}\` has had its effect`,
-    'Find out on the other side and say it with `hf.processes.resolve` (`done` with a result, or `notDone`), give the step an `inquire` function, or cancel the process.',
+    'Find out on the other side and say it on the handle of the process: `complete(by, result, { step })` if it had its effect, `retry(by, { notDone: true, step })` if not. Or give the step an `inquire` function, or cancel the process.',
   ),
   HF_NOTHING_TO_RESOLVE: entry<{ id: string; step: string }>(
     409,
-    (d) => `process ${d.id} has no failed step \`${d.step}\` of unknown outcome`,
+    (d) => `process ${d.id} has no failed step ${d.step ? `\`${d.step}\` ` : ''}of unknown outcome`,
     'Look at its timeline: the step may have another name (`pay`, `pay#2`), or another operator has resolved it.',
   ),
   HF_REDUCER_THREW: entry<{ response: string; problem: string }>(

@@ -39,7 +39,7 @@ test.each<[string, () => Error]>([
       return winner
     },
   })
-  const { id, status } = await bus.hf.start(Race, {})
+  const { id, status } = await (await bus.hf.start(Race, {})).get()
   expect(status).toBe('COMPLETED')
   expect(await bus.process(id)).toMatchObject({ result: 'fast', error_code: null })
   expect(await bus.history(id)).toEqual(['STEP fast COMPLETED', 'STEP slow FAILED'])
@@ -63,7 +63,7 @@ test('P-06 a loser whose retry is due when execute has returned is not tried aga
         ctx.step('fast', () => 'fast'),
       ]),
   })
-  const { id, status } = await bus.hf.start(Race, {})
+  const { id, status } = await (await bus.hf.start(Race, {})).get()
   expect([status, (await bus.process(id)).result]).toEqual(['COMPLETED', 'fast'])
   expect(called).toEqual(['flaky'])
 })
@@ -111,7 +111,7 @@ test('P-17 a loser of which nobody knows what it did needs a person all the same
         ctx.step('fast', () => 'fast'),
       ]),
   })
-  const { id, status } = await bus.hf.start(Race, {})
+  const { id, status } = await (await bus.hf.start(Race, {})).get()
   expect([status, (await bus.process(id)).error_code]).toEqual(['WAITING_FOR_TSQ', 'OUTCOME_UNKNOWN'])
 })
 
@@ -143,7 +143,7 @@ test('P-07 a step that nobody awaits is called and recorded before the end', asy
       return 'end'
     },
   })
-  const { id, status } = await bus.hf.start(Forget, {})
+  const { id, status } = await (await bus.hf.start(Forget, {})).get()
   expect(status).toBe('COMPLETED')
   expect(await bus.history(id)).toEqual(['STEP forgotten COMPLETED'])
 })

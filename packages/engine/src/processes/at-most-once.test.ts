@@ -76,7 +76,7 @@ test('P-17 without a way to ask, a person has to, after a crash and after a time
   const crashed = await crashWhilePaying(payment())
   expect((await bus.rests(crashed, 'WAITING_FOR_TSQ')).error_code).toBe('OUTCOME_UNKNOWN')
   const { Pay, calls } = payment({ timeout: '20ms', retry: { maxAttempts: 3 } })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect([status, calls.length]).toEqual(['WAITING_FOR_TSQ', 1])
   expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
 })
@@ -87,10 +87,10 @@ test('K-20 a retry of a call that nobody can ask about is refused, and says what
   const { Pay, calls } = payment({ timeout: '20ms' })
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
-  await expect(bus.hf.processes.retry(Pay, id, by)).rejects.toMatchObject({
+  await expect(bus.hf.process(Pay, id).retry(by)).rejects.toMatchObject({
     code: 'HF_OUTCOME_UNRESOLVED',
     details: { id, step: 'pay' },
-    next: expect.stringContaining('resolve'),
+    next: expect.stringContaining('notDone: true'),
   })
   expect(await bus.hf.processes.retryMany(Pay, [id], by)).toMatchObject([
     { outcome: 'refused', code: 'HF_OUTCOME_UNRESOLVED' },
@@ -103,16 +103,16 @@ test('K-20 a person who found out says that it was done, with its result, and it
   const { Pay, calls } = payment({ timeout: '20ms' })
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
-  await bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'done', result: 'found in the books' })
+  await bus.hf.process(Pay, id).complete(by, 'found in the books', { step: 'pay' })
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('found in the books')
   expect(calls).toHaveLength(1)
   expect(await bus.history(id)).toEqual(['STEP pay STARTED', 'STEP pay FAILED', 'RESOLVE pay COMPLETED'])
-  const { timeline } = await bus.hf.processes.get(Pay, id)
+  const timeline = await bus.hf.process(Pay, id).history()
   expect(timeline.find(({ event }) => event === 'TSQ_RESOLVE')).toMatchObject({
     ...by,
     after: { step: 'pay', outcome: 'done', result: 'found in the books' },
   })
-  await expect(bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'notDone' })).rejects.toMatchObject({
+  await expect(bus.hf.process(Pay, id).retry(by, { notDone: true, step: 'pay' })).rejects.toMatchObject({
     code: 'HF_WRONG_STATUS',
   })
 })
@@ -120,11 +120,11 @@ test('K-20 a person who found out says that it was done, with its result, and it
 test('K-20 a person who found out says that it was not done, and it is called again', async () => {
   const { Pay, calls } = payment({ timeout: '20ms' })
   const { id } = await bus.hf.start(Pay, {})
-  await expect(bus.hf.processes.resolve(Pay, id, by, { step: 'pay#2', outcome: 'notDone' })).rejects.toMatchObject({
+  await expect(bus.hf.process(Pay, id).retry(by, { notDone: true, step: 'pay#2' })).rejects.toMatchObject({
     code: 'HF_NOTHING_TO_RESOLVE',
   })
   await bus.runProcesses(Pay)
-  await bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'notDone' })
+  await bus.hf.process(Pay, id).retry(by, { notDone: true, step: 'pay' })
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('paid the second time')
   expect(calls).toHaveLength(2)
   expect(await bus.events(id)).toContain('TSQ_RESOLVE')
@@ -147,10 +147,10 @@ test('K-20 a person says that a call which `execute` did not wait for was not do
         ctx.step('quick', () => 'quick'),
       ]),
   })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect(status).toBe('WAITING_FOR_TSQ')
   await bus.runProcesses(Pay)
-  await bus.hf.processes.resolve(Pay, id, by, { step: 'pay', outcome: 'notDone' })
+  await bus.hf.process(Pay, id).retry(by, { notDone: true, step: 'pay' })
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('quick')
   expect(calls).toBe(1)
 })
@@ -171,7 +171,7 @@ test('K-20 `onFailure: throw` hands no unknown outcome to user code: it is for a
       return paying.catch(() => 'another bank')
     },
   })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect([status, calls]).toEqual(['WAITING_FOR_TSQ', 1])
   expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
 })
@@ -244,7 +244,7 @@ test('K-20 refused is refused: a business error is not asked about', async () =>
         },
       ),
   })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect([status, asked]).toEqual(['COMPENSATED', 0])
   expect((await bus.process(id)).error_code).toBe('DECLINED')
 })
@@ -259,7 +259,7 @@ test('P-17 an inquiry that fails, hangs or answers nonsense leaves the outcome u
   ]
   for (const inquire of inquiries) {
     const { Pay, calls } = payment({ timeout: '20ms', ...(inquire ? { inquire } : {}) })
-    const { id, status } = await bus.hf.start(Pay, {})
+    const { id, status } = await (await bus.hf.start(Pay, {})).get()
     expect([status, calls.length]).toEqual(['WAITING_FOR_TSQ', 1])
     expect((await bus.process(id)).error_code).toBe('OUTCOME_UNKNOWN')
   }
@@ -357,7 +357,7 @@ test('P-17 a call whose beginning could not be recorded is not made', async () =
   await held.reached
   await bus.sql('update holdfast.process set lease_epoch = lease_epoch + 1 where type = $1', [Pay.name])
   held.release()
-  expect((await starting).status).toBe('EXECUTING')
+  expect((await (await starting).get()).status).toBe('EXECUTING')
   expect(paid).toBe(0)
   await slow.close()
 })
@@ -368,7 +368,7 @@ test('K-20 an `inquire` that would never be asked is refused', async () => {
     execute: (ctx) => ctx.step('pay', () => 'paid', { inquire: () => 'notDone' }),
   })
   const { id } = await bus.hf.start(Pay, {})
-  expect(await bus.hf.processes.get(Pay, id)).toMatchObject({
+  expect(await bus.hf.process(Pay, id).get()).toMatchObject({
     status: 'WAITING_FOR_TSQ',
     error: { message: expect.stringContaining('`inquire` is never asked') },
   })

@@ -106,15 +106,17 @@ test('P-11 an unknown process, one of another type, an unknown response, bad dat
   })
   const { id } = await bus.hf.start(Plain, { n: 1 }, { key: 'KNOWN' })
   const told = { n: 2 }
-  await expect(bus.hf.respond(Plain, newId(), 'told', told)).rejects.toThrow(code('HF_UNKNOWN_PROCESS'))
-  await expect(bus.hf.respond(Plain, 'UNKNOWN KEY', 'told', told)).rejects.toThrow(code('HF_UNKNOWN_PROCESS'))
-  await expect(bus.hf.respond(Other, id, 'told', told)).rejects.toThrow(code('HF_PROCESS_OF_OTHER_TYPE'))
-  await expect(bus.hf.respond(Other, 'KNOWN', 'told', told)).rejects.toThrow(code('HF_UNKNOWN_PROCESS'))
-  await expect(Reflect.apply(bus.hf.respond, undefined, [Plain, id, 'tolt', told])).rejects.toThrow(
-    code('HF_UNKNOWN_RESPONSE'),
+  await expect(bus.hf.process(Plain, newId()).respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
+  await expect(bus.hf.process(Plain, 'UNKNOWN KEY').respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
+  await expect(bus.hf.process(Other, id).respond('told', told)).rejects.toThrow(code('HF_PROCESS_OF_OTHER_TYPE'))
+  await expect(bus.hf.process(Other, 'KNOWN').respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
+  await expect(bus.hf.process(Plain, id).respond('tolt' as 'told', told)).rejects.toThrow(code('HF_UNKNOWN_RESPONSE'))
+  await expect(bus.hf.process(Plain, id).respond('told', JSON.parse('{"n":"x"}'))).rejects.toThrow(
+    code('HF_INVALID_DATA'),
   )
-  await expect(bus.hf.respond(Plain, id, 'told', JSON.parse('{"n":"x"}'))).rejects.toThrow(code('HF_INVALID_DATA'))
-  await expect(bus.hf.respond(Plain, id, 'told', told, { responseId: '' })).rejects.toThrow(code('HF_INVALID_OPTION'))
+  await expect(bus.hf.process(Plain, id).respond('told', told, { responseId: '' })).rejects.toThrow(
+    code('HF_INVALID_OPTION'),
+  )
   expect(await bus.sql('select 1 from holdfast.process_response where process_id = $1', [id])).toEqual([])
 })
 
@@ -258,7 +260,10 @@ test('P-11 a reducer that throws sends its process to troubleshooting, and no ot
   await bus.runProcesses(Broken)
   const bad = await bus.hf.start(Broken, { n: 0 })
   const good = await bus.hf.start(Broken, { n: 0 })
-  await Promise.all([bus.hf.respond(Broken, bad.id, 'told', 13), bus.hf.respond(Broken, good.id, 'told', 1)])
+  await Promise.all([
+    bus.hf.process(Broken, bad.id).respond('told', 13),
+    bus.hf.process(Broken, good.id).respond('told', 1),
+  ])
   const { error_code, error_message } = await bus.rests(bad.id, 'WAITING_FOR_TSQ')
   expect([error_code, error_message]).toEqual([
     'PERMANENT_FAILURE',
@@ -291,7 +296,7 @@ test('P-09 a reducer that throws on a replay too needs a person, not five crashe
   })
   const { id } = await bus.hf.start(Broken, { n: 0 })
   await bus.runProcesses(Broken)
-  await bus.hf.respond(Broken, id, 'told', 1)
+  await bus.hf.process(Broken, id).respond('told', 1)
   await waitFor('it sleeps', async () => (await bus.process(id)).waiting_for === 'a while')
   broken = true
   await bus.wakeUp(id)

@@ -52,8 +52,8 @@ test('P-21, C-12 a batch of processes has its progress, keeps open for troublesh
   })
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ status: 'IN_PROGRESS', completedAt: null })
   const [first = '', second = ''] = started.slice(3).map(({ id }) => id)
-  await bus.hf.processes.cancel(Pay, first, by, { compensate: false })
-  await bus.hf.processes.complete(Pay, second, by)
+  await bus.hf.process(Pay, first).cancel(by, { compensate: false })
+  await bus.hf.process(Pay, second).complete(by)
   expect(await closed(batchId)).toMatchObject({
     status: 'COMPLETED_WITH_FAILURES',
     total: 5,
@@ -75,7 +75,7 @@ test('P-21, C-12 commands and processes share a batch, also under one id', async
   const batchId = await bus.hf.batches.open('mixed')
   const id = randomUUID()
   await bus.hf.send(Book, 1, { id, batch: batchId })
-  expect(await bus.hf.start(Pay, { how: 'well' }, { id, batchId })).toMatchObject({ status: 'COMPLETED' })
+  expect(await (await bus.hf.start(Pay, { how: 'well' }, { id, batchId })).get()).toMatchObject({ status: 'COMPLETED' })
   await bus.hf.batches.seal(batchId)
   const early = await bus.hf.batches.get(batchId)
   expect(early).toMatchObject({ total: 2, completed: 1, completedAt: null })

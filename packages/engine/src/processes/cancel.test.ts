@@ -133,7 +133,7 @@ test('P-16 cancel against completion: whoever is told that it is done finds it c
   const [row] = await bus.sql<{ id: string }>('select id from holdfast.process where type = $1', [Quick.name])
   expect(await bus.cancel(row?.id ?? '')).toBe('done')
   held.release()
-  const { id, status } = await starting
+  const { id, status } = await (await starting).get()
   expect([status, ends]).toEqual(['CANCELLED', ['cancelled']])
   expect((await bus.process(id)).result).toBeNull()
   await slow.close()

@@ -191,7 +191,7 @@ test('P-14 a child that ends well while its parent turns to undoing is undone', 
   })
   await bus.runProcesses(Child)
   // No worker hands the child's end over yet: the parent knows that it began, and not how it ended.
-  const { id, status } = await bus.hf.start(Parent, {})
+  const { id, status } = await (await bus.hf.start(Parent, {})).get()
   expect([status, undone]).toEqual(['COMPENSATING', []])
   expect(await bus.process(id)).toMatchObject({ waiting_for: 'pay', due_at: null })
   await bus.runProcesses(Parent)
@@ -215,7 +215,10 @@ test('P-05 a state that the child refuses is the failure of the parent’s call'
 test('P-05 a key that belongs to another process is refused, not waited for', async () => {
   const { id, Child } = await family(never, async (ctx, Kind) => {
     await ctx.wait('go on', () => true)
-    await ctx.step('take the key', () => bus.hf.start(Kind, { n: 5 }, { key: 'TAKEN', deferred: true }))
+    await ctx.step(
+      'take the key',
+      async () => (await bus.hf.start(Kind, { n: 5 }, { key: 'TAKEN', deferred: true })).id,
+    )
     await ctx.child('pay', Kind, { n: 1 }, { key: 'TAKEN' })
   })
   const { error_message } = await bus.rests(id, 'WAITING_FOR_TSQ')

@@ -1,4 +1,3 @@
-import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
@@ -7,15 +6,16 @@ import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { StartedOne } from '../kernel/model/handle.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
+import { type ProcessCalls, StartedProcess } from './handle.js'
 import type { StarterExecutions } from './immediate.js'
 import { flushStartsStatement, type SealedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
-import { checkDefinition } from './reference.js'
-import type { Respond, RespondOptions } from './respond.js'
+import { checkDefinition, notFound } from './reference.js'
 import { type StartDetails, sealStart } from './seal-start.js'
 import { hasEnded, type ProcessStatus } from './states.js'
 
@@ -24,14 +24,6 @@ export interface StartOptions extends StartDetails {
   readonly deferred?: boolean
   /** Your own transaction: the process is created in it, and a worker starts it after the commit. */
   readonly transaction?: Queryable
-}
-
-/** Where a process stands when `start` returns. */
-export interface Started {
-  readonly id: string
-  readonly status: ProcessStatus
-  /** False when its id or key was there already: nothing was started. */
-  readonly created: boolean
 }
 
 export interface ProcessToStart<Input> extends StartDetails {
@@ -44,21 +36,13 @@ export interface ProcessClient {
     definition: ProcessDefinition<Input, Responses, Result>,
     state: NoInfer<Input>,
     options?: StartOptions,
-  ): Promise<Started>
+  ): Promise<StartedProcess<Responses, Result>>
   /** Creates thousands, all or none, for workers to start. */
   startMany<Input, Responses extends ResponseSchemas, Result>(
     definition: ProcessDefinition<Input, Responses, Result>,
     processes: readonly ProcessToStart<NoInfer<Input>>[],
     options?: { readonly transaction?: Queryable; readonly batchId?: string },
-  ): Promise<Started[]>
-  /** Tells a process something it may wait for (P-11), by its id or key. */
-  respond<Input, Responses extends ResponseSchemas, Result, Name extends keyof Responses & string>(
-    definition: ProcessDefinition<Input, Responses, Result>,
-    process: string,
-    response: Name,
-    data: StandardSchemaV1.InferInput<Responses[Name]>,
-    options?: RespondOptions,
-  ): Promise<void>
+  ): Promise<StartedOne[]>
   close(): Promise<void>
 }
 
@@ -70,13 +54,13 @@ interface Parts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly immediate: StarterExecutions
-  readonly respond: Respond
+  readonly calls: ProcessCalls
   readonly missing: MissingWorkers
 }
 
 export function createProcessClient(
   db: Database,
-  { codec, logger, metrics, immediate, respond, missing }: Parts,
+  { codec, logger, metrics, immediate, calls, missing }: Parts,
 ): ProcessClient {
   const isLive = presenceIn(db, 'processes')
   const made = ({ name }: ProcessDefinition) => missing.made('processes', name, isLive)
@@ -107,13 +91,11 @@ export function createProcessClient(
         options.transaction === undefined
           ? await starts.write(sealed)
           : (await startProcesses(db.inside(options.transaction), [sealed]))[0]
-      const started = checkAnswer(answer, sealed, process, options.batchId)
-      const status =
-        answer?.lent && lending && started.created
-          ? await immediate.run(process, sealed, { ...answer, sentAt })
-          : started.status
-      if (!hasEnded(status)) made(process)
-      return { ...started, status }
+      const { id, created, status } = checkAnswer(answer, sealed, process, options.batchId)
+      const reached =
+        answer?.lent && lending && created ? await immediate.run(process, sealed, { ...answer, sentAt }) : status
+      if (!hasEnded(reached)) made(process)
+      return new StartedProcess(calls, process, id, created)
     },
     async startMany(definition, processes, options = {}) {
       checkDefinition('startMany', definition)
@@ -130,14 +112,16 @@ export function createProcessClient(
         sealed.push(await sealStart(process, one.state, { ...one, ...shared }, { codec, where }))
       }
       refuseRepeated(sealed)
-      const started: Started[] = []
+      const started: StartedOne[] = []
       const startAll = async (executor: Parameters<typeof startProcesses>[0]) => {
         started.length = 0
         for (let from = 0; from < sealed.length; from += CHUNK) {
           const chunk = sealed.slice(from, from + CHUNK)
           const answers = await startProcesses(executor, chunk)
           for (const [place, one] of chunk.entries()) {
-            started.push(checkAnswer(answers[place], one, process, options.batchId ?? processes[from + place]?.batchId))
+            const batch = options.batchId ?? processes[from + place]?.batchId
+            const { id, created } = checkAnswer(answers[place], one, process, batch)
+            started.push({ id, created })
           }
         }
       }
@@ -147,12 +131,7 @@ export function createProcessClient(
       made(process)
       return started
     },
-    respond: (definition, process, response, data, options) =>
-      respond.respond(definition as ProcessDefinition, process, response, data, options),
-    async close() {
-      await starts.close(GIVE_UP_AFTER)
-      await respond.close()
-    },
+    close: () => starts.close(GIVE_UP_AFTER),
   }
 }
 
@@ -161,8 +140,8 @@ export function checkAnswer(
   { id }: SealedStart,
   { name }: Pick<ProcessDefinition, 'name'>,
   batchId: string | undefined,
-): Started {
-  if (!answer) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })
+): StartedOne & { readonly status: ProcessStatus } {
+  if (!answer) throw notFound(name, id)
   if (answer.status === 'batch closed') {
     throw new HoldfastError('HF_BATCH_CLOSED', { batchId: batchId ?? '', commandId: id })
   }

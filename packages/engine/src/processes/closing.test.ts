@@ -42,15 +42,15 @@ test('P-10 close waits for a process that runs in its starter: its call is on re
   })
   expect(closed).toBe(false)
   answered.open()
-  const { id, status } = await started
+  const { id } = await started
   await closing
   // Between two steps a process can go on anywhere: it is due at once.
-  expect(status).not.toBe('EXECUTING')
+  expect((await other.hf.process(Pay, id).get()).status).not.toBe('EXECUTING')
   expect(await other.history(id)).toEqual(['STEP pay STARTED', 'STEP pay COMPLETED'])
   expect(seconds).toBe(0)
   other.hf.register(Pay)
   await other.hf.run({ poll: '20ms' })
-  expect(await other.hf.processes.result(Pay, id)).toBe('done')
+  expect(await other.hf.process(Pay, id).result()).toBe('done')
   expect(seconds).toBe(1)
   await other.close()
 })

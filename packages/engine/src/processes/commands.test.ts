@@ -102,7 +102,7 @@ test('P-05 data that the command refuses is the failure of the call', async () =
     state: z.any(),
     execute: async (ctx) => ctx.command('book', bookings, JSON.parse('{"amount":"x"}')),
   })
-  const { id, status } = await bus.hf.start(Order, {})
+  const { id, status } = await (await bus.hf.start(Order, {})).get()
   expect(status).toBe('WAITING_FOR_TSQ')
   expect((await bus.process(id)).error_message).toContain('HF_INVALID_DATA')
 })

@@ -39,7 +39,7 @@ test('P-14 a business failure undoes the steps in reverse order of their records
       await ctx.step('pay', refuse)
     },
   })
-  const { id, status } = await bus.hf.start(Trip, {})
+  const { id, status } = await (await bus.hf.start(Trip, {})).get()
   expect(status).toBe('COMPENSATED')
   expect(undone).toEqual([
     'ends last',
@@ -69,7 +69,7 @@ test('P-14 an error of execute itself that is a business failure undoes too', as
       throw new RangeError('too much')
     },
   })
-  const { id, status } = await bus.hf.start(Check, {})
+  const { id, status } = await (await bus.hf.start(Check, {})).get()
   expect([status, undone]).toEqual(['COMPENSATED', ['r']])
   expect((await bus.process(id)).error_message).toBe('too much')
 })
@@ -83,7 +83,7 @@ test('P-14 an unknown error of execute needs a person, and undoes nothing', asyn
       throw new TypeError('undefined is not a function')
     },
   })
-  const { id, status } = await bus.hf.start(Bug, {})
+  const { id, status } = await (await bus.hf.start(Bug, {})).get()
   expect([status, undone]).toEqual(['WAITING_FOR_TSQ', []])
   expect((await bus.process(id)).error_code).toBe('PERMANENT_FAILURE')
 })
@@ -116,7 +116,7 @@ test('K-19 compensateIf says which calls are undone: possible by default, comple
       await ctx.step('pay', refuse, { compensateIf: 'attempted', compensate: () => undone.push('pay') })
     },
   })
-  const { status } = await bus.hf.start(Pay, {})
+  const { status } = await (await bus.hf.start(Pay, {})).get()
   expect(status).toBe('COMPENSATED')
   expect(undone).toEqual([
     'pay',
@@ -220,11 +220,11 @@ test('P-14 a response during the undoing changes nothing of it', async () => {
     state,
     responses,
     async execute(ctx) {
-      await ctx.step('a', () => 1, { compensate: () => bus.hf.respond(Told, ctx.id, 'told', 5) })
+      await ctx.step('a', () => 1, { compensate: () => bus.hf.process(Told, ctx.id).respond('told', 5) })
       await ctx.step('pay', refuse)
     },
   })
-  const { id, status } = await bus.hf.start(Undo, {})
+  const { id, status } = await (await bus.hf.start(Undo, {})).get()
   expect(status).toBe('COMPENSATED')
   expect((await bus.process(id)).state).toEqual({ told: 5 })
   expect((await bus.history(id)).filter((line) => line.startsWith('COMPENSATION'))).toHaveLength(1)
@@ -243,7 +243,7 @@ test('P-14 a transient failure of a compensation is tried again after a time', a
       await ctx.step('pay', refuse)
     },
   })
-  const { id, status } = await bus.hf.start(Undo, {})
+  const { id, status } = await (await bus.hf.start(Undo, {})).get()
   expect(status).toBe('COMPENSATING')
   expect((await bus.process(id)).next_retry_at).not.toBeNull()
   await bus.runProcesses(Undo)
@@ -262,7 +262,7 @@ test('P-14 a transactional step and a step after it are undone alike', async () 
       await ctx.step('pay', refuse)
     },
   })
-  expect((await bus.hf.start(Mixed, {})).status).toBe('COMPENSATED')
+  expect((await (await bus.hf.start(Mixed, {})).get()).status).toBe('COMPENSATED')
   expect(undone).toEqual([[{ n: 7 }]])
 })
 
@@ -287,7 +287,7 @@ test('K-19 a compensation whose time is up is waited for: nothing else is undone
       refuse()
     },
   })
-  const { status } = await bus.hf.start(Pay, {})
+  const { status } = await (await bus.hf.start(Pay, {})).get()
   expect(status).toBe('WAITING_FOR_TSQ')
   expect(seen).toEqual(['last has ended', 'undo first'])
 })

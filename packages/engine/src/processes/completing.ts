@@ -18,12 +18,16 @@ interface CompletingParts {
   readonly logger: Logger
 }
 
-/** How an operator ends a process as completed. */
-export interface CompleteOptions<Result = unknown> {
+/** How a process ends by hand. */
+export interface CompleteOptions {
   /** Put over the state that readers see, property by property. */
   readonly state?: Readonly<Record<string, unknown>>
-  /** What whoever awaits the process gets. */
-  readonly result?: Result
+  readonly step?: undefined
+}
+
+/** Which step was done: `pay`, or `pay#2` where the name is used again. */
+export interface CompleteStepOptions {
+  readonly step: string
 }
 
 /**
@@ -35,9 +39,9 @@ export async function complete(
   process: Completed,
   reference: string,
   by: By,
-  options: CompleteOptions,
+  end: End,
 ): Promise<OperationAnswer> {
-  const prepared = prepare(parts, process.name, options)
+  const prepared = prepare(parts, process.name, end)
   for (;;) {
     const answer = await operatorCall(parts.db, `complete ${process.name} ${reference}`, (tx) =>
       once(tx, parts, process, reference, by, prepared),
@@ -59,9 +63,9 @@ export async function completeWithin(
   process: Completed,
   reference: string,
   by: By,
-  options: CompleteOptions,
+  end: End,
 ): Promise<OperationAnswer> {
-  const prepared = prepare(parts, process.name, options)
+  const prepared = prepare(parts, process.name, end)
   for (;;) {
     const answer = await once(tx, parts, process, reference, by, prepared, true)
     if (answer.outcome !== 'changed') return answer
@@ -74,18 +78,24 @@ interface Completed {
   readonly code: ProcessDefinition | undefined
 }
 
+/** What the operator gave, not checked yet. */
+interface End {
+  readonly result?: unknown
+  readonly state?: unknown
+}
+
 interface Prepared {
   readonly overrides: Readonly<Record<string, unknown>> | undefined
   readonly said: Encoded | undefined
   readonly result: Encoded | undefined
 }
 
-function prepare({ codec }: CompletingParts, name: string, options: CompleteOptions): Prepared {
-  const overrides = checkOverrides(name, options.state)
+function prepare({ codec }: CompletingParts, name: string, end: End): Prepared {
+  const overrides = checkOverrides(name, end.state)
   return {
     overrides,
     said: overrides && codec.encode(overrides, { at: 'state' }),
-    result: options.result === undefined ? undefined : codec.encode(options.result, { at: 'result' }),
+    result: end.result === undefined ? undefined : codec.encode(end.result, { at: 'result' }),
   }
 }
 

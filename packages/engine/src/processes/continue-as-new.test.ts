@@ -36,7 +36,7 @@ test('P-24 a loop goes on with a fresh history under the same id and key', async
     },
   })
   await bus.runProcesses(Loop)
-  const { id, status } = await bus.hf.start(Loop, { turn: 1, at: new Date(0) }, { key: 'LOOP' })
+  const { id, status } = await (await bus.hf.start(Loop, { turn: 1, at: new Date(0) }, { key: 'LOOP' })).get()
   expect(status).toBe('PENDING')
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: [3, 2, 'LOOP'] })
   expect(keys).toEqual([`${id}/work`, `${id}#2/work`, `${id}#3/work`])
@@ -88,9 +88,9 @@ test('P-24 a loop on reducers carries no response over that is in its state', as
   })
   await bus.runProcesses(Sum)
   const { id } = await bus.hf.start(Sum, { sum: 0, turn: 1 })
-  await bus.hf.respond(Sum, id, 'note', 'for an event')
+  await bus.hf.process(Sum, id).respond('note', 'for an event')
   for (const n of [1, 2, 3]) {
-    await bus.hf.respond(Sum, id, 'told', n)
+    await bus.hf.process(Sum, id).respond('told', n)
     await waitFor(`turn ${n + 1}`, async () => ((await bus.process(id)).state as { turn: number }).turn > n)
   }
   const [kept] = await bus.sql('select state_unmet, state_events from holdfast.process_detail where id = $1', [id])
@@ -142,15 +142,15 @@ test('P-24 responses and events that nobody has met are carried over, and none i
     },
   })
   const { id } = await bus.hf.start(Sum, { sum: 0, turn: 1 }, { deferred: true })
-  await bus.hf.respond(Sum, id, 'note', 'kept through all generations')
-  for (const n of [1, 10]) await bus.hf.respond(Sum, id, 'told', n)
+  await bus.hf.process(Sum, id).respond('note', 'kept through all generations')
+  for (const n of [1, 10]) await bus.hf.process(Sum, id).respond('told', n)
   await bus.runProcesses(Sum)
   await waitFor('two have been taken', async () => {
     const [row] = await bus.sql<{ generation: number }>('select generation from holdfast.process where id = $1', [id])
     return row?.generation === 3
   })
   await bus.rests(id, 'WAITING_FOR_ASYNC')
-  await bus.hf.respond(Sum, id, 'told', 100)
+  await bus.hf.process(Sum, id).respond('told', 100)
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([111, 'kept through all generations'])
 })
 
@@ -168,7 +168,7 @@ test('P-24 a wait that is open beside it takes no response that the new state wo
     },
   })
   const { id } = await bus.hf.start(Sum, { sum: 0, again: false }, { deferred: true })
-  for (const n of [1, 10]) await bus.hf.respond(Sum, id, 'told', n)
+  for (const n of [1, 10]) await bus.hf.process(Sum, id).respond('told', n)
   await bus.runProcesses(Sum)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe(11)
 })
@@ -184,8 +184,8 @@ test('P-24 a claim reads the history and the responses of its own generation onl
   })
   const { id } = await bus.hf.start(Loop, { sum: 0 })
   const worker = await bus.runProcesses(Loop)
-  await bus.hf.respond(Loop, id, 'note', 'unmet')
-  for (const n of [1, 2, 3, 4]) await bus.hf.respond(Loop, id, 'told', n)
+  await bus.hf.process(Loop, id).respond('note', 'unmet')
+  for (const n of [1, 2, 3, 4]) await bus.hf.process(Loop, id).respond('told', n)
   await waitFor('the second generation waits', async () => (await bus.process(id)).waiting_for === 'told 2')
   await bus.rests(id, 'WAITING_FOR_ASYNC')
   await worker.stop()
@@ -242,7 +242,7 @@ describe('K-19 P-24 continueAsNew forgets nothing that may have to be undone', (
     const stuck = await bus.rests(id, 'WAITING_FOR_TSQ')
     expect(stuck.error_message).toContain('HF_CONTINUE_WITH_OPEN_CALLS')
     expect(stuck.error_message).toContain('`pay`')
-    await bus.hf.processes.cancel(Loop, id, by, { compensate: true })
+    await bus.hf.process(Loop, id).cancel(by, { compensate: true })
     await bus.rests(id, 'COMPENSATING')
     bank.open()
     await bus.rests(id, 'CANCELLED')
@@ -272,7 +272,7 @@ describe('K-19 P-24 continueAsNew forgets nothing that may have to be undone', (
     const stuck = await bus.rests(id, 'WAITING_FOR_TSQ')
     expect(stuck.error_message).toContain('HF_CONTINUE_WITH_COMPENSATIONS')
     expect(stuck.error_message).toContain('`pay`')
-    await bus.hf.processes.cancel(Loop, id, by, { compensate: true })
+    await bus.hf.process(Loop, id).cancel(by, { compensate: true })
     await bus.rests(id, 'CANCELLED')
     expect(undone).toEqual(['payment 1'])
   })

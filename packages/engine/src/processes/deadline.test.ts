@@ -84,7 +84,7 @@ test('P-15 a deadline in the past is found before the first step is called', asy
     deadlineAction: 'fail',
     execute: async (ctx) => void (await ctx.step('a', () => (calls += 1))),
   })
-  const { status } = await bus.hf.start(Late, {}, { deadline: new Date(0) })
+  const { status } = await (await bus.hf.start(Late, {}, { deadline: new Date(0) })).get()
   expect([status, calls]).toEqual(['FAILED', 0])
 })
 
@@ -122,7 +122,7 @@ test('P-15 a running step is never interrupted; the deadline is found at the nex
     return row?.over
   })
   bank.open()
-  const { id, status } = await starting
+  const { id, status } = await (await starting).get()
   expect([status, undone, after, aborted]).toEqual(['COMPENSATED', ['paid'], 0, false])
   expect((await bus.history(id)).slice(0, 2)).toEqual(['STEP pay COMPLETED', 'UNWIND DEADLINE STARTED'])
 })
@@ -145,7 +145,7 @@ test('P-15 a process that has done everything completes, though its deadline is 
     return (await bus.sql<{ over: boolean }>(text, [Slow.name]))[0]?.over
   })
   bank.open()
-  expect((await starting).status).toBe('COMPLETED')
+  expect((await (await starting).get()).status).toBe('COMPLETED')
 })
 
 test('P-01 P-15 the definition tells the deadline from the initial state; the start option goes before it', async () => {

@@ -63,6 +63,7 @@ export function createProcessEngine(
     logger,
     metrics,
   })
+  const respond = createRespond(db, { codec, registry: registries.processes, logger, metrics })
   const remotes = createRemotes(db, { commands, outgoing, codec })
   return {
     codec,
@@ -71,7 +72,7 @@ export function createProcessEngine(
     register: registries.add,
     settings,
     live,
-    respond: createRespond(db, { codec, logger, metrics }),
+    respond,
     async partsFor(definition, by) {
       const own = await settings.of(definition.name)
       const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
@@ -81,7 +82,7 @@ export function createProcessEngine(
     },
     async close() {
       live.close()
-      await writes.close(1_000)
+      await Promise.all([respond.close(), writes.close(1_000)])
     },
   }
 }

@@ -7,6 +7,7 @@ import { isId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import { leasesOfTable } from '../kernel/work/table-leases.js'
 import type { ProcessDefinition } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import type { ResponseWrite } from './queries/respond-processes.js'
@@ -35,9 +36,10 @@ const PATIENCE = 60_000
 const LOOK_AGAIN = 1_000
 
 export function inboxSource(db: Executor, definitions: () => readonly ProcessDefinition[]): WorkSource<InboxGroup> {
+  const types = () => definitions().map(({ name }) => name)
   return {
     model: 'process-inbox',
-    types: () => definitions().map(({ name }) => name),
+    types,
     async claim({ lanes, worker, limit, leaseMs, spareLeased, ceilingMs }) {
       const [row] = await db.run<ClaimRow>(claimStatement, [
         lanes.map(({ type }) => type),
@@ -50,19 +52,7 @@ export function inboxSource(db: Executor, definitions: () => readonly ProcessDef
       ])
       return { items: row?.items ?? [], marks: row?.marks ?? [], nextDueMs: row?.next_due_ms ?? null }
     },
-    async extend(leases, leaseMs) {
-      const columns = [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
-      const rows = await db.run<{ id: string }>(extendStatement, [...columns, leaseMs])
-      const extended = rows.map(({ id }) => id)
-      return { extended, lost: leases.map(({ id }) => id).filter((id) => !extended.includes(id)) }
-    },
-    async release(leases) {
-      for (const { id, epoch } of leases) await db.run(doneStatement, [id, epoch, [], '[]', 0])
-    },
-    async oldestDueSeconds() {
-      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [definitions().map(({ name }) => name)])
-      return row?.seconds ?? null
-    },
+    ...leasesOfTable(db, { model: 'process-inbox', name: 'inbox', key: 'uuid', lanes: types }),
   }
 }
 
@@ -120,7 +110,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
     } catch (error) {
       if (!isRefusal(error)) throw error
       // None of them was recorded.
-      const patient = error.code === 'HF_UNKNOWN_PROCESS' && responses.some(({ ageMs }) => ageMs < PATIENCE)
+      const patient = error.code === 'HF_NOT_FOUND' && responses.some(({ ageMs }) => ageMs < PATIENCE)
       if (patient) {
         refused.length = 0
         await finish([], LOOK_AGAIN)
@@ -155,29 +145,7 @@ const claimStatement = {
   name: 'processes.claim-inbox',
   text: 'select * from holdfast.claim_inbox_groups($1::text[], $2::float8[], $3, $4, $5, $6, $7)',
 }
-const extendStatement = {
-  name: 'processes.extend-inbox',
-  text: `
-    update holdfast.process_inbox
-    set due_at = holdfast.now() + $3::float8 * interval '1 ms'
-    from rows from (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::int[])) as asked (id, epoch)
-    where process_inbox.id = asked.id and lease_epoch = asked.epoch and leased_at is not null
-    returning process_inbox.id`,
-}
 const doneStatement = {
   name: 'processes.inbox-done',
   text: 'select holdfast.finish_inbox_group($1, $2, $3::uuid[], $4::text::jsonb, $5)',
-}
-const oldestStatement = {
-  name: 'processes.oldest-inbox',
-  text: `
-    select extract(epoch from holdfast.now() - pg_catalog.min(oldest.due_at))::float8 as seconds
-    from pg_catalog.unnest($1::text[]) as name,
-    lateral (
-      select due_at
-      from holdfast.process_inbox
-      where type = name.name and due_at <= holdfast.now()
-      order by due_at
-      limit 1
-    ) oldest`,
 }

@@ -1,12 +1,12 @@
 export { createProcessBulk } from './bulk.js'
+export { createProcessCalls } from './calls.js'
 export {
   createProcessClient,
   type ProcessClient,
   type ProcessToStart,
-  type Started,
   type StartOptions,
 } from './client.js'
-export type { CompleteOptions } from './completing.js'
+export type { CompleteOptions, CompleteStepOptions } from './completing.js'
 export type {
   ChildOptions,
   CommandCallOptions,
@@ -24,6 +24,7 @@ export type {
 } from './context.js'
 export { defineProcess, type ProcessDefinition, type ProcessEnd, type ProcessOptions } from './define.js'
 export { createProcessEngine, type ProcessEngine } from './engine.js'
+export { type HistoryOptions, ProcessHandle, type StartedProcess } from './handle.js'
 export { createStarterExecutions } from './immediate.js'
 export { createManagerClient, type ManagerClient, type ManagerStartOptions } from './managers/client.js'
 export { defineManager, isManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
@@ -31,14 +32,13 @@ export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
 export { processModel } from './model.js'
-export type {
-  BulkOperationAnswer,
-  CancelOptions,
-  Correction,
-  ProcessOperations,
-  ResolveOptions,
-  RetryOptions,
-  WhichProcesses,
+export {
+  type BulkOperationAnswer,
+  type BulkOperations,
+  type Correction,
+  createProcessOperations,
+  type RetryOptions,
+  type WhichProcesses,
 } from './operations.js'
 export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'

@@ -133,8 +133,8 @@ test('P-20 pausing frees the slot', async () => {
   await run(bus.hf, 'pauses')
   const ids = (await bus.hf.startMany(Busy, [{ state: {} }, { state: {} }, { state: {} }])).map(({ id }) => id)
   await waitFor('all wait', async () => entered === 3 && (await slots('pauses')) === 0)
-  for (const id of ids) await bus.hf.respond(Busy, id, 'go', {})
-  for (const id of ids) await bus.hf.processes.result(Busy, id)
+  for (const id of ids) await bus.hf.process(Busy, id).respond('go', {})
+  for (const id of ids) await bus.hf.process(Busy, id).result()
 })
 
 test('P-20, P-17 a killed holder keeps its slot until its lease is over, and is the first to go on', async () => {
@@ -270,5 +270,5 @@ test('P-20 what queued for a limit that the code no longer has is freed by the n
 test('P-10, P-20 a limited process is never executed by its starter', async () => {
   const { Busy } = counting('starter', 1)
   bus.hf.register(Busy)
-  expect(await bus.hf.start(Busy, {})).toMatchObject({ status: 'PENDING', created: true })
+  expect(await (await bus.hf.start(Busy, {})).get()).toMatchObject({ status: 'PENDING' })
 })

@@ -36,7 +36,7 @@ test.each(kinds)(
         state: z.any(),
         execute: async (ctx: ProcessContext) => void (await call(ctx, name, () => (calls += 1))),
       })
-      const { id, status } = await bus.hf.start(Bad, {})
+      const { id, status } = await (await bus.hf.start(Bad, {})).get()
       expect(status).toBe('WAITING_FOR_TSQ')
       expect((await bus.process(id)).error_message).toMatch(/HF_INVALID_OPTION: a call of ctx: .*name/)
       expect(await bus.history(id)).toEqual([])

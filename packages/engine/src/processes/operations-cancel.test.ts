@@ -11,17 +11,17 @@ test('P-16 cancel ends a process in troubleshooting, with or without undoing wha
   failing.add('AAAA')
   const plain = await bus.hf.start(Payment, { iban: 'AAAA' })
   const careful = await bus.hf.start(Payment, { iban: 'AAAA' })
-  await processes().cancel(Payment, plain.id, by, { compensate: false })
+  await bus.hf.process(Payment, plain.id).cancel(by, { compensate: false })
   expect(await processes().troubles.count({ domain: 'cancel' })).toBe(1)
   expect(await get(Payment, plain.id)).toMatchObject({ status: 'PENDING', cancelling: true, error: null })
-  await expect(processes().retry(Payment, plain.id, by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
-  await processes().cancel(Payment, careful.id, by, { compensate: true })
+  await expect(bus.hf.process(Payment, plain.id).retry(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await bus.hf.process(Payment, careful.id).cancel(by, { compensate: true })
   await work('cancel')
   await until(Payment, plain.id, 'CANCELLED')
   await until(Payment, careful.id, 'CANCELLED')
   expect(undone).toEqual(['reserve'])
   expect(await events(Payment, careful.id)).toEqual(['PROCESS_CREATED', 'TSQ_CANCEL', 'COMPENSATION_SUCCESS'])
-  await expect(processes().result(Payment, careful.id)).rejects.toMatchObject({
+  await expect(bus.hf.process(Payment, careful.id).result()).rejects.toMatchObject({
     code: 'HF_PROCESS_NOT_COMPLETED',
     details: { status: 'CANCELLED' },
   })
@@ -34,12 +34,12 @@ test('P-16 a process that waits is cancelled at once; the audit does not speak o
   })
   bus.hf.register(Waits)
   await work('cancel-waiting')
-  const { id, status } = await bus.hf.start(Waits, {})
+  const { id, status } = await (await bus.hf.start(Waits, {})).get()
   expect(status).toBe('WAITING_FOR_ASYNC')
-  await processes().cancel(Waits, id, by, { compensate: false })
+  await bus.hf.process(Waits, id).cancel(by, { compensate: false })
   await until(Waits, id, 'CANCELLED')
   expect(await events(Waits, id)).toEqual(['PROCESS_CREATED', 'CANCEL_REQUESTED'])
-  await expect(processes().cancel(Waits, id, by, { compensate: false })).rejects.toMatchObject({
+  await expect(bus.hf.process(Waits, id).cancel(by, { compensate: false })).rejects.toMatchObject({
     code: 'HF_WRONG_STATUS',
     message: `process ${id} cannot be cancelled: it is CANCELLED`,
   })
@@ -64,7 +64,7 @@ test('P-16 a process that never pauses and never ends shows as long-running, and
   const [found] = await processes().list({ domain: 'hangs', status: 'EXECUTING', longerThan: '4s' })
   expect(found).toMatchObject({ id, leasedBy: worker.name, executingSince: expect.any(Date) })
   expect(await processes().list({ domain: 'hangs', longerThan: '1h' })).toEqual([])
-  await processes().cancel(Hangs, id, by, { compensate: false })
+  await bus.hf.process(Hangs, id).cancel(by, { compensate: false })
   await until(Hangs, id, 'CANCELLED')
   expect(aborted).toBe(true)
 })
@@ -86,12 +86,12 @@ test('P-16, P-18 a process whose code no longer fits is cancelled without undoin
   })
   bus.hf.register(Changed)
   await work(domain)
-  await processes().resume(Changed, id, by)
+  await bus.hf.process(Changed, id).resume(by)
   await waitFor('it is found not to fit', async () => {
     await bus.moveClock(6_000)
     return (await get(Changed, id)).status === 'WAITING_FOR_TSQ'
   })
   expect((await get(Changed, id)).error?.code).toBe('NON_DETERMINISM')
-  await processes().cancel(Changed, id, by, { compensate: false })
+  await bus.hf.process(Changed, id).cancel(by, { compensate: false })
   await until(Changed, id, 'CANCELLED')
 })

@@ -18,13 +18,13 @@ test('P-16 complete ends a process with state overrides and a result, and does a
   await until(Payment, id, 'WAITING_FOR_TSQ')
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ status: 'IN_PROGRESS', inTroubleshooting: 1, total: 1 })
   // Recorded while it is in troubleshooting, and never met: in the state all the same.
-  await bus.hf.respond(Payment, id, 'corrected', { iban: 'CCCC' })
-  await processes().complete(Payment, id, by, { state: { paidBy: 'hand', at: new Date(7) }, result: 'by hand' })
-  expect(await processes().result(Payment, id)).toBe('by hand')
+  await bus.hf.process(Payment, id).respond('corrected', { iban: 'CCCC' })
+  await bus.hf.process(Payment, id).complete(by, 'by hand', { state: { paidBy: 'hand', at: new Date(7) } })
+  expect(await bus.hf.process(Payment, id).result()).toBe('by hand')
   const record = await get(Payment, id)
   expect(record).toMatchObject({ status: 'COMPLETED', error: null, dueAt: null, endedAt: expect.any(Date) })
   expect(record.state).toEqual({ iban: 'CCCC', when: new Date(5), paidBy: 'hand', at: new Date(7) })
-  expect(record.timeline.at(-1)).toMatchObject({
+  expect((await bus.hf.process(Payment, id).history()).at(-1)).toMatchObject({
     event: 'TSQ_COMPLETE_OVERRIDE',
     ...by,
     before: { status: 'WAITING_FOR_TSQ' },
@@ -54,8 +54,8 @@ test('P-16 complete without anything leaves the state, and tells the parent', as
     const [found] = await processes().list({ parentId: parent.id, status: 'WAITING_FOR_ASYNC' })
     return found
   })
-  await processes().complete(Child, child.id, by, { result: 'by hand' })
-  expect(await processes().result(Parent, parent.id)).toBe('by hand')
+  await bus.hf.process(Child, child.id).complete(by, 'by hand')
+  expect(await bus.hf.process(Parent, parent.id).result()).toBe('by hand')
   expect((await get(Child, child.id)).state).toEqual({ n: 7 })
 })
 
@@ -70,12 +70,12 @@ test('P-16 complete is refused while somebody executes it, and not once that wor
      where id = $1`,
     [id],
   )
-  await expect(processes().complete(Long, id, by)).rejects.toMatchObject({
+  await expect(bus.hf.process(Long, id).complete(by)).rejects.toMatchObject({
     code: 'HF_WRONG_STATUS',
     details: { status: 'EXECUTING' },
   })
   await bus.moveClock(31_000)
-  await processes().complete(Long, id, by)
+  await bus.hf.process(Long, id).complete(by)
   expect(await get(Long, id)).toMatchObject({ status: 'COMPLETED', leasedBy: null, result: null })
 })
 
@@ -95,8 +95,8 @@ test('P-16 complete takes a response that comes at the same moment, and never lo
   bus.hf.register(Count)
   const { id } = await bus.hf.start(Count, { sum: 0 })
   await Promise.all([
-    ...Array.from({ length: 20 }, () => bus.hf.respond(Count, id, 'add', 1)),
-    processes().complete(Count, id, by, { state: { done: true } }),
+    ...Array.from({ length: 20 }, () => bus.hf.process(Count, id).respond('add', 1)),
+    bus.hf.process(Count, id).complete(by, undefined, { state: { done: true } }),
   ])
   expect((await get(Count, id)).state).toEqual({ sum: 20, done: true })
 })

@@ -15,14 +15,14 @@ const Other = defineProcess('refused', 'Other', { state: empty, execute: async (
 type Act = (id: string, process?: ProcessOf<never>, who?: typeof by) => Promise<unknown>
 
 const acts: readonly (readonly [string, string, Act])[] = [
-  ['retry', 'retried', (id, process = Refused, who = by) => processes().retry({ ...process }, id, who)],
+  ['retry', 'retried', (id, process = Refused, who = by) => bus.hf.process({ ...process }, id).retry(who)],
   [
     'cancel',
     'cancelled',
-    (id, process = Refused, who = by) => processes().cancel(process, id, who, { compensate: false }),
+    (id, process = Refused, who = by) => bus.hf.process(process, id).cancel(who, { compensate: false }),
   ],
-  ['complete', 'completed', (id, process = Refused, who = by) => processes().complete({ ...process }, id, who)],
-  ['resume', 'resumed', (id, process = Refused, who = by) => processes().resume(process, id, who)],
+  ['complete', 'completed', (id, process = Refused, who = by) => bus.hf.process({ ...process }, id).complete(who)],
+  ['resume', 'resumed', (id, process = Refused, who = by) => bus.hf.process(process, id).resume(who)],
 ]
 
 test.each(acts)('P-16 %s is refused for one that has ended, is unknown, or of another type', async (_, did, act) => {
@@ -32,8 +32,8 @@ test.each(acts)('P-16 %s is refused for one that has ended, is unknown, or of an
     message: `process ${id} cannot be ${did}: it is COMPLETED`,
   })
   const unknown = randomUUID()
-  await expect(act(unknown)).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS', details: { id: unknown } })
-  await expect(act('NO-SUCH-KEY')).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS' })
+  await expect(act(unknown)).rejects.toMatchObject({ code: 'HF_NOT_FOUND', details: { id: unknown } })
+  await expect(act('NO-SUCH-KEY')).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   await expect(act(id, Other)).rejects.toMatchObject({
     code: 'HF_PROCESS_OF_OTHER_TYPE',
     details: { actual: 'refused/Refused' },
@@ -49,23 +49,24 @@ test('P-16 retry and resume are refused in states where there is nothing to do',
   const { Payment, failing } = repairable('states')
   failing.add('AAAA')
   const { id: troubled } = await bus.hf.start(Payment, { iban: 'AAAA' })
-  await expect(processes().resume(Payment, troubled, by)).rejects.toMatchObject({
+  await expect(bus.hf.process(Payment, troubled).resume(by)).rejects.toMatchObject({
     details: { status: 'WAITING_FOR_TSQ', operation: 'resumed' },
   })
   const { id: pending } = await bus.hf.start(Payment, { iban: 'BBBB' }, { deferred: true })
-  await expect(processes().retry(Payment, pending, by)).rejects.toMatchObject({ details: { status: 'PENDING' } })
+  await expect(bus.hf.process(Payment, pending).retry(by)).rejects.toMatchObject({ details: { status: 'PENDING' } })
 })
 
 test('P-16 bad input of an operator is refused before anything happens', async () => {
   const { id } = await bus.hf.start(Refused, {}, { deferred: true })
   const wrong = [
-    processes().cancel(Refused, id, by, {} as never),
-    processes().cancel(Refused, id, by, { compensate: 'yes' } as never),
-    processes().complete(Refused, id, by, { state: ['x'] } as never),
+    bus.hf.process(Refused, id).cancel(by, { compensate: 'yes' } as never),
+    bus.hf.process(Refused, id).complete(by, undefined, { state: ['x'] } as never),
+    bus.hf.process(Refused, id).complete(by, 1, { step: 'pay', state: {} } as never),
+    bus.hf.process(Refused, id).retry(by, { step: 'pay' }),
     processes().retryMany(Refused, { fingerprint: undefined } as never, by),
   ]
   for (const refused of wrong) await expect(refused).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
-  await expect(processes().retry(Refused, id, by, { dedline: '1h' } as never)).rejects.toMatchObject({
+  await expect(bus.hf.process(Refused, id).retry(by, { dedline: '1h' } as never)).rejects.toMatchObject({
     code: 'HF_UNKNOWN_OPTION',
     message: expect.stringContaining('did you mean `deadline`'),
   })
@@ -78,9 +79,9 @@ test('P-12, P-16 of operators who act at once one wins, the others are told, and
   await work('race')
   const { id } = await bus.hf.start(Payment, { iban: 'AAAA' })
   const outcomes = await Promise.allSettled([
-    ...Array.from({ length: 5 }, () => processes().complete(Payment, id, by)),
-    ...Array.from({ length: 5 }, () => processes().cancel(Payment, id, by, { compensate: false })),
-    ...Array.from({ length: 5 }, () => processes().retry(Payment, id, by)),
+    ...Array.from({ length: 5 }, () => bus.hf.process(Payment, id).complete(by)),
+    ...Array.from({ length: 5 }, () => bus.hf.process(Payment, id).cancel(by, { compensate: false })),
+    ...Array.from({ length: 5 }, () => bus.hf.process(Payment, id).retry(by)),
   ])
   for (const outcome of outcomes) {
     if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'HF_WRONG_STATUS' })
@@ -90,17 +91,17 @@ test('P-12, P-16 of operators who act at once one wins, the others are told, and
   const ended = await waitFor('it is over', async () => {
     // A retry that won leads back to troubleshooting: then nobody has ended it yet.
     const { status } = await get(Payment, id)
-    if (status === 'WAITING_FOR_TSQ') await processes().complete(Payment, id, by)
+    if (status === 'WAITING_FOR_TSQ') await bus.hf.process(Payment, id).complete(by)
     return status === 'COMPLETED' || status === 'CANCELLED' ? status : undefined
   })
   for (const act of [
-    () => processes().complete(Payment, id, by),
-    () => processes().cancel(Payment, id, by, { compensate: true }),
-    () => processes().retry(Payment, id, by),
-    () => processes().resume(Payment, id, by),
+    () => bus.hf.process(Payment, id).complete(by),
+    () => bus.hf.process(Payment, id).cancel(by, { compensate: true }),
+    () => bus.hf.process(Payment, id).retry(by),
+    () => bus.hf.process(Payment, id).resume(by),
   ]) {
     await expect(act()).rejects.toMatchObject({ code: 'HF_WRONG_STATUS', details: { status: ended } })
   }
-  await bus.hf.respond(Payment, id, 'corrected', { iban: 'ZZZZ' })
+  await bus.hf.process(Payment, id).respond('corrected', { iban: 'ZZZZ' })
   expect((await get(Payment, id)).status).toBe(ended)
 })

@@ -4,7 +4,7 @@ import { BusinessError, TransientError } from '../kernel/failure/failure-errors.
 import { defineProcess } from './define.js'
 import { by, empty, openOperations } from './operations.fixture.js'
 
-const { bus, processes, work, get, until, events } = await openOperations()
+const { bus, work, get, until, events } = await openOperations()
 afterAll(() => bus.close())
 
 test('P-16 resume makes the next attempt of a step due now', async () => {
@@ -27,8 +27,8 @@ test('P-16 resume makes the next attempt of a step due now', async () => {
   await work('resume-retry')
   const { id } = await bus.hf.start(Later, {})
   expect(await get(Later, id)).toMatchObject({ status: 'WAITING_FOR_RETRY', waitingFor: 'flaky' })
-  await processes().resume(Later, id, by)
-  expect(await processes().result(Later, id)).toBe(2)
+  await bus.hf.process(Later, id).resume(by)
+  expect(await bus.hf.process(Later, id).result()).toBe(2)
   expect(calls).toBe(2)
   expect(await events(Later, id)).toEqual(['PROCESS_CREATED', 'OPERATOR_RESUME'])
 })
@@ -43,14 +43,14 @@ test('P-16 resume makes a wait look again at something outside the state, and ke
   await work('resume-wait')
   const { id } = await bus.hf.start(Gate, {})
   const { waitTimeoutAt } = await get(Gate, id)
-  await processes().resume(Gate, id, by)
+  await bus.hf.process(Gate, id).resume(by)
   await waitFor('it looked and waits on', async () => {
     const { status, leasedBy, dueAt } = await get(Gate, id)
     return status === 'WAITING_FOR_ASYNC' && leasedBy === null && dueAt?.getTime() === waitTimeoutAt?.getTime()
   })
   open = true
-  await processes().resume(Gate, id, by)
-  expect(await processes().result(Gate, id)).toBe(true)
+  await bus.hf.process(Gate, id).resume(by)
+  expect(await bus.hf.process(Gate, id).result()).toBe(true)
 })
 
 test('P-16 resume starts a process now that was to start later', async () => {
@@ -60,8 +60,8 @@ test('P-16 resume starts a process now that was to start later', async () => {
   const startAt = new Date(Date.now() + 10 * 86_400_000)
   const { id } = await bus.hf.start(At, {}, { startAt })
   expect(await get(At, id)).toMatchObject({ status: 'PENDING', dueAt: startAt })
-  await processes().resume(At, id, by)
-  expect(await processes().result(At, id)).toBeLessThan(startAt.getTime())
+  await bus.hf.process(At, id).resume(by)
+  expect(await bus.hf.process(At, id).result()).toBeLessThan(startAt.getTime())
 })
 
 test('P-16 resume makes the next attempt of an undoing due now', async () => {
@@ -83,7 +83,7 @@ test('P-16 resume makes the next attempt of an undoing due now', async () => {
   broken = false
   // The next attempt is a minute away: only the resume can make it due.
   await bus.moveClock(-60_000)
-  await processes().resume(Undo, id, by)
+  await bus.hf.process(Undo, id).resume(by)
   await work('resume-undo')
   await until(Undo, id, 'COMPENSATED')
   await bus.moveClock(60_000)

@@ -17,7 +17,7 @@ test('P-16 retry goes on at the failed step with its attempts at nought, and is 
   expect((await get(Payment, id)).error).toMatchObject({ code: 'RETRIES_EXHAUSTED' })
   await worker.stop()
 
-  await processes().retry(Payment, 'PAY-1', by)
+  await bus.hf.process(Payment, 'PAY-1').retry(by)
   expect(await get(Payment, id)).toMatchObject({ status: 'PENDING', error: null, waitingFor: null })
   expect(await processes().troubles.count({ domain: 'retry' })).toBe(0)
   await work('retry')
@@ -25,10 +25,10 @@ test('P-16 retry goes on at the failed step with its attempts at nought, and is 
   expect(calls.slice(3)).toEqual(['pay AAAA 1', 'pay AAAA 2'])
 
   failing.clear()
-  await processes().retry(Payment, id, by)
-  expect(await processes().result(Payment, id)).toBe('paid AAAA')
+  await bus.hf.process(Payment, id).retry(by)
+  expect(await bus.hf.process(Payment, id).result()).toBe('paid AAAA')
   expect(calls.slice(5)).toEqual(['pay AAAA 1'])
-  const { timeline } = await get(Payment, id)
+  const timeline = await bus.hf.process(Payment, id).history()
   expect(timeline.filter(({ event }) => event === 'TSQ_RETRY')).toEqual([
     expect.objectContaining({
       ...by,
@@ -46,19 +46,19 @@ test('P-16 a correction is a response: parsed, recorded in the same transaction,
   const { id } = await bus.hf.start(Payment, { iban: 'AAAA', when: new Date(0) })
   expect((await get(Payment, id)).status).toBe('WAITING_FOR_TSQ')
   const wrong = { response: { name: 'corrected', data: { iban: 'TOO LONG' } } } as const
-  await expect(processes().retry(Payment, id, by, wrong)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
+  await expect(bus.hf.process(Payment, id).retry(by, wrong)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
   const unknown = { response: { name: 'corected', data: { iban: 'BBBB' } } }
-  await expect(processes().retry({ domain: 'corrected', type: 'Payment' }, id, by, unknown)).rejects.toMatchObject({
+  await expect(bus.hf.process({ domain: 'corrected', type: 'Payment' }, id).retry(by, unknown)).rejects.toMatchObject({
     code: 'HF_UNKNOWN_RESPONSE',
   })
   expect((await get(Payment, id)).status).toBe('WAITING_FOR_TSQ')
 
-  await processes().retry(Payment, id, by, { response: { name: 'corrected', data: { iban: 'BBBB' } } })
-  expect(await processes().result(Payment, id)).toBe('paid BBBB')
+  await bus.hf.process(Payment, id).retry(by, { response: { name: 'corrected', data: { iban: 'BBBB' } } })
+  expect(await bus.hf.process(Payment, id).result()).toBe('paid BBBB')
   expect(calls).toEqual(['reserve', 'pay AAAA 1', 'pay BBBB 1'])
-  const { state, timeline } = await get(Payment, id)
+  const { state } = await get(Payment, id)
   expect(state).toEqual({ iban: 'BBBB', when: new Date(0) })
-  const told = timeline.map(({ type, event, name }) => event ?? `${type} ${name}`)
+  const told = (await bus.hf.process(Payment, id).history()).map(({ type, event, name }) => event ?? `${type} ${name}`)
   expect(told.slice(-3)).toEqual(['ASYNC_RESPONSE corrected', 'TSQ_RETRY', 'STEP pay'])
 })
 
@@ -88,7 +88,7 @@ test('P-16 a retry of a failed undoing runs only what failed, and goes on undoin
   })
   broken = false
   await bus.moveClock(3_600_000)
-  await processes().retry(Undo, id, by)
+  await bus.hf.process(Undo, id).retry(by)
   await until(Undo, id, 'COMPENSATED')
   expect(undone).toEqual(['b', 'a'])
   expect(await events(Undo, id)).toEqual([
@@ -115,15 +115,15 @@ test('P-15, P-16 a retry past the deadline is refused without a new one', async 
   await bus.moveClock(3_600_001)
   await until(Slow, id, 'WAITING_FOR_TSQ')
   expect((await get(Slow, id)).error?.code).toBe('DEADLINE_EXCEEDED')
-  await expect(processes().retry(Slow, id, by)).rejects.toMatchObject({ code: 'HF_DEADLINE_EXCEEDED' })
-  await expect(processes().retry(Slow, id, by, { deadline: new Date(0) })).rejects.toMatchObject({
+  await expect(bus.hf.process(Slow, id).retry(by)).rejects.toMatchObject({ code: 'HF_DEADLINE_EXCEEDED' })
+  await expect(bus.hf.process(Slow, id).retry(by, { deadline: new Date(0) })).rejects.toMatchObject({
     code: 'HF_DEADLINE_EXCEEDED',
   })
   expect((await get(Slow, id)).status).toBe('WAITING_FOR_TSQ')
-  await processes().retry(Slow, id, by, { deadline: '2h' })
+  await bus.hf.process(Slow, id).retry(by, { deadline: '2h' })
   await until(Slow, id, 'WAITING_FOR_ASYNC')
-  await bus.hf.respond(Slow, id, 'go', {})
-  expect(await processes().result(Slow, id)).toBe('gone')
+  await bus.hf.process(Slow, id).respond('go', {})
+  expect(await bus.hf.process(Slow, id).result()).toBe('gone')
   expect(await events(Slow, id)).toEqual(['PROCESS_CREATED', 'DEADLINE_EXCEEDED', 'TSQ_RETRY'])
 })
 
@@ -132,14 +132,15 @@ test('P-16 corrections and results are typed by the definition', async () => {
   const { id } = await bus.hf.start(Payment, { iban: 'AAAA' }, { deferred: true })
   const wrong = [
     // @ts-expect-error There is no such response.
-    processes().retry(Payment, id, by, { response: { name: 'corected', data: { iban: 'BBBB' } } }),
+    bus.hf.process(Payment, id).retry(by, { response: { name: 'corected', data: { iban: 'BBBB' } } }),
     // @ts-expect-error Its data is something else.
-    processes().retry(Payment, id, by, { response: { name: 'corrected', data: { iban: 5 } } }),
+    bus.hf.process(Payment, id).retry(by, { response: { name: 'corrected', data: { iban: 5 } } }),
   ]
   for (const refused of wrong) await expect(refused).rejects.toThrow()
   // @ts-expect-error The process returns a text.
-  await processes().complete(Payment, id, by, { result: 5 })
-  await processes()
-    .complete(Payment, id, by, { result: 'by hand' })
+  await bus.hf.process(Payment, id).complete(by, 5)
+  await bus.hf
+    .process(Payment, id)
+    .complete(by, 'by hand')
     .catch(() => undefined)
 })

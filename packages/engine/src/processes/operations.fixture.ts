@@ -14,11 +14,11 @@ export async function openOperations() {
   const bus = await openTestBus()
   const processes = () => bus.hf.processes
   const work = (domain: string) => bus.hf.run({ domains: [domain], poll: '20ms' })
-  const get = (process: ProcessOf<never>, id: string) => processes().get({ ...process }, id)
+  const get = (process: ProcessOf<never>, id: string) => bus.hf.process({ ...process }, id).get()
   const until = (process: ProcessOf<never>, id: string, status: ProcessStatus) =>
     waitFor(`it is ${status}`, async () => (await get(process, id)).status === status)
   const events = async (process: ProcessOf<never>, id: string) =>
-    (await get(process, id)).timeline.flatMap(({ event }) => event ?? [])
+    (await bus.hf.process({ ...process }, id).history()).flatMap(({ event }) => event ?? [])
 
   /** A process whose step fails until it is told otherwise, and whose response corrects the state. */
   function repairable(domain: string, options: { maxAttempts?: number } = {}) {

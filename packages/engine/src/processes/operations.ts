@@ -6,14 +6,16 @@ import { operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
+import type { CancelOptions } from '../kernel/model/handle.js'
 import { chunksOf } from '../kernel/model/lists.js'
 import { type Reports, splitName } from '../kernel/reports/reports.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
+import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import { type CompleteOptions, complete } from './completing.js'
+import { type CompleteOptions, type CompleteStepOptions, complete } from './completing.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
+import type { ProcessCalls } from './handle.js'
 import { findTroubledIds } from './queries/list-process-trouble.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
@@ -29,24 +31,19 @@ export type Correction<Responses extends ResponseSchemas> = {
 }[keyof Responses & string]
 
 export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchemas> {
+  /** Recorded with the retry and in the state from then on. */
   readonly response?: Correction<Responses>
   /** A process whose deadline has passed is retried only with a new one: a moment, or a time from now. */
   readonly deadline?: Date | Duration
+  /** A person found out that what is of unknown outcome was not done: it is called again. Default: false. */
+  readonly notDone?: boolean
+  /** With `notDone`: only this step was not done: `pay`, or `pay#2` where the name is used again. Default: every step of unknown outcome. */
+  readonly step?: string
 }
 
-/** The same for whatever definition. */
-interface AnyRetry extends Pick<RetryOptions, 'deadline'> {
+/** The same for a definition whose responses are not known. */
+export interface AnyRetry extends Omit<RetryOptions, 'response'> {
   readonly response?: { readonly name: string; readonly data: unknown }
-}
-
-/** What a person found out about a step: `pay`, or `pay#2` where the name is used again. */
-export type ResolveOptions =
-  | { readonly step: string; readonly outcome: 'done'; readonly result?: unknown }
-  | { readonly step: string; readonly outcome: 'notDone' }
-
-export interface CancelOptions {
-  /** Undo what was done, or end as it is. */
-  readonly compensate: boolean
 }
 
 /** Which ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
@@ -57,43 +54,8 @@ export type BulkOperationAnswer =
   | { readonly process: string; readonly outcome: 'done' }
   | { readonly process: string; readonly outcome: 'refused'; readonly code: string; readonly message: string }
 
-/**
- * What operators do with processes (P-16). Everything takes who acts and why, is audited in the same transaction, and is
- * refused in states where it makes no sense. A process is named by its id or key.
- */
-export interface ProcessOperations {
-  /**
-   * Lets a process in troubleshooting go on: what failed begins anew, with all its attempts.
-   *
-   * @example
-   * await hf.processes.retry(Payment, 'PAY-123', by, { response: { name: 'ibanCorrected', data: { iban } } })
-   */
-  retry<Responses extends ResponseSchemas>(
-    process: ProcessOf<Responses>,
-    idOrKey: string,
-    by: By,
-    options?: RetryOptions<NoInfer<Responses>>,
-  ): Promise<void>
-  /**
-   * Says what became of a step whose outcome nobody knows (`OUTCOME_UNKNOWN`, or any failed step that did not say that nothing was
-   * done): `done`, with the result that it would have returned, or `notDone`, and it is called again. The process goes on.
-   *
-   * @example
-   * await hf.processes.resolve(Payment, 'PAY-123', by, { step: 'pay', outcome: 'done', result: { reference: 'B-77' } })
-   */
-  resolve(process: ProcessOf<never>, idOrKey: string, by: By, options: ResolveOptions): Promise<void>
-  /** Ends a process, whatever it does: one that executes ends at its next call, and its `signal` fires. */
-  cancel(process: ProcessOf<never>, idOrKey: string, by: By, options: CancelOptions): Promise<void>
-  /** Ends a process that nobody has in hand as if it had returned this. Hooks are not called. */
-  complete<Responses extends ResponseSchemas, Result>(
-    process: ProcessOf<Responses, Result>,
-    idOrKey: string,
-    by: By,
-    options?: CompleteOptions<NoInfer<Result>>,
-  ): Promise<void>
-  /** Makes a process that waits look again now: its conditions, its next attempt, its start. */
-  resume(process: ProcessOf<never>, idOrKey: string, by: By): Promise<void>
-  /** Many at once, each with its own answer. */
+/** Operations on many processes at once, each with its own answer. */
+export interface BulkOperations {
   retryMany<Responses extends ResponseSchemas>(
     process: ProcessOf<Responses>,
     which: WhichProcesses,
@@ -104,15 +66,22 @@ export interface ProcessOperations {
     process: ProcessOf<never>,
     which: WhichProcesses,
     by: By,
-    options: CancelOptions,
+    options?: CancelOptions,
   ): Promise<BulkOperationAnswer[]>
   completeMany<Responses extends ResponseSchemas, Result>(
     process: ProcessOf<Responses, Result>,
     which: WhichProcesses,
     by: By,
-    options?: CompleteOptions<NoInfer<Result>>,
+    result?: NoInfer<Result>,
+    options?: CompleteOptions,
   ): Promise<BulkOperationAnswer[]>
 }
+
+/**
+ * What operators do with processes (P-16). Everything takes who acts and why, is audited in the same transaction, and is
+ * refused in states where it makes no sense. A process is named by its id or key.
+ */
+export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'> & BulkOperations
 
 interface Parts {
   readonly codec: Codec
@@ -133,16 +102,24 @@ interface Prepared {
   readonly name: string
   readonly operate: Operate
   /** Which step it is about, for messages. */
-  readonly step?: string
+  readonly step?: string | undefined
 }
 
 export function createProcessOperations(db: Database, { codec, registry, logger, reports }: Parts): ProcessOperations {
   async function retrying(process: ProcessOf<never>, by: By, options: AnyRetry = {}): Promise<Prepared> {
     const name = nameOf('retry', process)
     const where = `retry ${name}`
-    checkOptions(where, options, ['response', 'deadline'])
+    const given = checkOptions(where, options, ['response', 'deadline', 'notDone', 'step'])
+    const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
+    const step = textOption(where, 'step', given.step, { max: 220, default: undefined })
+    if (step !== undefined && !notDone)
+      throw invalidOption(where, 'step', 'is only for `notDone: true`: otherwise everything that failed is tried again')
+    if (step !== undefined && options.response !== undefined)
+      throw invalidOption(where, 'response', 'is for a retry of everything that failed, not of one step')
     const response = options.response && (await sealCorrection(where, codeOf(process, registry), options.response))
-    return inChunks('RETRY', name, by, { response, ...deadlineOf(where, options.deadline) })
+    const deadline = deadlineOf(where, options.deadline)
+    if (step !== undefined) return { ...inChunks('RESOLVE', name, by, { ...deadline, step, outcome: 'notDone' }), step }
+    return inChunks('RETRY', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
   }
 
   async function sealCorrection(
@@ -159,35 +136,39 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     return { name, data: JSON.parse(json) as unknown, notes }
   }
 
-  async function cancelling(process: ProcessOf<never>, by: By, options: CancelOptions): Promise<Prepared> {
+  async function cancelling(process: ProcessOf<never>, by: By, options: CancelOptions = {}): Promise<Prepared> {
     const name = nameOf('cancel', process)
     const given = checkOptions(`cancel ${name}`, options, ['compensate'])
-    const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate)
+    const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate, { default: true })
     return inChunks('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
-  function resolving(process: ProcessOf<never>, by: By, options: ResolveOptions): Prepared {
-    const name = nameOf('resolve', process)
-    const where = `resolve ${name}`
-    const given = checkOptions(where, options, ['step', 'outcome', 'result'])
-    const step = textOption(where, 'step', given.step, { max: 220 })
-    const outcome = choiceOption(where, 'outcome', given.outcome, ['done', 'notDone'])
-    if (outcome === 'notDone' && given.result !== undefined) {
-      throw invalidOption(where, 'result', 'is only for what was done')
+  /** Without a step it ends; with one, that step was done and the process goes on. */
+  async function completing(
+    process: ProcessOf<never>,
+    by: By,
+    result: unknown,
+    options: CompleteOptions | CompleteStepOptions = {},
+  ): Promise<Prepared> {
+    const name = nameOf('complete', process)
+    const where = `complete ${name}`
+    const given = checkOptions(where, options, ['state', 'step'])
+    const step = textOption(where, 'step', given.step, { max: 220, default: undefined })
+    if (step === undefined) return ending(process, name, by, result, given.state)
+    if (given.state !== undefined) {
+      throw invalidOption(where, 'state', 'is only for a process that ends, not for one of its steps')
     }
-    if (outcome === 'notDone' || given.result === undefined) {
-      return { ...inChunks('RESOLVE', name, by, { step, outcome, nothing: outcome === 'done' }), step }
-    }
-    const { json, notes } = codec.encode(given.result, { at: `the result of ${step}` })
-    return { ...inChunks('RESOLVE', name, by, { step, outcome, result: JSON.parse(json) as unknown, notes }), step }
+    const done = { step, outcome: 'done' }
+    if (result === undefined) return { ...inChunks('RESOLVE', name, by, { ...done, nothing: true }), step }
+    const { json, notes } = codec.encode(result, { at: `the result of ${step}` })
+    return { ...inChunks('RESOLVE', name, by, { ...done, result: JSON.parse(json) as unknown, notes }), step }
   }
 
-  async function completing(process: ProcessOf<never>, by: By, options: CompleteOptions = {}): Promise<Prepared> {
-    const name = nameOf('complete', process)
-    checkOptions(`complete ${name}`, options, ['state', 'result'])
+  function ending(process: ProcessOf<never>, name: string, by: By, result: unknown, state: unknown): Prepared {
     const actor = checkBy('complete', by)
     const code = codeOf(process, registry)
-    const one = (reference: string) => complete({ db, codec, logger }, { name, code }, reference, actor, options)
+    const one = (reference: string) =>
+      complete({ db, codec, logger }, { name, code }, reference, actor, { result, state })
     return {
       operation: 'COMPLETE',
       name,
@@ -244,13 +225,14 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
 
   return {
     retry: async (process, idOrKey, by, options) => one(await retrying(process, by, options), idOrKey),
-    resolve: async (process, idOrKey, by, options) => one(resolving(process, by, options), idOrKey),
     cancel: async (process, idOrKey, by, options) => one(await cancelling(process, by, options), idOrKey),
-    complete: async (process, idOrKey, by, options) => one(await completing(process, by, options), idOrKey),
+    complete: async (process, idOrKey, by, result, options) =>
+      one(await completing(process, by, result, options), idOrKey),
     resume: async (process, idOrKey, by) => one(inChunks('RESUME', nameOf('resume', process), by, {}), idOrKey),
     retryMany: async (process, which, by, options) => many(await retrying(process, by, options), which),
     cancelMany: async (process, which, by, options) => many(await cancelling(process, by, options), which),
-    completeMany: async (process, which, by, options) => many(await completing(process, by, options), which),
+    completeMany: async (process, which, by, result, options) =>
+      many(await completing(process, by, result, options), which),
   }
 }
 

@@ -99,7 +99,7 @@ test('P-06 parallel steps really run at the same time', async () => {
       await Promise.all(['a', 'b', 'c'].map((name) => ctx.step(name, run)))
     },
   })
-  expect((await bus.hf.start(Both, {})).status).toBe('COMPLETED')
+  expect((await (await bus.hf.start(Both, {})).get()).status).toBe('COMPLETED')
 })
 
 test.each([
@@ -162,7 +162,7 @@ test('P-07 a retry of one begins while its sibling still runs', async () => {
   const starting = bus.hf.start(Pair, {})
   await waitFor('it was called again', () => calls === 2)
   slow.open()
-  const { id, status } = await starting
+  const { id, status } = await (await starting).get()
   expect(status).toBe('COMPLETED')
   expect((await bus.process(id)).result).toEqual(['slow', 'again'])
 })

@@ -69,21 +69,21 @@ test('P-12, P-21 every status is shown, listed and told apart', async () => {
     'COMPLETED',
   ] as const
   for (const into of resting) {
-    const { id, status } = await bus.hf.start(Any, { into })
+    const { id, status } = await (await bus.hf.start(Any, { into })).get()
     expect(status).toBe(into)
     ids.set(into, id)
   }
   const cancelled = await bus.hf.start(Any, { into: 'WAITING_FOR_ASYNC' })
   const failed = await bus.hf.start(Any, { into: 'FAILED' })
   const executing = await bus.hf.start(Any, { into: 'EXECUTING' }, { deferred: true })
-  await processes().cancel(Any, cancelled.id, by, { compensate: true })
+  await bus.hf.process(Any, cancelled.id).cancel(by, { compensate: true })
   const worker = await bus.hf.run({ domains: ['statuses'], poll: '20ms' })
   for (const [{ id }, status] of [
     [cancelled, 'CANCELLED'],
     [failed, 'FAILED'],
     [executing, 'EXECUTING'],
   ] as const) {
-    await waitFor(`it is ${status}`, async () => (await processes().get(Any, id)).status === status)
+    await waitFor(`it is ${status}`, async () => (await bus.hf.process(Any, id).get()).status === status)
     ids.set(status, id)
   }
   worker.stopNow()
@@ -105,14 +105,14 @@ test('P-12 a process that somebody is undoing is compensating, not executing', a
   await bus.hf.run({ domains: ['undoing'], poll: '20ms' })
   const { id } = await bus.hf.start(Any, { into: 'COMPENSATED', hold: true }, { deferred: true })
   const record = await waitFor('it is being undone', async () => {
-    const found = await processes().get(Any, id)
+    const found = await bus.hf.process(Any, id).get()
     return found.status === 'COMPENSATING' && found.leasedBy !== null ? found : undefined
   })
   expect(record.executingSince).toBeInstanceOf(Date)
   expect((await processes().list({ domain: 'undoing', status: 'COMPENSATING' })).map((one) => one.id)).toEqual([id])
   expect(await processes().list({ domain: 'undoing', status: 'EXECUTING' })).toEqual([])
   releaseAll()
-  await waitFor('it is undone', async () => (await processes().get(Any, id)).status === 'COMPENSATED')
+  await waitFor('it is undone', async () => (await bus.hf.process(Any, id).get()).status === 'COMPENSATED')
 })
 
 test('P-21 a record shows what a person wants to know', async () => {
@@ -124,7 +124,7 @@ test('P-21 a record shows what a person wants to know', async () => {
     { into: 'WAITING_FOR_ASYNC' },
     { key: 'PAY-1', deadline, attributes: { country: 'CH', amount: 5, vip: true } },
   )
-  const waiting = await processes().get(Any, 'PAY-1')
+  const waiting = await bus.hf.process(Any, 'PAY-1').get()
   expect(waiting).toMatchObject({
     id,
     key: 'PAY-1',
@@ -153,17 +153,17 @@ test('P-21 a record shows what a person wants to know', async () => {
   expect(twoHours).toBeGreaterThanOrEqual(7_200_000)
   expect(waiting.dueAt).toEqual(waiting.waitTimeoutAt)
   const { id: retrying } = await bus.hf.start(Any, { into: 'WAITING_FOR_RETRY' })
-  const { nextRetryAt, dueAt, waitingFor } = await processes().get(Any, retrying)
+  const { nextRetryAt, dueAt, waitingFor } = await bus.hf.process(Any, retrying).get()
   expect(nextRetryAt).toBeInstanceOf(Date)
   expect(dueAt).toEqual(nextRetryAt)
   expect(waitingFor).toBe('flaky')
   const { id: troubled } = await bus.hf.start(Any, { into: 'WAITING_FOR_TSQ' })
-  expect(await processes().get(Any, troubled)).toMatchObject({
+  expect(await bus.hf.process(Any, troubled).get()).toMatchObject({
     dueAt: null,
     error: { kind: 'PERMANENT', code: 'PERMANENT_FAILURE', message: 'BROKEN: broken' },
   })
   const { id: ended } = await bus.hf.start(Any, { into: 'COMPENSATED' })
-  const undone = await processes().get(Any, ended)
+  const undone = await bus.hf.process(Any, ended).get()
   expect(undone).toMatchObject({ error: { kind: 'BUSINESS', code: 'DECLINED' }, endedAt: expect.any(Date) })
   expect(undone.endedAt?.getTime()).toBeGreaterThanOrEqual(undone.createdAt.getTime())
 })
@@ -173,12 +173,12 @@ test('P-21, K-18 what is paused says so', async () => {
   bus.hf.register(Any)
   const { id } = await bus.hf.start(Any, { into: 'COMPLETED' }, { deferred: true })
   await bus.hf.pause({ definition: 'paused/Any' }, by)
-  expect((await processes().get(Any, id)).paused).toBe(true)
+  expect((await bus.hf.process(Any, id).get()).paused).toBe(true)
   await bus.hf.resume({ definition: 'paused/Any' }, by)
   await bus.hf.pause({ domain: 'paused' }, by)
   expect((await processes().list({ domain: 'paused' })).map(({ paused }) => paused)).toEqual([true])
   await bus.hf.resume({ domain: 'paused' }, by)
-  expect((await processes().get(Any, id)).paused).toBe(false)
+  expect((await bus.hf.process(Any, id).get()).paused).toBe(false)
 })
 
 test('P-09, P-21 before its first rest a process shows what it was started with', async () => {
@@ -187,7 +187,7 @@ test('P-09, P-21 before its first rest a process shows what it was started with'
     execute: async () => undefined,
   })
   const { id } = await bus.hf.start(Dated, { at: new Date(3) }, { deferred: true })
-  expect((await processes().get(Dated, id)).state).toEqual({ at: new Date(3), n: 7 })
+  expect((await bus.hf.process(Dated, id).get()).state).toEqual({ at: new Date(3), n: 7 })
 })
 
 test('P-21 lists are the newest first, and are narrowed by type, key, attributes, time, parent and batch', async () => {
@@ -206,7 +206,7 @@ test('P-21 lists are the newest first, and are narrowed by type, key, attributes
   const [one, two, three] = [await start(1, A), await start(2, A, { batchId }), await start(3, A, { key: 'THREE' })]
   await bus.moveClock(1_000)
   const parent = await bus.hf.start(B, {})
-  const child = (await processes().get(A, 'CHILD')).id
+  const child = (await bus.hf.process(A, 'CHILD').get()).id
   const ids = async (filter: Parameters<ReturnType<typeof processes>['list']>[0]) =>
     (await processes().list({ domain: 'lists', ...filter })).map(({ id }) => id)
   const inTime = (await ids({})).filter((id) => id !== child)
@@ -223,8 +223,8 @@ test('P-21 lists are the newest first, and are narrowed by type, key, attributes
   expect(await ids({ parentId: parent.id })).toEqual([child])
   expect(await ids({ batchId })).toEqual([two])
   expect(await ids({ batchId, status: 'COMPLETED' })).toEqual([two])
-  const { createdAt: since } = await processes().get(A, two)
-  const { createdAt: until } = await processes().get(A, three)
+  const { createdAt: since } = await bus.hf.process(A, two).get()
+  const { createdAt: until } = await bus.hf.process(A, three).get()
   expect(await ids({ since, type: 'A', attributes: {} })).toEqual([three, two])
   expect(await ids({ since, until })).toEqual([two])
   expect(await ids({ status: 'COMPLETED', until })).toEqual([two, one])
@@ -238,12 +238,12 @@ test('P-21 what is not there, or of another type, is refused by get and result',
   const { id } = await bus.hf.start(A, {})
   const unknown = randomUUID()
   const looks = [
-    (process: ProcessOf<never>, id: string): Promise<unknown> => processes().get({ ...process }, id),
-    (process: ProcessOf<never>, id: string): Promise<unknown> => processes().result({ ...process }, id),
+    (process: ProcessOf<never>, id: string): Promise<unknown> => bus.hf.process({ ...process }, id).get(),
+    (process: ProcessOf<never>, id: string): Promise<unknown> => bus.hf.process({ ...process }, id).result(),
   ]
   for (const look of looks) {
-    await expect(look(A, unknown)).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS', details: { id: unknown } })
-    await expect(look(A, 'NO-KEY')).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS' })
+    await expect(look(A, unknown)).rejects.toMatchObject({ code: 'HF_NOT_FOUND', details: { id: unknown } })
+    await expect(look(A, 'NO-KEY')).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
     await expect(look(B, id)).rejects.toMatchObject({
       code: 'HF_PROCESS_OF_OTHER_TYPE',
       details: { actual: 'missing/A' },
@@ -251,8 +251,8 @@ test('P-21 what is not there, or of another type, is refused by get and result',
     await expect(look(A, '')).rejects.toMatchObject({ code: 'HF_INVALID_KEY' })
     await expect(look({ domain: 'missing', type: '' }, id)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   }
-  expect((await processes().get(A, id.toUpperCase())).id).toBe(id)
-  expect((await processes().get({ domain: 'missing', type: 'A' }, id)).result).toBe('a')
+  expect((await bus.hf.process(A, id.toUpperCase()).get()).id).toBe(id)
+  expect((await bus.hf.process({ domain: 'missing', type: 'A' }, id).get()).result).toBe('a')
 })
 
 test('P-21 a filter that makes no sense is refused in our words', async () => {
@@ -282,25 +282,25 @@ test('P-10 result awaits the end and is typed; an end without result says why; t
   bus.hf.register(Answer)
   await bus.hf.run({ domains: ['results'], poll: '20ms' })
   const { id } = await bus.hf.start(Answer, { how: 'well' }, { key: 'WELL' })
-  const awaited = processes().result(Answer, 'WELL')
-  await bus.hf.respond(Answer, id, 'go', new Date(9))
+  const awaited = bus.hf.process(Answer, 'WELL').result()
+  await bus.hf.process(Answer, id).respond('go', new Date(9))
   const result = await awaited
   expectTypeOf(result).toEqualTypeOf<{ at: Date } | undefined>()
   expect(result).toEqual({ at: new Date(9) })
   const bad = await bus.hf.start(Answer, { how: 'badly' })
-  await expect(processes().result(Answer, bad.id)).rejects.toMatchObject({
+  await expect(bus.hf.process(Answer, bad.id).result()).rejects.toMatchObject({
     code: 'HF_PROCESS_NOT_COMPLETED',
     message: `process ${bad.id} ended COMPENSATED with DECLINED: declined`,
   })
   const never = await bus.hf.start(Answer, { how: 'never' })
-  const { waitTimeoutAt: timeout } = await processes().get(Answer, never.id)
-  await expect(processes().result(Answer, never.id, { timeout: '20ms' })).rejects.toMatchObject({
+  const { waitTimeoutAt: timeout } = await bus.hf.process(Answer, never.id).get()
+  await expect(bus.hf.process(Answer, never.id).result({ timeout: '20ms' })).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
     message: `process ${never.id} did not end within 20 ms: it is WAITING_FOR_ASYNC, waiting for go until ${timeout?.toISOString()}; a live worker has its definition`,
   })
   const nothing = await bus.hf.start(Answer, { how: 'empty' })
-  expect(await processes().result(Answer, nothing.id)).toBeNull()
-  await expect(processes().result(Answer, id, { timout: 5 } as never)).rejects.toMatchObject({
+  expect(await bus.hf.process(Answer, nothing.id).result()).toBeNull()
+  await expect(bus.hf.process(Answer, id).result({ timout: 5 } as never)).rejects.toMatchObject({
     code: 'HF_UNKNOWN_OPTION',
   })
 })

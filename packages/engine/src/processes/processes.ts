@@ -2,11 +2,7 @@ import type { FailureGroup, TroubleFilter } from '../commands/index.js'
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
-import { isId, parseId } from '../kernel/ids/id.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Reports } from '../kernel/reports/reports.js'
-import type { Results } from '../kernel/results/results.js'
+import { parseId } from '../kernel/ids/id.js'
 import {
   checkOptions,
   choiceOption,
@@ -15,23 +11,19 @@ import {
   integerOption,
   textOption,
 } from '../kernel/validation/options.js'
-import type { ResponseSchemas } from './context.js'
 import type { ProcessEngine } from './engine.js'
-import { createProcessOperations, type ProcessOperations } from './operations.js'
+import type { BulkOperations } from './operations.js'
 import { findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
-import { findTimeline } from './queries/find-timeline.js'
 import {
   countProcessTrouble,
   groupProcessTrouble,
   listProcessTrouble,
   type TroubledProcess,
 } from './queries/list-process-trouble.js'
-import { checkReference, nameOf, type ProcessOf } from './reference.js'
-import { processResults, resultKey } from './results.js'
+import { nameOf, type ProcessOf } from './reference.js'
 import { checkAttributes } from './seal-start.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
-import { type TimelineEntry, timelineOf } from './timeline.js'
 
 /** What a list of processes may be narrowed to. */
 export interface ProcessListFilter extends Partial<Omit<ProcessFilter, 'ids' | 'longerThanMs'>> {
@@ -39,14 +31,8 @@ export interface ProcessListFilter extends Partial<Omit<ProcessFilter, 'ids' | '
   readonly longerThan?: Duration
 }
 
-/** Looking at processes, waiting for them, repairing them, and setting what their code leaves open. */
-export interface Processes extends ProcessOperations {
-  /** One process with everything that happened to it; the latest 1,000 records unless `timeline` says otherwise. */
-  get<Responses extends ResponseSchemas, Result>(
-    process: ProcessOf<Responses, Result>,
-    idOrKey: string,
-    options?: { readonly timeline?: number },
-  ): Promise<ProcessRecord<Result> & { readonly timeline: readonly TimelineEntry[] }>
+/** The processes of the installation, and what is set for their definitions. */
+export interface Processes extends BulkOperations {
   /**
    * Those that fit, newest first; 100 unless `limit` says otherwise.
    *
@@ -55,12 +41,6 @@ export interface Processes extends ProcessOperations {
    * await hf.processes.list({ status: 'EXECUTING', longerThan: '10m' })
    */
   list(filter?: ProcessListFilter): Promise<ProcessRecord[]>
-  /** Waits for the end (30 s unless told) and answers the result; an error where it did not complete. */
-  result<Responses extends ResponseSchemas, Result>(
-    process: ProcessOf<Responses, Result>,
-    idOrKey: string,
-    options?: { readonly timeout?: Duration },
-  ): Promise<Result>
   /** What is in troubleshooting: listed, counted, and grouped by what failed alike. */
   readonly troubles: {
     list(filter?: TroubleFilter): Promise<TroubledProcess[]>
@@ -78,41 +58,14 @@ export interface Processes extends ProcessOperations {
   settings(): Promise<ProcessSettingsRecord[]>
 }
 
-export function createProcesses(
-  db: Database,
-  engine: ProcessEngine,
-  { logger, results, reports }: { readonly logger: Logger; readonly results: Results; readonly reports: Reports },
-): Processes {
-  const { codec, registry, settings } = engine
-  const ends = processResults(db, codec)
+export function createProcesses(db: Database, engine: ProcessEngine, bulk: BulkOperations): Processes {
+  const { codec, settings } = engine
   return {
-    ...createProcessOperations(db, { codec, registry, logger, reports }),
-    async get<Responses extends ResponseSchemas, Result>(
-      process: ProcessOf<Responses, Result>,
-      idOrKey: string,
-      options: { readonly timeline?: number } = {},
-    ) {
-      const name = nameOf('get', process)
-      const given = checkOptions(`get ${name}`, options, ['timeline'])
-      const most = integerOption(`get ${name}`, 'timeline', given.timeline, { min: 0, max: 1_000_000, default: 1_000 })
-      const record = await findOne(process, name, checkReference(`get ${name}`, idOrKey))
-      const timeline = timelineOf(record.createdAt, await findTimeline(db, record.id, most), codec)
-      // The worker encoded what the typed `execute` returned.
-      return { ...(record as ProcessRecord<Result>), timeline }
-    },
+    retryMany: bulk.retryMany,
+    cancelMany: bulk.cancelMany,
+    completeMany: bulk.completeMany,
     async list(filter = {}) {
       return findProcesses(db, codec, checkFilter(filter))
-    },
-    async result<Responses extends ResponseSchemas, Result>(
-      process: ProcessOf<Responses, Result>,
-      idOrKey: string,
-      options: { readonly timeout?: Duration } = {},
-    ) {
-      const name = nameOf('result', process)
-      const { timeout } = checkOptions(`result ${name}`, options, ['timeout'])
-      const limit = durationOption(`result ${name}`, 'timeout', timeout, { default: '30s' })
-      const reference = checkReference(`result ${name}`, idOrKey)
-      return (await results.wait(ends, resultKey(name, reference), limit)) as Result
     },
     troubles: {
       list: async (filter) => listProcessTrouble(db, codec, checkTroubleFilter('list', filter)),
@@ -124,15 +77,6 @@ export function createProcesses(
       settings.forget()
     },
     settings: () => listSettings(db),
-  }
-
-  async function findOne(process: ProcessOf<never>, name: string, reference: string): Promise<ProcessRecord> {
-    const named = isId(reference) ? { ids: [reference] } : { ...process, key: reference }
-    const [record] = await findProcesses(db, codec, { ...named, limit: 1 })
-    if (!record) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: reference, process: name })
-    const actual = `${record.domain}/${record.type}`
-    if (actual === name) return record
-    throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: reference, process: name, actual })
   }
 }
 

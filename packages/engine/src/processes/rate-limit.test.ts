@@ -37,7 +37,7 @@ test('P-13 R-02 a step without a slot in time is tried again later, and no attem
   await bus.hf.limits.set('slow', { ticketsPerSecond: 2, burst: 1 }, ann)
   expect(await bus.hf.limits.tryAcquire('slow')).toBe(true)
   const { Calling, attempts } = calling('slow')
-  const { id, status } = await bus.hf.start(Calling, {})
+  const { id, status } = await (await bus.hf.start(Calling, {})).get()
   expect([status, attempts]).toEqual(['WAITING_FOR_RETRY', []])
   expect(await bus.history(id)).toEqual(['STEP call WAITING_RETRY'])
   await bus.runProcesses(Calling)
@@ -48,13 +48,13 @@ test('P-13 R-02 a step without a slot in time is tried again later, and no attem
 
 test('P-02 R-03 a step under a limit that nobody has configured needs a person, and goes on when it is', async () => {
   const { Calling, attempts } = calling('nobody-knows')
-  const { id, status } = await bus.hf.start(Calling, {})
+  const { id, status } = await (await bus.hf.start(Calling, {})).get()
   expect([status, attempts]).toEqual(['WAITING_FOR_TSQ', []])
-  const { error } = await bus.hf.processes.get(Calling, id)
+  const { error } = await bus.hf.process(Calling, id).get()
   expect(error?.message).toContain('HF_UNKNOWN_RATE_LIMIT')
   await bus.hf.limits.set('nobody-knows', { ticketsPerSecond: 100 }, ann)
   await bus.runProcesses(Calling)
-  await bus.hf.processes.retry(Calling, id, ann)
+  await bus.hf.process(Calling, id).retry(ann)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe(1)
 })
 

@@ -141,7 +141,7 @@ describe('K-19 a command whose time is over', () => {
     const retried = await paying('tsq', { handled: true })
     await bus.rests(retried.id, 'WAITING_FOR_TSQ')
     retried.bank.open()
-    await bus.hf.processes.retry(retried.Pay, retried.id, by)
+    await bus.hf.process(retried.Pay, retried.id).retry(by)
     await bus.rests(retried.id, 'COMPLETED')
     expect(retried.order).toEqual(['paying', 'paid'])
 
@@ -235,7 +235,7 @@ describe('K-19 a command beside a step that fails', () => {
     const { id } = await bus.hf.start(Pay, {})
     if (failure instanceof PermanentError) {
       await bus.rests(id, 'WAITING_FOR_TSQ')
-      await bus.hf.processes.cancel(Pay, id, by, { compensate: true })
+      await bus.hf.process(Pay, id).cancel(by, { compensate: true })
     }
     await bus.work(Do, () => 'receipt')
     await bus.rests(id, failure instanceof PermanentError ? 'CANCELLED' : 'COMPENSATED')

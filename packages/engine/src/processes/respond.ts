@@ -16,10 +16,12 @@ import { checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { ProcessDefinition } from './define.js'
 import { applyLate } from './late.js'
+import { isManager } from './managers/define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import { postResponses } from './queries/post-responses.js'
 import { type ResponseAnswer, type ResponseWrite, respondProcesses } from './queries/respond-processes.js'
-import { checkDefinition } from './reference.js'
+import { codeOf, nameOf, notFound, type ProcessOf } from './reference.js'
+import type { ProcessRegistry } from './registry.js'
 
 export interface RespondOptions {
   /** The same response sent twice under one id is recorded once. */
@@ -30,8 +32,8 @@ export interface RespondOptions {
 
 export interface Respond {
   respond(
-    definition: ProcessDefinition,
-    process: string,
+    process: ProcessOf<never>,
+    idOrKey: string,
     response: string,
     data: unknown,
     options?: RespondOptions,
@@ -52,7 +54,7 @@ const HELD_FOR = 10
 
 export function createRespond(
   db: Database,
-  { codec, logger, metrics }: { codec: Codec; logger: Logger; metrics: Metrics },
+  { codec, registry, logger, metrics }: { codec: Codec; registry: ProcessRegistry; logger: Logger; metrics: Metrics },
 ): Respond {
   let calls = 0
   const writes: Batcher<PlacedWrite, ResponseAnswer> = createBatcher<PlacedWrite, ResponseAnswer>({
@@ -65,6 +67,16 @@ export function createRespond(
     logger,
     metrics,
   })
+
+  /** The schemas of the responses are in the code. */
+  function definitionOf(of: ProcessOf<never>, response: string): ProcessDefinition {
+    const name = nameOf('respond', of)
+    const code = codeOf(of, registry)
+    if (code) return code
+    if (isManager(of)) throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: name, response: shown(response) })
+    const problem = `must be made with defineProcess, or registered here, to check the data of a response of ${name}`
+    throw new HoldfastError('HF_INVALID_OPTION', { where: `respond ${name}`, option: 'definition', problem })
+  }
 
   async function record(
     { name }: Pick<ProcessDefinition, 'name'>,
@@ -81,7 +93,7 @@ export function createRespond(
     answer: ResponseAnswer,
     full?: ProcessDefinition,
   ): Promise<ResponseAnswer> {
-    if (answer.kind === 'unknown') throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: write.id, process: name })
+    if (answer.kind === 'unknown') throw notFound(name, write.id)
     if (answer.kind === 'other type') {
       throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: write.id, process: name, actual: answer.actual })
     }
@@ -112,8 +124,8 @@ export function createRespond(
   }
 
   return {
-    async respond(definition, process, response, data, options = {}) {
-      checkDefinition('respond', definition)
+    async respond(of, process, response, data, options = {}) {
+      const definition = definitionOf(of, response)
       const where = `respond ${definition.name}: ${shown(response)}`
       const given = checkOptions(where, options, ['responseId', 'transaction'])
       const known = definition.responses.get(response)

@@ -54,8 +54,8 @@ test('K-25 responses that one caller commits one after the other through SQL are
     // By its id and by its key.
     await respondInSql(caller, Listening, n % 3 === 0 ? two.id : 'TWO', n)
   }
-  expect(await bus.hf.processes.result(Listening, one.id)).toEqual(upTo(300))
-  expect(await bus.hf.processes.result(Listening, two.id)).toEqual(upTo(300))
+  expect(await bus.hf.process(Listening, one.id).result()).toEqual(upTo(300))
+  expect(await bus.hf.process(Listening, two.id).result()).toEqual(upTo(300))
   await Promise.all(workers.map((worker) => worker.stop()))
 })
 
@@ -68,15 +68,15 @@ test('K-25 a backlog that was there before the worker is applied in order', asyn
   for (const n of upTo(250)) await respondInSql(caller, Listening, id, n)
   await caller.query('commit')
   for (const n of upTo(250)) {
-    if (n % 2 === 0) await bus.hf.respond(Listening, id, 'told', 250 + n)
+    if (n % 2 === 0) await bus.hf.process(Listening, id).respond('told', 250 + n)
     else {
       await caller.query('begin')
-      await bus.hf.respond(Listening, id, 'told', 250 + n, { transaction: caller })
+      await bus.hf.process(Listening, id).respond('told', 250 + n, { transaction: caller })
       await caller.query('commit')
     }
   }
   const workers = await Promise.all([other.runProcesses(Listening), other.hf.run({ domains: [Listening.domain] })])
-  expect(await bus.hf.processes.result(Listening, id)).toEqual(upTo(500))
+  expect(await bus.hf.process(Listening, id).result()).toEqual(upTo(500))
   await Promise.all(workers.map((one) => one.stop()))
 })
 
@@ -85,7 +85,7 @@ test('K-25 the order of overlapping transactions of one caller is that of their 
   const { id } = await bus.hf.start(Listening, {})
   await (await bus.runProcesses(Listening)).stop()
   await caller.query('begin')
-  await bus.hf.respond(Listening, id, 'told', 2, { transaction: caller })
+  await bus.hf.process(Listening, id).respond('told', 2, { transaction: caller })
   await second.query('begin')
   await respondInSql(second, Listening, id, 0)
   await respondInSql(caller, Listening, id, 3)
@@ -93,7 +93,7 @@ test('K-25 the order of overlapping transactions of one caller is that of their 
   await second.query('commit')
   await caller.query('commit')
   const worker = await other.runProcesses(Listening)
-  expect(await bus.hf.processes.result(Listening, id)).toEqual([0, 1, 2, 3])
+  expect(await bus.hf.process(Listening, id).result()).toEqual([0, 1, 2, 3])
   await worker.stop()
 })
 
@@ -102,11 +102,11 @@ test('K-25 a response outside of a transaction does not overtake one that its ca
   const { id } = await bus.hf.start(Listening, {})
   await (await bus.runProcesses(Listening)).stop()
   await respondInSql(caller, Listening, id, 0)
-  await bus.hf.respond(Listening, id, 'told', 1, { responseId: 'once' })
-  await bus.hf.respond(Listening, id, 'told', 1, { responseId: 'once' })
+  await bus.hf.process(Listening, id).respond('told', 1, { responseId: 'once' })
+  await bus.hf.process(Listening, id).respond('told', 1, { responseId: 'once' })
   await respondInSql(caller, Listening, id, 2)
   const worker = await other.runProcesses(Listening)
-  expect(await bus.hf.processes.result(Listening, id)).toEqual([0, 1, 2])
+  expect(await bus.hf.process(Listening, id).result()).toEqual([0, 1, 2])
   // With the inbox empty it is recorded at once.
   await waitFor('the inbox is empty', async () => (await bus.sql('select from holdfast.process_inbox')).length === 0)
   await worker.stop()
@@ -133,7 +133,7 @@ test('K-25 what comes behind a worker that died with responses in its hands wait
   expect(due).toHaveLength(0)
   const worker = await other.runProcesses(Listening)
   await bus.moveClock(60_001)
-  expect(await bus.hf.processes.result(Listening, id)).toEqual([0, 1, 2])
+  expect(await bus.hf.process(Listening, id).result()).toEqual([0, 1, 2])
   await worker.stop()
 })
 
@@ -151,7 +151,7 @@ test('K-25 one that does not fit is refused alone, and the others keep their ord
   ])
   await respondInSql(caller, Listening, id, 1)
   const worker = await other.runProcesses(Listening)
-  expect(await bus.hf.processes.result(Listening, id)).toEqual([0, 1])
+  expect(await bus.hf.process(Listening, id).result()).toEqual([0, 1])
   // Its refusal is written with the end of the inbox's lease, after the responses that fitted.
   await waitFor('the refusal is on record', async () => (await bus.events(id)).includes('RESPONSE_REFUSED'))
   await worker.stop()
@@ -181,6 +181,6 @@ test('P-11 SQL respond takes a response for a process that is started by a trans
   const { id } = await bus.hf.start(Listening, {}, { key: 'EARLY', transaction: caller })
   await respondInSql(second, Listening, 'EARLY', 7)
   await caller.query('commit')
-  expect(await bus.hf.processes.result(Listening, id)).toEqual([7])
+  expect(await bus.hf.process(Listening, id).result()).toEqual([7])
   await worker.stop()
 })

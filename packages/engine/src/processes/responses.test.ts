@@ -36,7 +36,7 @@ test('P-11 100 concurrent responses to one process: none lost, each numbered onc
   const Collect = collector(100)
   await bus.runProcesses(Collect, { concurrency: 10 })
   const { id } = await bus.hf.start(Collect, {})
-  await Promise.all(Array.from({ length: 100 }, (_, n) => bus.hf.respond(Collect, id, 'told', n)))
+  await Promise.all(Array.from({ length: 100 }, (_, n) => bus.hf.process(Collect, id).respond('told', n)))
   const { state } = await bus.rests(id, 'COMPLETED')
   expect((state as z.infer<typeof tally>).got.toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: 100 }, (_, n) => n),
@@ -49,12 +49,12 @@ test('P-11 a responseId makes a response idempotent, also at the same moment and
   await bus.runProcesses(Collect)
   const { id } = await bus.hf.start(Collect, {})
   const once = { responseId: 'bank-1' }
-  await Promise.all(Array.from({ length: 5 }, () => bus.hf.respond(Collect, id, 'told', 1, once)))
-  await bus.hf.respond(Collect, id, 'told', 1, once)
+  await Promise.all(Array.from({ length: 5 }, () => bus.hf.process(Collect, id).respond('told', 1, once)))
+  await bus.hf.process(Collect, id).respond('told', 1, once)
   expect(await responsesOf(id)).toHaveLength(1)
-  await bus.hf.respond(Collect, id, 'told', 2)
+  await bus.hf.process(Collect, id).respond('told', 2)
   expect((await bus.rests(id, 'COMPLETED')).state).toEqual({ got: [1, 2] })
-  await bus.hf.respond(Collect, id, 'told', 1, once)
+  await bus.hf.process(Collect, id).respond('told', 1, once)
   expect((await bus.process(id)).state).toEqual({ got: [1, 2] })
   expect(await bus.events(id)).not.toContain('LATE_ASYNC_RESPONSE')
 })
@@ -62,8 +62,8 @@ test('P-11 a responseId makes a response idempotent, also at the same moment and
 test('P-11 a response may come before its wait is reached, and before the process has begun', async () => {
   const Collect = collector(2)
   const { id } = await bus.hf.start(Collect, {}, { deferred: true })
-  await bus.hf.respond(Collect, id, 'told', 7)
-  await bus.hf.respond(Collect, id, 'told', 8)
+  await bus.hf.process(Collect, id).respond('told', 7)
+  await bus.hf.process(Collect, id).respond('told', 8)
   await bus.runProcesses(Collect)
   expect((await bus.rests(id, 'COMPLETED')).state).toEqual({ got: [7, 8] })
 })
@@ -72,7 +72,7 @@ test('P-11 by key as well as by id', async () => {
   const Collect = collector(1)
   await bus.runProcesses(Collect)
   const { id } = await bus.hf.start(Collect, {}, { key: 'PAY-1' })
-  await bus.hf.respond(Collect, 'PAY-1', 'told', 3)
+  await bus.hf.process(Collect, 'PAY-1').respond('told', 3)
   expect((await bus.rests(id, 'COMPLETED')).state).toEqual({ got: [3] })
 })
 
@@ -96,7 +96,7 @@ test('P-11 while waiting for a retry a response is recorded and the process not 
   })
   const { id } = await bus.hf.start(Retry, {})
   const { due_at } = await bus.rests(id, 'WAITING_FOR_RETRY')
-  await bus.hf.respond(Retry, id, 'told', 5)
+  await bus.hf.process(Retry, id).respond('told', 5)
   expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_RETRY', due_at })
   await bus.runProcesses(Retry)
   await bus.moveClock(3_600_001)
@@ -114,7 +114,7 @@ test('P-11 in troubleshooting a response is recorded and the process stays', asy
       })),
   })
   const { id } = await bus.hf.start(Trouble, {})
-  await bus.hf.respond(Trouble, id, 'told', 5)
+  await bus.hf.process(Trouble, id).respond('told', 5)
   expect(await bus.process(id)).toMatchObject({ status: 'WAITING_FOR_TSQ', due_at: null })
   expect(await responsesOf(id)).toHaveLength(1)
 })
@@ -131,7 +131,7 @@ test('P-11 a response to an ended process is in its projection and audited, and 
   })
   await bus.runProcesses(Done)
   const { id } = await bus.hf.start(Done, {})
-  await Promise.all([1, 2, 3].map((n) => bus.hf.respond(Done, id, 'told', n)))
+  await Promise.all([1, 2, 3].map((n) => bus.hf.process(Done, id).respond('told', n)))
   const { state, status } = await bus.process(id)
   expect((state as z.infer<typeof tally>).got.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3])
   expect([status, executions]).toEqual(['COMPLETED', 1])
@@ -152,7 +152,7 @@ test('P-11 a late response whose reducer throws is recorded all the same', async
     execute: async () => undefined,
   })
   const { id } = await bus.hf.start(Done, { got: [1] })
-  await bus.hf.respond(Done, id, 'bad', 1)
+  await bus.hf.process(Done, id).respond('bad', 1)
   expect((await bus.process(id)).state).toEqual({ got: [1] })
   expect(await bus.events(id)).toContain('LATE_ASYNC_RESPONSE')
 })
@@ -165,10 +165,10 @@ test('P-11 K-15 in a caller’s transaction: only an inbox row, handed over afte
   await client.connect()
   try {
     await client.query('begin')
-    await bus.hf.respond(Collect, id, 'told', 1, { transaction: client })
+    await bus.hf.process(Collect, id).respond('told', 1, { transaction: client })
     await client.query('rollback')
     await client.query('begin')
-    await bus.hf.respond(Collect, 'IN-TX', 'told', 2, { transaction: client })
+    await bus.hf.process(Collect, 'IN-TX').respond('told', 2, { transaction: client })
     expect(await responsesOf(id)).toHaveLength(0)
     await client.query('commit')
   } finally {
@@ -235,8 +235,8 @@ test('P-09 what a response does is met by a replay where the first execution met
   })
   const { id } = await bus.hf.start(Path, {}, { deferred: true })
   // Both are there before it begins, and each becomes visible at its wait.
-  await bus.hf.respond(Path, id, 'told', 1)
-  await bus.hf.respond(Path, id, 'told', 2)
+  await bus.hf.process(Path, id).respond('told', 1)
+  await bus.hf.process(Path, id).respond('told', 2)
   await bus.runProcesses(Path)
   await bus.wakeUp(id)
   expect((await bus.rests(id, 'COMPLETED')).state).toEqual({ got: [100, 1, 2, 200] })
@@ -260,11 +260,11 @@ test('P-09 a response that was seen before an external call is seen before it by
     },
   })
   const { id } = await bus.hf.start(Pay, {})
-  await bus.hf.respond(Pay, id, 'told', 5)
+  await bus.hf.process(Pay, id).respond('told', 5)
   const first = await bus.runProcesses(Pay)
   await waitFor('it is paying', () => asked.length === 1)
   // Another response comes, and the worker dies in the middle of the call.
-  await bus.hf.respond(Pay, id, 'told', 7)
+  await bus.hf.process(Pay, id).respond('told', 7)
   first.stopNow()
   await bus.endLease(id)
   await bus.runProcesses(Pay)
@@ -310,7 +310,7 @@ test('P-11 a response that comes while a long step runs beside a wait wakes the 
   await bus.runProcesses(Both)
   const { id } = await bus.hf.start(Both, {}, { deferred: true })
   await waitFor('the long step runs', async () => (await bus.process(id)).leased_by !== null)
-  await bus.hf.respond(Both, id, 'told', 1)
+  await bus.hf.process(Both, id).respond('told', 1)
   await waitFor('the wait went on', () => woken)
   expect(await bus.history(id)).not.toContain('STEP long COMPLETED')
   long.open()
@@ -324,12 +324,12 @@ test('P-11 a response that comes just when the process would rest is met, not sl
     state: tally,
     responses: told,
     async execute(ctx, state) {
-      await ctx.step('call', () => bus.hf.respond(Told, ctx.id, 'told', 1))
+      await ctx.step('call', () => bus.hf.process(Told, ctx.id).respond('told', 1))
       await ctx.wait('one', () => state.got.length > 0)
       return state.got
     },
   })
-  const { id, status } = await bus.hf.start(Collect, {})
+  const { id, status } = await (await bus.hf.start(Collect, {})).get()
   expect(status).toBe('COMPLETED')
   expect((await bus.process(id)).result).toEqual([1])
 })

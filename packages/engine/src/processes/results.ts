@@ -5,6 +5,7 @@ import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { findProcesses } from './queries/find-processes.js'
 import { findStandings, type Standing } from './queries/find-standing.js'
+import { notFound } from './reference.js'
 import { hasEnded } from './states.js'
 
 /** What a waiter names: a process of a definition, by its id or key. */
@@ -43,11 +44,11 @@ export function processResults(db: Database, codec: Codec): ResultSource<Standin
     },
     unknown(key) {
       const { name, reference } = split(key)
-      return new HoldfastError('HF_UNKNOWN_PROCESS', { id: reference, process: name })
+      return notFound(name, reference)
     },
     async why(_key, { id, type, managed }) {
       const [process] = await findProcesses(db, codec, { ids: [id], limit: 1 })
-      if (!process) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: type })
+      if (!process) throw notFound(type, id)
       const { status, waitingFor, nextRetryAt, waitTimeoutAt, paused } = process
       if (paused) return { id, status, why: PAUSED }
       const until = nextRetryAt ?? waitTimeoutAt

@@ -1,5 +1,4 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import { unstorableIn } from '../kernel/codec/storable-text.js'
 import { type Duration, parseDuration } from '../kernel/duration/duration.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
@@ -7,6 +6,7 @@ import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { dateOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
+import { unstorableIn } from '../kernel/validation/storable-text.js'
 import type { ProcessDefinition } from './define.js'
 import type { SealedStart } from './queries/start-processes.js'
 

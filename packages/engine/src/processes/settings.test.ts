@@ -26,7 +26,7 @@ test('P-23 a wait timeout that an operator sets holds for waits that say none, u
   const Waits = waiting('set-wait')
   const timeout = async () => {
     const { id } = await bus.hf.start(Waits, {})
-    const { timeline } = await bus.hf.processes.get(Waits, id)
+    const timeline = await bus.hf.process(Waits, id).history()
     return timeline.find(({ type }) => type === 'WAIT')?.timeout
   }
   expect(await timeout()).toBe(3_600_000)
@@ -42,7 +42,7 @@ test('P-23, P-15 a deadline action that an operator sets is what happens', async
   await bus.hf.run({ domains: ['set-deadline'], poll: '20ms' })
   const { id } = await bus.hf.start(Waits, {}, { deadline: '1h' })
   await bus.moveClock(3_600_001)
-  await waitFor('it failed', async () => (await bus.hf.processes.get(Waits, id)).status === 'FAILED')
+  await waitFor('it failed', async () => (await bus.hf.process(Waits, id).get()).status === 'FAILED')
 })
 
 test('P-23 lease and poll are taken by workers that start from then on', async () => {
@@ -55,7 +55,7 @@ test('P-23 lease and poll are taken by workers that start from then on', async (
   const worker = await bus.hf.run({ domains: ['set-lease'], notify: false })
   const { id } = await bus.hf.start(Hangs, {}, { deferred: true })
   const { dueAt, executingSince } = await waitFor('it is claimed', async () => {
-    const record = await bus.hf.processes.get(Hangs, id)
+    const record = await bus.hf.process(Hangs, id).get()
     return record.leasedBy ? record : undefined
   })
   expect((dueAt?.getTime() ?? 0) - (executingSince?.getTime() ?? 0)).toBe(600_000)

@@ -36,12 +36,12 @@ const start = async (call: string, params: unknown[] = []): Promise<string> => {
   const { rows } = await client.query<{ id: string }>(`select holdfast.start(${call}) as id`, params)
   return rows[0]?.id ?? ''
 }
-const get = (id: string) => bus.hf.processes.get(Pay, id)
+const get = (id: string) => bus.hf.process(Pay, id).get()
 const by = { actor: 'ann', reason: 'ticket 7' }
 
 test('K-15, P-10 one statement of any client starts a process, whose state is parsed before its code sees it', async () => {
   const id = await start(`'sql', 'Pay', '{"amount": 21, "at": "2030-01-31T12:00:00Z"}'`)
-  expect(await bus.hf.processes.result(Pay, id)).toBe(42)
+  expect(await bus.hf.process(Pay, id).result()).toBe(42)
   expect(seen).toContainEqual({ amount: 21, at: '2030-01-31T12:00:00.000Z', note: 'none' })
   const state = { amount: 21, at: new Date('2030-01-31T12:00:00Z'), note: 'none' }
   expect(await get(id)).toMatchObject({ state, version: 2, model: 'PROCESS_STEP', deadline: null })
@@ -71,14 +71,14 @@ test('K-15, P-10 an id or key that is there already starts nothing', async () =>
   const id = await start(`'sql', 'Pay', '{"amount": 3}', '{"key": "ONCE"}'`)
   expect(await start(`'sql', 'Pay', '{"amount": 4}', '{"key": "ONCE"}'`)).toBe(id)
   expect(await start(`'sql', 'Pay', '{"amount": 5}', $1`, [{ id }])).toBe(id)
-  expect(await bus.hf.processes.result(Pay, id)).toBe(6)
+  expect(await bus.hf.process(Pay, id).result()).toBe(6)
 })
 
 test('K-15 inside a transaction that is rolled back nothing was started', async () => {
   await client.query('begin')
   const id = await start(`'sql', 'Pay', '{"amount": 1}'`)
   await client.query('rollback')
-  await expect(get(id)).rejects.toMatchObject({ code: 'HF_UNKNOWN_PROCESS' })
+  await expect(get(id)).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
 test('K-10, K-15 a state that does not fit goes to troubleshooting as it came, and no code sees it', async () => {
@@ -89,10 +89,10 @@ test('K-10, K-15 a state that does not fit goes to troubleshooting as it came, a
     state: { amount: 'much' },
     error: { kind: 'PERMANENT', code: 'HF_INVALID_DATA', message: expect.stringContaining('$.amount') },
   })
-  await bus.hf.processes.retry(Pay, id, by)
+  await bus.hf.process(Pay, id).retry(by)
   await waitFor('it is back', async () => (await bus.hf.processes.troubles.count({ domain: 'sql' })) === 1)
   expect(seen).toHaveLength(before)
-  await bus.hf.processes.cancel(Pay, id, by, { compensate: true })
+  await bus.hf.process(Pay, id).cancel(by, { compensate: true })
   await waitFor('it is over', async () => (await get(id)).status === 'CANCELLED')
   expect(seen).toHaveLength(before)
 })
@@ -119,8 +119,8 @@ test('K-15 a parsed state is replayed as it was parsed, not parsed again', async
     [id],
   )
   expect(row).toEqual({ state: { amount: 7, note: 'wait', at: '2030-01-01T00:00:00.000Z' }, state_checked: true })
-  await bus.hf.respond(Pay, id, 'go', {})
-  expect(await bus.hf.processes.result(Pay, id)).toBe(14)
+  await bus.hf.process(Pay, id).respond('go', {})
+  expect(await bus.hf.process(Pay, id).result()).toBe(14)
   expect(seen.filter((state) => (state as { amount: number }).amount === 7)).toHaveLength(2)
 })
 
@@ -141,7 +141,7 @@ test('K-10 with a codec of its own, what comes through SQL is plain JSON and sto
   await own.hf.run({ domains: ['sql'], poll: '20ms' })
   const [row] = await own.sql<{ id: string }>(`select holdfast.start('sql', 'Pay', '{"amount": 4}') as id`)
   const id = row?.id ?? ''
-  expect(await own.hf.processes.result(Pay, id)).toBe(8)
+  expect(await own.hf.process(Pay, id).result()).toBe(8)
   const [stored] = await own.sql('select state from holdfast.process_detail where id = $1', [id])
   expect(stored).toEqual({ state: { sealed: expect.any(String) } })
   await own.close()
@@ -157,7 +157,7 @@ test('P-18 a start through SQL takes the newest version that workers have lately
     )
   const version = async () => {
     const id = await start(`'versions', 'V', '{}'`)
-    return (await bus.hf.processes.get({ domain: 'versions', type: 'V' }, id)).version
+    return (await bus.hf.process({ domain: 'versions', type: 'V' }, id).get()).version
   }
   await note(1, '3 hours')
   expect(await version()).toBe(1)

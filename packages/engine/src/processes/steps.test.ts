@@ -29,10 +29,10 @@ test('P-02 a completed step returns its recorded result on replay and is never c
       return booked.reference
     },
   })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect(status).toBe('WAITING_FOR_ASYNC')
   await bus.runProcesses(Pay)
-  await bus.hf.respond(Pay, id, 'go', null)
+  await bus.hf.process(Pay, id).respond('go', null)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('r1')
   expect(calls).toEqual([`${id}/book`])
   // Live and replayed values are the same, whatever the step returned.
@@ -77,7 +77,7 @@ test('P-02 an instance of a class is refused with the name of the step, live and
     state: anything,
     execute: async (ctx) => void (await ctx.step('price', () => new Money())),
   })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect(status).toBe('WAITING_FOR_TSQ')
   const { error_code, error_message } = await bus.process(id)
   expect(error_code).toBe('PERMANENT_FAILURE')
@@ -100,7 +100,7 @@ test('P-02 a step that takes too long gets its signal, and its own end is awaite
         { timeout: '20ms' },
       )),
   })
-  const { id, status } = await bus.hf.start(Slow, {})
+  const { id, status } = await (await bus.hf.start(Slow, {})).get()
   expect(status).toBe('WAITING_FOR_TSQ')
   expect(await bus.process(id)).toMatchObject({
     error_code: 'RETRIES_EXHAUSTED',
@@ -179,7 +179,7 @@ test('P-13 maxAttempts 3 is exactly three calls, each under the same key, and th
         { retry: { maxAttempts: 3, delay: 5 } },
       )),
   })
-  const { id, status } = await bus.hf.start(Pay, {})
+  const { id, status } = await (await bus.hf.start(Pay, {})).get()
   expect(status).toBe('WAITING_FOR_RETRY')
   expect((await bus.process(id)).next_retry_at).not.toBeNull()
   await bus.runProcesses(Pay)
@@ -296,7 +296,7 @@ test("P-13 with onFailure 'throw' another way may be tried, and a replay takes i
   })
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
-  await bus.hf.respond(Pay, id, 'go', null)
+  await bus.hf.process(Pay, id).respond('go', null)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('transfer')
   expect(calls).toEqual(['card', 'transfer'])
   expect(caught).toEqual(Array(2).fill(['card', 'EXPIRED', 'card: expired', { month: 5 }]))
@@ -343,10 +343,10 @@ test('P-04 a side effect is recorded once, and now, uuid and random come out the
   })
   const { id } = await bus.hf.start(Draw, {})
   await bus.runProcesses(Draw)
-  await bus.hf.respond(Draw, id, 'go', null)
+  await bus.hf.process(Draw, id).respond('go', null)
   await waitFor('it waits again', () => drawn.length === 1)
   await bus.rests(id, 'WAITING_FOR_ASYNC')
-  await bus.hf.respond(Draw, id, 'go', null)
+  await bus.hf.process(Draw, id).respond('go', null)
   await bus.rests(id, 'COMPLETED')
   expect(effects).toBe(1)
   expect(drawn).toHaveLength(3)

@@ -53,12 +53,12 @@ test('P-22 the timeline tells calls, responses and events in order, with what be
   bus.hf.register(Payment)
   await bus.hf.run({ domains: ['told'], poll: '20ms' })
   const { id } = await bus.hf.start(Payment, { level: 0 })
-  await waitFor('it waits', async () => (await bus.hf.processes.get(Payment, id)).waitingFor === 'level 2')
-  await bus.hf.respond(Payment, id, 'confirmed', { level: 1 })
-  await bus.hf.respond(Payment, id, 'confirmed', { level: 2 })
-  await bus.hf.respond(Payment, id, 'note', 'hello')
-  await bus.hf.processes.result(Payment, id)
-  const { timeline } = await bus.hf.processes.get(Payment, id)
+  await waitFor('it waits', async () => (await bus.hf.process(Payment, id).get()).waitingFor === 'level 2')
+  await bus.hf.process(Payment, id).respond('confirmed', { level: 1 })
+  await bus.hf.process(Payment, id).respond('confirmed', { level: 2 })
+  await bus.hf.process(Payment, id).respond('note', 'hello')
+  await bus.hf.process(Payment, id).result()
+  const timeline = await bus.hf.process(Payment, id).history()
   const calledOnly = timeline.filter(({ type }) => type !== 'ASYNC_RESPONSE')
   expect(told(calledOnly)).toEqual([
     'PROCESS_CREATED',
@@ -123,9 +123,10 @@ test('P-22 children, timeouts, undoing and late responses are told', async () =>
   bus.hf.register(Parent)
   await bus.hf.run({ domains: ['told-more'], poll: '20ms' })
   const { id } = await bus.hf.start(Parent, {})
-  await waitFor('it is undone', async () => (await bus.hf.processes.get(Parent, id)).status === 'COMPENSATED')
-  await bus.hf.respond(Parent, id, 'late', 5)
-  const { timeline, state } = await bus.hf.processes.get(Parent, id)
+  await waitFor('it is undone', async () => (await bus.hf.process(Parent, id).get()).status === 'COMPENSATED')
+  await bus.hf.process(Parent, id).respond('late', 5)
+  const { state } = await bus.hf.process(Parent, id).get()
+  const timeline = await bus.hf.process(Parent, id).history()
   expect(state).toEqual({ late: 5 })
   expect(told(timeline)).toEqual([
     'PROCESS_CREATED',
@@ -153,7 +154,7 @@ test('P-22 what the history says is not written into the audit as well', async (
   })
   const { id } = await bus.hf.start(Plain, {})
   expect(await bus.hf.auditTrail({ id })).toEqual([])
-  expect(told((await bus.hf.processes.get(Plain, id)).timeline)).toEqual(['PROCESS_CREATED', 'STEP a COMPLETED'])
+  expect(told(await bus.hf.process(Plain, id).history())).toEqual(['PROCESS_CREATED', 'STEP a COMPLETED'])
 })
 
 test('P-22 a deadline that compensates, fails or needs a person is one event', async () => {
@@ -171,8 +172,8 @@ test('P-22 a deadline that compensates, fails or needs a person is one event', a
   await bus.moveClock(3_600_001)
   await bus.hf.run({ domains: ['deadline-told'], poll: '20ms' })
   for (const [action, id, Late] of ids) {
-    await waitFor('it is over', async () => (await bus.hf.processes.get(Late, id)).status === ends[action])
-    const { timeline } = await bus.hf.processes.get(Late, id)
+    await waitFor('it is over', async () => (await bus.hf.process(Late, id).get()).status === ends[action])
+    const timeline = await bus.hf.process(Late, id).history()
     expect(timeline.flatMap(({ event }) => event ?? [])).toEqual(['PROCESS_CREATED', 'DEADLINE_EXCEEDED'])
   }
 })
@@ -185,10 +186,10 @@ test('P-21 a long story is cut to its latest records', async () => {
     },
   })
   const { id } = await bus.hf.start(Long, {})
-  expect((await bus.hf.processes.get(Long, id)).timeline).toHaveLength(31)
-  const { timeline } = await bus.hf.processes.get(Long, id, { timeline: 2 })
+  expect(await bus.hf.process(Long, id).history()).toHaveLength(31)
+  const timeline = await bus.hf.process(Long, id).history({ limit: 2 })
   expect(timeline.map(({ name }) => name)).toEqual([undefined, 'n#29', 'n#30'])
-  expect((await bus.hf.processes.get(Long, id, { timeline: 0 })).timeline).toHaveLength(1)
+  expect(await bus.hf.process(Long, id).history({ limit: 0 })).toHaveLength(1)
 })
 
 const record = (seq: number, at: number, more: Partial<TimelineRecord>): TimelineRecord => ({

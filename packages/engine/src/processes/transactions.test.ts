@@ -70,7 +70,7 @@ test.each([
       }),
   })
   const started = await bus.hf.start(Book, {})
-  expect([started.status, await bookings(started.id)]).toEqual([status, 0])
+  expect([(await started.get()).status, await bookings(started.id)]).toEqual([status, 0])
 })
 
 test('P-05 a mistake in SQL is permanent, may be thrown, and leaves nothing', async () => {
@@ -107,7 +107,7 @@ test('P-05 an error of a statement that the code swallows does not pass for done
         return 'swallowed'
       }),
   })
-  const { id, status } = await bus.hf.start(Book, {})
+  const { id, status } = await (await bus.hf.start(Book, {})).get()
   expect([status, await bookings(id)]).toEqual(['WAITING_FOR_TSQ', 0])
 })
 
@@ -126,7 +126,7 @@ test.each([
         return calls
       }),
   })
-  const { id, status } = await bus.hf.start(Book, {})
+  const { id, status } = await (await bus.hf.start(Book, {})).get()
   expect(status).toBe('WAITING_FOR_RETRY')
   await bus.runProcesses(Book)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe(2)
@@ -148,7 +148,7 @@ test("P-05 a network error of the code's own is its own failure, not the databas
         throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
       }),
   })
-  const { status } = await bus.hf.start(Book, {})
+  const { status } = await (await bus.hf.start(Book, {})).get()
   expect([status, calls]).toEqual(['WAITING_FOR_TSQ', 1])
 })
 
@@ -206,7 +206,7 @@ test('P-05 one whose lease was lost before it begins runs no SQL', async () => {
     [Book.name],
   )
   go.open()
-  expect((await starting).status).toBe('EXECUTING')
+  expect((await (await starting).get()).status).toBe('EXECUTING')
   expect([inTransaction, await bookings(row?.id ?? '')]).toEqual([0, 0])
   expect(await bus.history(row?.id ?? '')).toEqual([])
 })
@@ -240,8 +240,8 @@ test('P-05 a response to a process in a transaction waits for nobody else', asyn
   const free = await bus.hf.start(Free, {})
   const starting = bus.hf.start(Held, {}, { key: 'held' })
   await inside.passed
-  const responded = bus.hf.respond(Held, 'held', 'told', 5)
-  await bus.hf.respond(Free, free.id, 'told', 1)
+  const responded = bus.hf.process(Held, 'held').respond('told', 5)
+  await bus.hf.process(Free, free.id).respond('told', 1)
   go.open()
   await responded
   await bus.runProcesses(Held)
@@ -269,7 +269,7 @@ test('P-05 a step beside a transaction is recorded with it or after it, and neit
           }),
       ]),
   })
-  const { id, status } = await bus.hf.start(Pair, {})
+  const { id, status } = await (await bus.hf.start(Pair, {})).get()
   expect(status).toBe('COMPLETED')
   expect((await bus.process(id)).result).toEqual(['tx', 'step'])
   const rows = await bus.sql<{ seq: number; name: string }>(

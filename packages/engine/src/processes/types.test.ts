@@ -71,10 +71,11 @@ const Pay = defineProcess('typed', 'Pay', {
 
 test('P-01 the types of a definition reach its starter and whoever responds', async () => {
   const bus = await openTestBus()
-  const { id, status, created } = await bus.hf.start(Pay, { amount: '5' }, { deferred: true })
+  const started = await bus.hf.start(Pay, { amount: '5' }, { deferred: true })
+  const { id, created } = started
   expectTypeOf(created).toEqualTypeOf<boolean>()
-  expect([status, created]).toEqual(['PENDING', true])
-  await bus.hf.respond(Pay, id, 'decided', { approved: true, at: '2026-01-01' })
+  expect([(await started.get()).status, created]).toEqual(['PENDING', true])
+  await bus.hf.process(Pay, id).respond('decided', { approved: true, at: '2026-01-01' })
   const [row] = await bus.sql<{ state: unknown; data: unknown }>(
     `select state, data from holdfast.process_detail join holdfast.process_response on process_id = id where id = $1`,
     [id],
@@ -93,9 +94,9 @@ test('P-01 the compiler refuses what does not fit', () => {
     // @ts-expect-error the input is a text
     void hf.start(Pay, { amount: 5 })
     // @ts-expect-error no such response
-    void hf.respond(Pay, 'id', 'desided', {})
+    void hf.process(Pay, 'id').respond('desided', {})
     // @ts-expect-error data of another response
-    void hf.respond(Pay, 'id', 'decided', 'text')
+    void hf.process(Pay, 'id').respond('decided', 'text')
     // @ts-expect-error one of many is wrong
     void hf.startMany(Pay, [{ state: { amount: '1' } }, { state: {} }])
     defineProcess('typed', 'Wrong', {

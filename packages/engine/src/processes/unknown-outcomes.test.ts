@@ -266,7 +266,7 @@ describe('K-19 a live worker', () => {
         ])
       },
     })
-    const { status } = await bus.hf.start(Pay, {})
+    const { status } = await (await bus.hf.start(Pay, {})).get()
     expect(status).toBe('COMPENSATED')
     expect(order).toEqual(['told to stop', 'stopped', 'undone'])
     expect(undone).toEqual([[undefined, 'unknown']])
@@ -313,7 +313,7 @@ describe('K-19 a live worker', () => {
           compensate: () => undone.push('undone'),
         })),
     })
-    const { id, status } = await bus.hf.start(Pay, {})
+    const { id, status } = await (await bus.hf.start(Pay, {})).get()
     expect(status).toBe('WAITING_FOR_RETRY')
     await bus.cancel(id, 'COMPENSATE')
     await bus.runProcesses(Pay)
@@ -330,7 +330,7 @@ describe('K-19 a live worker', () => {
           compensate: (_, { outcome }) => undone.push(outcome),
         })),
     })
-    const { id, status } = await bus.hf.start(Pay, {})
+    const { id, status } = await (await bus.hf.start(Pay, {})).get()
     expect(status).toBe('WAITING_FOR_TSQ')
     await bus.cancel(id, 'COMPENSATE')
     await bus.runProcesses(Pay)

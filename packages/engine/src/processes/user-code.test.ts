@@ -31,13 +31,13 @@ describe('K-23 a reducer or condition that is asynchronous', () => {
     })
     await bus.runProcesses(Asynchronous)
     const { id } = await bus.hf.start(Asynchronous, {})
-    await bus.hf.respond(Asynchronous, id, 'told', 1)
+    await bus.hf.process(Asynchronous, id).respond('told', 1)
     const { error_code, error_message } = await bus.rests(id, 'WAITING_FOR_TSQ')
     expect(error_code).toBe('PERMANENT_FAILURE')
     expect(error_message).toContain('HF_MUST_NOT_BE_ASYNC')
     expect(error_message).toContain('`told`')
     const condition = await bus.hf.start(Condition, {})
-    expect(condition.status).toBe('WAITING_FOR_TSQ')
+    expect((await condition.get()).status).toBe('WAITING_FOR_TSQ')
     expect((await bus.process(condition.id)).error_message).toContain('HF_MUST_NOT_BE_ASYNC')
   })
 
@@ -77,7 +77,7 @@ const misplaced: [string, (ctx: ProcessContext) => Promise<unknown>][] = [
 test.each(misplaced)('K-23 a call of ctx inside %s fails at once and says why', async (_, execute) => {
   const Nested = defineProcess(domain(), 'Nested', { state: z.any(), execute })
   const begun = performance.now()
-  const { id, status } = await bus.hf.start(Nested, {})
+  const { id, status } = await (await bus.hf.start(Nested, {})).get()
   expect(status).toBe('WAITING_FOR_TSQ')
   expect((await bus.process(id)).error_message).toMatch(/HF_CALL_OUT_OF_PLACE.*`inner`/)
   // Neither its time limit nor the grace was waited for.
@@ -99,7 +99,7 @@ describe('K-23 user code that does not return', () => {
           { timeout: '300ms' },
         ),
     })
-    const { id, status } = await own.hf.start(Hangs, {})
+    const { id, status } = await (await own.hf.start(Hangs, {})).get()
     expect(status).toBe('WAITING_FOR_TSQ')
     expect((await own.process(id)).error_message).toContain('TIMEOUT')
     expect(await own.sql("select to_regclass('hangs') as made")).toEqual([{ made: null }])
@@ -112,7 +112,7 @@ describe('K-23 user code that does not return', () => {
       state: z.any(),
       execute: async (ctx: ProcessContext) => void (await ctx.sideEffect('reads', never, { timeout: '50ms' })),
     })
-    const { id, status } = await own.hf.start(Hangs, {})
+    const { id, status } = await (await own.hf.start(Hangs, {})).get()
     expect(status).toBe('WAITING_FOR_TSQ')
     expect((await own.process(id)).error_message).toContain('TIMEOUT')
     await own.close()
@@ -125,7 +125,7 @@ describe('K-23 user code that does not return', () => {
       hookTimeout: '50ms',
       onCompleted: never,
     })
-    const { id, status } = await bus.hf.start(Hangs, {})
+    const { id, status } = await (await bus.hf.start(Hangs, {})).get()
     expect(status).toBe('COMPLETED')
     expect((await bus.process(id)).result).toBe('done')
   })

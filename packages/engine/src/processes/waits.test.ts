@@ -30,12 +30,12 @@ test('P-03 a wait pauses until its condition on the state holds', async () => {
       return [met, state.count]
     },
   })
-  const { id, status } = await bus.hf.start(Count, {})
+  const { id, status } = await (await bus.hf.start(Count, {})).get()
   expect(status).toBe('WAITING_FOR_ASYNC')
   await bus.runProcesses(Count)
-  await bus.hf.respond(Count, id, 'added', 1)
+  await bus.hf.process(Count, id).respond('added', 1)
   await bus.rests(id, 'WAITING_FOR_ASYNC')
-  await bus.hf.respond(Count, id, 'added', 2)
+  await bus.hf.process(Count, id).respond('added', 2)
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([true, 3])
 })
 
@@ -44,7 +44,7 @@ test('P-03 a condition that holds already does not pause', async () => {
     state: counted,
     execute: async (ctx) => ctx.wait('nothing', () => true),
   })
-  const { id, status } = await bus.hf.start(Count, {})
+  const { id, status } = await (await bus.hf.start(Count, {})).get()
   expect(status).toBe('COMPLETED')
   expect(await bus.history(id)).toEqual(['WAIT nothing COMPLETED'])
 })
@@ -66,7 +66,7 @@ test('P-03 no condition misses a state between two responses', async () => {
     },
   })
   const { id } = await bus.hf.start(Level, {}, { deferred: true })
-  for (const level of ['low', 'high', 'low']) await bus.hf.respond(Level, id, 'set', level)
+  for (const level of ['low', 'high', 'low']) await bus.hf.process(Level, id).respond('set', level)
   await bus.runProcesses(Level)
   const { result, state } = await bus.rests(id, 'COMPLETED')
   // What came after the condition was met is in the state that readers see, and was not in what the code saw.
@@ -89,7 +89,7 @@ test('P-03 the timeout is fixed when the wait is first reached; replays do not r
   await bus.runProcesses(Count)
   for (const replay of [2, 3]) {
     await bus.moveClock((replay - 1) * 1_800_000)
-    await bus.hf.respond(Count, id, 'added', 1)
+    await bus.hf.process(Count, id).respond('added', 1)
     await waitFor('it was replayed', () => executions === replay)
     expect((await bus.rests(id, 'WAITING_FOR_ASYNC')).wait_timeout_at).toEqual(wait_timeout_at)
   }
@@ -113,12 +113,12 @@ test('P-03 timeout against response: what came before anybody looked wins, and t
   const answered = await bus.hf.start(Answered, {})
   const late = await bus.hf.start(Late, {})
   await bus.moveClock(2 * HOUR)
-  await bus.hf.respond(Answered, answered.id, 'added', 5)
+  await bus.hf.process(Answered, answered.id).respond('added', 5)
   await bus.runProcesses(Answered)
   await bus.runProcesses(Late)
   expect((await bus.rests(answered.id, 'COMPLETED')).result).toEqual([true, 5])
   expect((await bus.rests(late.id, 'COMPLETED')).result).toEqual([false, 0])
-  await bus.hf.respond(Late, late.id, 'added', 5)
+  await bus.hf.process(Late, late.id).respond('added', 5)
   expect((await bus.process(late.id)).result).toEqual([false, 0])
   expect(await bus.events(late.id)).toContain('LATE_ASYNC_RESPONSE')
   await bus.moveClock(0)
@@ -196,7 +196,7 @@ test("P-03 an operator's retry arms a wait anew", async () => {
   await bus.retry(id)
   const { wait_timeout_at } = await bus.rests(id, 'WAITING_FOR_ASYNC')
   expect(wait_timeout_at?.getTime()).toBeGreaterThan(Date.now() + 2.5 * HOUR)
-  await bus.hf.respond(Wait, id, 'added', 4)
+  await bus.hf.process(Wait, id).respond('added', 4)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe(4)
   expect(await bus.history(id)).toEqual([
     'WAIT one STARTED',
@@ -219,11 +219,11 @@ test('P-03 events are consumed one by one, each once, in the order in which they
     },
   })
   const { id } = await bus.hf.start(Loop, {})
-  await bus.hf.respond(Loop, id, 'other', 'early')
-  for (const n of [1, 2]) await bus.hf.respond(Loop, id, 'added', n)
+  await bus.hf.process(Loop, id).respond('other', 'early')
+  for (const n of [1, 2]) await bus.hf.process(Loop, id).respond('added', n)
   await bus.runProcesses(Loop)
   await waitFor('two are taken', async () => (await bus.process(id)).waiting_for === 'next#3')
-  for (const n of [3, 4]) await bus.hf.respond(Loop, id, 'added', n)
+  for (const n of [3, 4]) await bus.hf.process(Loop, id).respond('added', n)
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([[1, 2, 3, 4], 'early'])
 })
 
@@ -241,7 +241,7 @@ test('P-07 P-19 a parked process keeps no promise in memory: execute is called a
   const { id } = await bus.hf.start(Park, {})
   expect(worker.inFlightCount).toBe(0)
   expect(await bus.process(id)).toMatchObject({ leased_by: null, waiting_for: 'one' })
-  await bus.hf.respond(Park, id, 'added', 1)
+  await bus.hf.process(Park, id).respond('added', 1)
   await bus.rests(id, 'COMPLETED')
   expect(executions).toBe(2)
 })
@@ -268,7 +268,7 @@ test('P-07 try, catch and finally cannot break a pause', async () => {
   // A pause is no end of the block.
   expect(finals).toBe(0)
   await bus.runProcesses(Pause)
-  await bus.hf.respond(Pause, id, 'added', 1)
+  await bus.hf.process(Pause, id).respond('added', 1)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('met')
   expect([caught, finals]).toEqual([[], 1])
 })
@@ -284,7 +284,7 @@ test('P-07 calls on a released context never settle', async () => {
       return 'done'
     },
   })
-  const { id, status } = await bus.hf.start(Leak, {})
+  const { id, status } = await (await bus.hf.start(Leak, {})).get()
   expect(status).toBe('COMPLETED')
   await waitFor('it was called', () => leaked !== undefined)
   const settled = leaked?.then(() => 'settled')

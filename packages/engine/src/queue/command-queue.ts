@@ -7,8 +7,8 @@ import { codeOf } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { settle } from '../kernel/migrations/apply.js'
 import { tryMigrationLock } from '../kernel/migrations/lock.js'
-import { amongOthers } from './contention.js'
 import { createQueue, once, PATIENCE } from './ensure-queue.js'
+import { amongOthers } from './install/contention.js'
 
 export interface CommandQueueOptions {
   /**

@@ -1,5 +1,5 @@
 import type { Executor } from '../kernel/database/executor.js'
-import { amongOthers } from './contention.js'
+import { amongOthers } from './install/contention.js'
 import { explainQueueError } from './queue-errors.js'
 
 const createQueueStatement = { name: 'queue.create', text: 'select pgmq.create($1)' }

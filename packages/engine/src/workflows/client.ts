@@ -7,6 +7,7 @@ import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { StartedOne } from '../kernel/model/handle.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
 import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
@@ -74,12 +75,6 @@ export interface WorkflowClient {
   workflow(workflow: WorkflowReference, idOrKey: string): WorkflowHandle
   workflow(id: string): WorkflowHandle
   close(): Promise<void>
-}
-
-export interface StartedOne {
-  readonly id: string
-  /** False: it was there already, by this id or key. */
-  readonly created: boolean
 }
 
 interface Sealed {

@@ -1,7 +1,6 @@
 export { createWorkflowBulk } from './bulk.js'
 export {
   createWorkflowClient,
-  type StartedOne,
   type WorkflowClient,
   type WorkflowReference,
   type WorkflowStartOptions,

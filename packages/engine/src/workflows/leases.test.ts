@@ -59,8 +59,12 @@ test('K-02 W-05 a lease that somebody else has claimed is lost: the signal fires
   const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
   const worker = await bus.hf.run({ lease: '600ms', poll: '1h', concurrency: 1 })
   await waitFor('it is called', () => lost !== undefined)
-  await see.endLease(id, 'a')
-  await claim(name, 1)
+  // A heartbeat may extend the lease between the two.
+  await waitFor('another worker has it', async () => {
+    await see.endLease(id, 'a')
+    const [row] = await claim(name, 1)
+    return (row as { items: unknown[] }).items.length === 1
+  })
   await waitFor('it is told', () => lost?.aborted)
   end.open()
   await answered.passed

@@ -1,6 +1,7 @@
 import type { Executor } from '../kernel/database/executor.js'
 import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
+import type { Extended } from '../kernel/work/table-leases.js'
 import { type ClaimedStep, claimSteps, parseStepId } from './queries/claim-steps.js'
 
 interface StepSourceOptions {
@@ -35,8 +36,7 @@ export function stepSource(
     claim: (request) => claimSteps(db, request, leaseMs),
     async extend(leases, beatMs) {
       const ids = new Map(leases.map(({ id }) => [plainId(id), id]))
-      const params = [...columns(leases), worker, leaseMs, beatMs]
-      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, params)
+      const [row] = await db.run<Extended>(extendStatement, [...columns(leases), worker, leaseMs, beatMs])
       const named = (found: readonly string[] = []) => found.flatMap((id) => ids.get(id) ?? [])
       return { extended: named(row?.extended), lost: named(row?.lost) }
     },
@@ -73,7 +73,7 @@ function columns(leases: readonly LeaseRef[]) {
 
 const extendStatement = {
   name: 'workflows.extend',
-  text: 'select * from holdfast.extend_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4, $5, $6)',
+  text: 'select extended, lost from holdfast.extend_workflow_steps($1::uuid[], $2::smallint[], $3::int[], $4, $5, $6)',
 }
 const releaseStatement = {
   name: 'workflows.release',
@@ -83,17 +83,7 @@ const expireStatement = {
   name: 'workflows.expire',
   text: 'select holdfast.expire_workflow_steps($1::uuid[], $2::smallint[], $3::int[])',
 }
-// The first in the order of claims: with aging it is among the oldest, and no other index would say more.
 const oldestStatement = {
   name: 'workflows.oldest-due',
-  text: `
-    select extract(epoch from holdfast.now() - pg_catalog.min(it.scheduled_at))::float8 as seconds
-    from pg_catalog.unnest($1::text[]) as wanted
-    cross join lateral (
-      select scheduled_at
-      from holdfast.workflow_step
-      where handler = wanted and ready
-      order by rank, scheduled_at
-      limit 1
-    ) as it`,
+  text: 'select seconds from holdfast.oldest_workflow_steps($1::text[])',
 }

@@ -71,11 +71,11 @@ test('X-02 a process that keeps the rules holds its invariant at every kill poin
     kills: longOr(1_000, 3),
     start: (hf, bank) => hf.start(paymentVia(bank), {}, { key: 'PAY-1' }),
     respond: (hf, { id }, bank) => [
-      () => hf.respond(paymentVia(bank), id, 'approved', { by: 'ann' }, { responseId: 'ann' }),
-      () => hf.respond(paymentVia(bank), id, 'approved', { by: 'bob' }, { responseId: 'bob' }),
+      () => hf.process(paymentVia(bank), id).respond('approved', { by: 'ann' }, { responseId: 'ann' }),
+      () => hf.process(paymentVia(bank), id).respond('approved', { by: 'bob' }, { responseId: 'bob' }),
     ],
     async invariant({ hf, sql, subject, world }) {
-      const { status } = await hf.processes.get({ domain: 'payments', type: 'Payment' }, subject.id)
+      const { status } = await hf.process({ domain: 'payments', type: 'Payment' }, subject.id).get()
       assert.equal(status, 'COMPLETED')
       assert.deepEqual([world.times('risk'), world.times('submission')], [1, 1])
       assert.equal((await sql('select from ledger')).length, 1)
@@ -150,9 +150,9 @@ test('X-02 a process that takes every approval for a new one is found out by del
     register: [Countersigned],
     start: (hf) => hf.start(Countersigned, {}, { key: 'PAY-1' }),
     // Without a responseId: whoever sends it twice approves twice.
-    respond: (hf) => [() => hf.respond(Countersigned, 'PAY-1', 'approved', { by: 'ann' })],
+    respond: (hf) => [() => hf.process(Countersigned, 'PAY-1').respond('approved', { by: 'ann' })],
     async invariant({ hf }) {
-      assert.deepEqual((await hf.processes.get(Countersigned, 'PAY-1')).state, { approvals: 1 })
+      assert.deepEqual((await hf.process(Countersigned, 'PAY-1').get()).state, { approvals: 1 })
     },
   })
   await expect(failing).rejects.toThrow(/without any kill[\s\S]*responses: [\s\S]*seed: '1'/)
@@ -231,7 +231,7 @@ test('X-02 M-05 a manager is killed at every step of its commands and compensati
     kills: longOr(1_000, 3),
     start: (hf) => hf.start(Order, { of: 'PAY-1' }, { key: 'PAY-1' }),
     async invariant({ hf, world, subject }) {
-      const { status } = await hf.processes.get(Order, subject.id)
+      const { status } = await hf.process(Order, subject.id).get()
       assert.equal(status, 'COMPENSATED')
       assert.deepEqual([world.times('risk'), world.times('release of risk')], [1, 1])
     },

@@ -75,7 +75,7 @@ export interface FaultTestReport {
  *   world: (seed) => createEffects({ seed, faults: { lostAnswer: 10, refused: 5, unreachable: 10 } }),
  *   register: (bank) => [refundVia(bank)],
  *   start: async (hf, bank, seed) => (await hf.start(refundVia(bank), { refund: `R-${seed}` }, { deferred: true })).id,
- *   cancel: (hf, id) => hf.processes.cancel(Refund, id, by, { compensate: true }),
+ *   cancel: (hf, id) => hf.process(Refund, id).cancel(by),
  *   invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
  * })
  */

@@ -77,7 +77,7 @@ export function testProcesses(hf: Holdfast, sql: Sql): TestProcesses {
     },
     async retry(id) {
       const [domain = '', type = ''] = (await find(id)).type.split('/')
-      await hf.processes.retry({ domain, type }, id, { actor: 'ann', reason: 'a test' })
+      await hf.process({ domain, type }, id).retry({ actor: 'ann', reason: 'a test' })
     },
     async cancel(id, mode = 'PLAIN') {
       const [row] = await sql<{ answer: string }>(cancelText, [id, mode])

@@ -17,8 +17,8 @@ export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): 
     const trail = await hf.auditTrail({ id: idOrKey })
     return trail.map(({ event, actor }) => (actor === null ? event : `${event} by ${actor}`))
   }
-  const record = await hf.processes.get(of, idOrKey)
-  return [...record.timeline.map(lineOf), standingOf(record)]
+  const process = hf.process(of, idOrKey)
+  return [...(await process.history()).map(lineOf), standingOf(await process.get())]
 }
 
 function isWorkflow(of: HasHistory): of is WorkflowDefinition {

@@ -58,10 +58,10 @@ test('X-01 a test gets a database of its own, which goes with the kit', async ()
 
 test('X-01 K-01 the clock is moved: a timeout of two hours happens at once', async () => {
   const kit = await kitOf({ register: [Payment] })
-  const { id, status } = await kit.hf.start(Payment, {})
+  const { id, status } = await (await kit.hf.start(Payment, {})).get()
   expect(status).toBe('WAITING_FOR_ASYNC')
   await kit.drain()
-  expect((await kit.hf.processes.get(Payment, id)).status).toBe('WAITING_FOR_ASYNC')
+  expect((await kit.hf.process(Payment, id).get()).status).toBe('WAITING_FOR_ASYNC')
 
   const before = await kit.clock.now()
   await kit.clock.advance('2h')
@@ -80,13 +80,13 @@ test('X-01 K-01 the clock is moved: a timeout of two hours happens at once', asy
 test('X-01 drained with time skipped, days of sleep pass, and no more than there is reason for', async () => {
   const kit = await kitOf({ register: [Payment] })
   const { id } = await kit.hf.start(Payment, {})
-  await kit.hf.respond(Payment, id, 'decided', { approved: true })
+  await kit.hf.process(Payment, id).respond('decided', { approved: true })
   expect(await kit.drain({ skipTime: '1d' })).toEqual({ skippedMs: 0 })
-  expect((await kit.hf.processes.get(Payment, id)).waitingFor).toBe('valueDate')
+  expect((await kit.hf.process(Payment, id).get()).waitingFor).toBe('valueDate')
 
   const { skippedMs } = await kit.drain({ skipTime: true })
   expect(Math.round(skippedMs / 3_600_000)).toBe(72)
-  expect(await kit.hf.processes.result(Payment, id)).toBe('paid')
+  expect(await kit.hf.process(Payment, id).result()).toBe('paid')
   expect(await kit.drain({ skipTime: true })).toEqual({ skippedMs: 0 })
 })
 
@@ -154,8 +154,8 @@ test('X-01 a drain runs commands, processes, children, managers, replies and bat
   await kit.hf.batches.seal(batch)
 
   await kit.drain({ skipTime: true })
-  expect((await kit.hf.processes.get(Order, order.id)).status).toBe('COMPLETED')
-  expect((await kit.hf.processes.get(Group, group.id)).status).toBe('COMPLETED')
+  expect((await kit.hf.process(Order, order.id).get()).status).toBe('COMPLETED')
+  expect((await kit.hf.process(Group, group.id).get()).status).toBe('COMPLETED')
   expect((await kit.hf.batches.get(batch)).status).toBe('COMPLETED')
   expect(new Set(risk.calls.map(({ args: [{ cents }] }) => cents))).toEqual(new Set([5, 7, 9]))
   expect(risk.calls).toHaveLength(3)

@@ -60,7 +60,7 @@ export interface TestKit {
    * @example
    * await kit.drain()
    * await kit.drain({ skipTime: true })
-   * await kit.drain({ until: async () => (await kit.hf.processes.get(Payment, id)).status === 'COMPLETED' })
+   * await kit.drain({ until: async () => (await kit.hf.process(Payment, id).get()).status === 'COMPLETED' })
    */
   drain(options?: DrainOptions): Promise<Drained>
   /** Handles a command by a fake, which answers what you tell it to and remembers its calls. */

@@ -40,8 +40,8 @@ test('A-04 X-01 a simulated network answers what waits: well, with an error, thr
     behaviour: behaviour({ permanent: 5, transient: 5, business: 5, timeout: 10, pending: 10 }, 7),
     async answer({ id, waitingFor }, answer) {
       if (answer.kind === 'PENDING') people.push(id)
-      else if (answer.kind === 'ERROR') await kit.hf.respond(Payment, id, 'refused', { code: answer.code })
-      else await kit.hf.respond(Payment, id, 'confirmed', { level: Number(waitingFor?.slice(1)) })
+      else if (answer.kind === 'ERROR') await kit.hf.process(Payment, id).respond('refused', { code: answer.code })
+      else await kit.hf.process(Payment, id).respond('confirmed', { level: Number(waitingFor?.slice(1)) })
     },
   })
   await kit.hf.startMany(

@@ -57,7 +57,7 @@ export interface Simulator {
  *   find: () => hf.processes.list({ domain: 'payments', status: 'WAITING_FOR_ASYNC' }),
  *   key: ({ id, waitingFor }) => `${id}/${waitingFor}`,
  *   behaviour: behaviour({ business: 5, timeout: 2 }, seed),
- *   answer: ({ id }, answer) => hf.respond(Payment, id, 'confirmed', { ok: answer.kind === 'SUCCESS' }),
+ *   answer: ({ id }, answer) => hf.process(Payment, id).respond('confirmed', { ok: answer.kind === 'SUCCESS' }),
  * })
  * network.start()
  */

@@ -60,8 +60,8 @@ type Orders = ReturnType<typeof ordersOf>
 async function respondToAll(hf: Holdfast, Order: Orders, ids: readonly string[]): Promise<void> {
   const answered = ids.filter((_, n) => fateOf(n) !== 'unanswered')
   const sends = answered.flatMap((id, n) => {
-    const pay = () => hf.respond(Order, id, 'paid', { amount: n }, { responseId: 'payment' })
-    const ship = () => hf.respond(Order, id, 'shipped', { parcel: n }, { responseId: 'shipment' })
+    const pay = () => hf.process(Order, id).respond('paid', { amount: n }, { responseId: 'payment' })
+    const ship = () => hf.process(Order, id).respond('shipped', { parcel: n }, { responseId: 'shipment' })
     return [pay, pay, ship, ship].map((send) => ({ send, at: Math.random() * RESPONDING }))
   })
   const sending: Promise<void>[] = []

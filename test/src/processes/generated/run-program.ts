@@ -35,8 +35,8 @@ export async function runProgram(
   )
   const { id } = await client.start(Program, { program }, { deferred: true })
   const ping = async (n: number) => {
-    await client.respond(Program, id, 'ping', { n }, { responseId: `ping ${n}` })
-    await client.respond(Program, id, 'ping', { n }, { responseId: `ping ${n}` })
+    await client.process(Program, id).respond('ping', { n }, { responseId: `ping ${n}` })
+    await client.process(Program, id).respond('ping', { n }, { responseId: `ping ${n}` })
   }
   const total = responsesFor(program.body)
   const early = Math.min(program.early, total)

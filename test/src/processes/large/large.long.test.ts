@@ -44,7 +44,7 @@ test('K-23 processes with hundreds of megabytes of history are claimed together 
     `update holdfast.process_history set result = to_jsonb(repeat('x', ${LENGTH})) where process_id = any ($1::uuid[]) and kind = 'STEP'`,
     [ids],
   )
-  for (const id of ids) await bus.hf.respond(Import, id, 'go', {})
+  for (const id of ids) await bus.hf.process(Import, id).respond('go', {})
   const worker = startWorkerProcess(script, { connectionString: bus.connectionString }, ['--max-old-space-size=200'])
   onTestFinished(() => worker.kill())
   let over = false
@@ -54,9 +54,9 @@ test('K-23 processes with hundreds of megabytes of history are claimed together 
   for (const [n, id] of ids.entries()) {
     await waitFor(`${n} has completed`, async () => {
       if (over) throw new Error('the worker has ended')
-      return (await bus.hf.processes.get(Import, id)).status === 'COMPLETED'
+      return (await bus.hf.process(Import, id).get()).status === 'COMPLETED'
     })
-    expect(await bus.hf.processes.result(Import, id)).toBe(n)
+    expect(await bus.hf.process(Import, id).result()).toBe(n)
   }
 })
 
@@ -75,10 +75,10 @@ test('K-23 a claim loads at most 32 MB, at least a record of each, and whole his
 test('K-23 large responses are read in pages, and all are applied in their order', async () => {
   const ids = await waiting()
   const [id = ''] = ids
-  for (let n = 0; n < 30; n++) await bus.hf.respond(Import, id, 'chunk', `${n} ${'x'.repeat(900_000)}`)
+  for (let n = 0; n < 30; n++) await bus.hf.process(Import, id).respond('chunk', `${n} ${'x'.repeat(900_000)}`)
   expect((await claimed([id])).bytes).toBeLessThan(32 * 2 ** 20)
-  await bus.hf.respond(Import, id, 'go', {})
+  await bus.hf.process(Import, id).respond('go', {})
   const worker = await bus.hf.run({ domains: ['large'], poll: '20ms' })
   onTestFinished(async () => void (await worker.stop()))
-  expect(await bus.hf.processes.result(Import, id)).toBe(0)
+  expect(await bus.hf.process(Import, id).result()).toBe(0)
 })

@@ -17,7 +17,7 @@ void test('a process under node:test, second file', async () => {
   try {
     await kit.hf.start(Sum, { n: 1 }, { key: 'one' })
     await kit.drain({ skipTime: true })
-    strictEqual(await kit.hf.processes.result(Sum, 'one'), 2)
+    strictEqual(await kit.hf.process(Sum, 'one').result(), 2)
     console.log(`server ${new URL(kit.connectionString).port}`)
   } finally {
     await kit.close()

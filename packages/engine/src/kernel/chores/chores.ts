@@ -40,11 +40,7 @@ export function choreSource(db: Executor, chores: Chores): WorkSource<Claimed> {
       ])
       return { items: row?.items ?? [], marks: [], nextDueMs: row?.next_due_ms ?? null }
     },
-    ...leasesOfTable(db, { model: 'chores', table: 'chore', key: 'name' }),
-    async oldestDueSeconds() {
-      const [row] = await db.run<{ seconds: number | null }>(oldestDueStatement, [names])
-      return row?.seconds ?? null
-    },
+    ...leasesOfTable(db, { model: 'chores', name: 'chores', key: 'text', lanes: () => names }),
   }
 }
 
@@ -79,12 +75,4 @@ const finishStatement = {
         last_run_at = holdfast.now(),
         last_error = $4
     where name = $1 and lease_epoch = $2`,
-}
-
-const oldestDueStatement = {
-  name: 'chores.oldest-due',
-  text: `
-    select extract(epoch from holdfast.now() - pg_catalog.min(due_at))::float8 as seconds
-    from holdfast.chore
-    where name = any ($1) and due_at <= holdfast.now()`,
 }

@@ -1,8 +1,8 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
+import { fromPointer, toPointer } from '../validation/json-path.js'
 import { createCodec } from './codec.js'
-import { fromPointer, toPointer } from './json-path.js'
 import { defineType } from './type.js'
 
 class Decimal {

@@ -1,6 +1,6 @@
 import { HoldfastError } from '../errors.js'
+import { displayPath, toPointer } from '../validation/json-path.js'
 import type { BuiltInName } from './built-in-types.js'
-import { displayPath, toPointer } from './json-path.js'
 import type { Notes } from './notes.js'
 import type { CodecType } from './type.js'
 

@@ -1,6 +1,6 @@
 import { HoldfastError } from '../errors.js'
+import { displayPath, fromPointer, type Keys } from '../validation/json-path.js'
 import { builtInTypes } from './built-in-types.js'
-import { displayPath, fromPointer, type Keys } from './json-path.js'
 import type { CodecType } from './type.js'
 
 /** Which parts are more than JSON: JSON pointer → name of the type. Stored beside the JSON, never inside it. */

@@ -1,6 +1,6 @@
 import { HoldfastError } from '../errors.js'
-import { displayPath, type Keys } from './json-path.js'
-import { unstorableIn } from './storable-text.js'
+import { displayPath, type Keys } from '../validation/json-path.js'
+import { unstorableIn } from '../validation/storable-text.js'
 
 /**
  * Refuses text that PostgreSQL cannot hold, in values and in keys. `JSON.stringify` writes every such character as

@@ -17,7 +17,7 @@ const SQL = /^\s*(select|insert|update|delete|with)\s/
 
 /** Pieces that are known only when the program runs, each with a sample. A new one fails the test until it has a sample here. */
 const SAMPLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'kernel/work/table-leases.ts': { table: 'chore', key: 'name' },
+  'kernel/work/table-leases.ts': { name: 'processes', key: 'uuid' },
   'trouble/queries/find-trouble.ts': {
     conditions: `model = any ($1::text[]) and (model, place, since) in (select model, place, since from holdfast.trouble_assignment where assigned_to = $2)
       and (since, place) < (timestamptz '1970-01-01 00:00:00+00' + $3::float8 * interval '1 microsecond', $4::text collate "C")`,

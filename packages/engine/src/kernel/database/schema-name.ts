@@ -1,5 +1,5 @@
-import { unstorableIn } from '../codec/storable-text.js'
 import { invalidOption } from '../validation/invalid-option.js'
+import { unstorableIn } from '../validation/storable-text.js'
 
 /** PostgreSQL cuts longer names off without an error, and two installations would share one schema. */
 const MAX_BYTES = 63

@@ -1,6 +1,6 @@
 import { HoldfastError } from '../errors.js'
-import { maskHidden } from '../migrations/statements.js'
 import type { DriverResult } from './driver.js'
+import { maskHidden } from './statements.js'
 
 /**
  * User code inside a transaction of ours must not end that transaction, nor leave settings behind on a connection that

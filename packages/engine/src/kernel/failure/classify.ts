@@ -1,6 +1,6 @@
-import { storableText } from '../codec/storable-text.js'
 import type { Json } from '../codec/type.js'
 import { describe } from '../validation/describe.js'
+import { storableText } from '../validation/storable-text.js'
 import { type FailureKind, failureKind } from './failure-errors.js'
 import { fingerprint, messageShape } from './fingerprint.js'
 import { describeThrown, originOf, read, readText, shorten, stackOf, toDetails } from './thrown.js'

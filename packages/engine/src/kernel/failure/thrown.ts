@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { createCodec } from '../codec/codec.js'
-import { storableText } from '../codec/storable-text.js'
 import type { Json } from '../codec/type.js'
+import { storableText } from '../validation/storable-text.js'
 
 /** Enough to read; a failure is stored with every attempt. */
 const longestMessage = 8000

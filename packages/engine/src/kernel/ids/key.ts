@@ -1,6 +1,6 @@
-import { unstorableIn } from '../codec/storable-text.js'
 import { HoldfastError } from '../errors.js'
 import { describe } from '../validation/describe.js'
+import { unstorableIn } from '../validation/storable-text.js'
 import { isId } from './id.js'
 
 /** At 3 bytes each this stays below the 2,704 bytes that a row of a btree index can hold. */

@@ -1,6 +1,6 @@
-import { unstorableIn } from '../codec/storable-text.js'
 import { describe } from '../validation/describe.js'
 import { invalidOption } from '../validation/invalid-option.js'
+import { unstorableIn } from '../validation/storable-text.js'
 
 const LONGEST = 200
 

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '../database/database.js'
 import type { DirectConnection } from '../database/direct.js'
 import { quoteIdentifier } from '../database/schema-name.js'
+import { type FileStatement, splitStatements } from '../database/statements.js'
 import { type ApplyOutcome, execute, recordMigration, settle } from './apply.js'
 import type { MigrationFile } from './files.js'
 import { tryMigrationLock } from './lock.js'
 import { malformed } from './malformed.js'
 import { readState } from './state.js'
-import { type FileStatement, splitStatements } from './statements.js'
 
 const CREATE_INDEX = /^create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(\w+)\s/i
 /** What may stand in an online file: it locks out nobody who reads or writes, and it can be run again. */

@@ -2,9 +2,7 @@ import type { By } from '../audit/audit.js'
 import type { Duration } from '../duration/duration.js'
 import type { Why } from './why.js'
 
-/** The four models, as they are called in filters, records, logs and metrics. */
-export const models = ['commands', 'processes', 'workflows', 'dispatch'] as const
-export type Model = (typeof models)[number]
+export { type Model, models } from '../models.js'
 
 export interface ResultOptions {
   /** How long to wait for the end. Default: 30 s. */
@@ -46,4 +44,9 @@ export interface Handle<Result, Record, HistoryEntry> {
 export interface Started {
   /** Whether this call began it. False: it was there already, with the same id or key. */
   readonly created: boolean
+}
+
+/** What `startMany` returns for each, in the order of what was given. */
+export interface StartedOne extends Started {
+  readonly id: string
 }

@@ -1,5 +1,10 @@
+import { parseId } from '../ids/id.js'
 import { date, declareOptions, duration, integer, type OptionRule, text } from '../validation/declared.js'
 import { type Place, readCursor } from './page.js'
+
+/** The id of a piece of work or a batch. */
+export const uuid: OptionRule<string | undefined> = (where, name, value) =>
+  value === undefined ? undefined : parseId(`${where}: ${name}`, value)
 
 const cursor: OptionRule<Place | undefined> = (where, _name, value) => readCursor(where, value)
 

@@ -1,6 +1,6 @@
 import type { Executor } from '../database/executor.js'
 import type { Logger } from '../logger.js'
-import type { Model } from '../model/handle.js'
+import type { Model } from '../models.js'
 import { createBackoff } from '../retry/backoff.js'
 import { createSignal } from '../work/signal.js'
 

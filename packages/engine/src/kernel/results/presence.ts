@@ -1,6 +1,6 @@
 import type { Executor } from '../database/executor.js'
 import type { Logger } from '../logger.js'
-import type { Model } from '../model/handle.js'
+import type { Model } from '../models.js'
 
 /** Whether a live worker has the code of a definition; workers say so every minute. */
 export type IsLive = (name: string) => Promise<boolean>

@@ -11,7 +11,6 @@ import {
   number,
   required,
   text,
-  uuid,
 } from './declared.js'
 
 const check = declareOptions({
@@ -25,7 +24,6 @@ const check = declareOptions({
   since: date,
   mode: choice(['on', 'off'], { default: 'on' }),
   done: callback<() => void>(),
-  batch: uuid,
   data: anything,
 })
 
@@ -41,7 +39,6 @@ test('K-13 declared options are checked, and those that are left out have their 
     since: undefined,
     mode: 'on',
     done: undefined,
-    batch: undefined,
     data: undefined,
   })
 })
@@ -56,7 +53,6 @@ test.each([
   [{ name: 'a', since: 'soon' }, 'a Date'],
   [{ name: 'a', mode: 'maybe' }, "'on', 'off'"],
   [{ name: 'a', done: 1 }, 'a function'],
-  [{ name: 'a', batch: 'x' }, 'batch'],
   [{ name: 'a', nmae: 1 }, 'nmae'],
 ])('K-13 options that do not fit are refused: %j', (options, said) => {
   expect(() => check('run', options)).toThrow(said)

@@ -1,5 +1,4 @@
 import type { Duration } from '../duration/duration.js'
-import { parseId } from '../ids/id.js'
 import { invalidOption } from './invalid-option.js'
 import {
   booleanOption,
@@ -116,10 +115,6 @@ export const callback =
   <Wanted>(): OptionRule<Wanted | undefined> =>
   (where, name, value) =>
     functionOption<Wanted>(where, name, value, { default: undefined })
-
-/** The id of a piece of work or a batch. */
-export const uuid: OptionRule<string | undefined> = (where, name, value) =>
-  value === undefined ? undefined : parseId(`${where}: ${name}`, value)
 
 /** Checked elsewhere: a schema, a transaction, data. */
 export const anything: OptionRule<unknown> = (_where, _name, value) => value

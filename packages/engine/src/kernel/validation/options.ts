@@ -1,9 +1,9 @@
-import { unstorableIn } from '../codec/storable-text.js'
 import { type Duration, formatDuration, parseDuration, toMilliseconds } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import { describe, shown } from './describe.js'
 import { invalidOption } from './invalid-option.js'
 import { nearestName } from './nearest.js'
+import { unstorableIn } from './storable-text.js'
 
 /** Without `default` the option is required; `default: undefined` makes it optional. */
 interface Rules<Default> {

@@ -1,8 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { displayPath } from '../codec/json-path.js'
 import { HoldfastError } from '../errors.js'
 import { describe } from './describe.js'
 import { invalidOption } from './invalid-option.js'
+import { displayPath } from './json-path.js'
 
 /**
  * Parses a value with any Standard Schema (zod, valibot, arktype). The result is a promise only where the schema

@@ -1,69 +1,70 @@
 import type { Executor } from '../database/executor.js'
-import type { Claimed, LeaseRef, WorkSource } from './source.js'
+import type { Claimed, LeaseRef, Losses, WorkSource } from './source.js'
+
+interface LeasedTable {
+  /** The model, for the names of statements. */
+  readonly model: string
+  /** What sql/functions/leases.sql calls it: `extend_<name>`, `release_<name>`, `expire_<name>`, `oldest_<name>`. */
+  readonly name: string
+  /** The type of its key. */
+  readonly key: 'text' | 'uuid'
+  /** The lanes whose oldest due item is asked for. */
+  readonly lanes: () => readonly string[]
+}
 
 /**
- * Extends and releases the leases of a table that has a handful of rows and needs no index: chores, dispatch cycles.
- * `key` is the column by which they are claimed.
+ * Keeping and giving back the rows of a table of work, and the age of its oldest due row: the same statements for every table.
+ * `expire` is for the losses of sources that have one.
  *
  * @example
- * leasesOfTable(db, { model: 'chores', table: 'chore', key: 'name' })
+ * leasesOfTable(db, { model: 'chores', name: 'chores', key: 'text', lanes: () => names })
  */
 export function leasesOfTable(
   db: Executor,
-  { model, table, key }: { readonly model: string; readonly table: string; readonly key: string },
-): Pick<WorkSource<Claimed>, 'extend' | 'release'> {
-  const free = `
-    select ${key}
-    from holdfast.${table}
-    where ${key} = any ($1::text[])
-    order by ${key}
-    for no key update skip locked`
-  const mine = `
-    ${table}.${key} = asked.key
-      and ${table}.lease_epoch = asked.epoch
-      and ${table}.leased_at is not null
-      and ${table}.${key} in (select ${key} from free)`
+  { model, name, key, lanes }: LeasedTable,
+): Pick<WorkSource<Claimed>, 'extend' | 'release' | 'oldestDueSeconds'> & Pick<Losses, 'expire'> {
   const extendStatement = {
     name: `${model}.extend`,
-    text: `
-      with asked as (
-        select * from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::int[])) as asked (key, epoch)
-      ),
-      free as (${free}),
-      moved as (
-        update holdfast.${table}
-        set due_at = holdfast.now() + $3::float8 * interval '1 ms'
-        from asked
-        where ${mine}
-        returning ${table}.${key}
-      )
-      select
-        (select coalesce(pg_catalog.json_agg(${key}), '[]') from moved) as extended,
-        (
-          select coalesce(pg_catalog.json_agg(asked.key), '[]')
-          from asked
-          left join holdfast.${table} as it on it.${key} = asked.key
-          where it.${key} is null or it.lease_epoch <> asked.epoch or it.leased_at is null
-        ) as lost`,
+    text: `select extended, lost from holdfast.extend_${name}($1::${key}[], $2::int[], $3::int)`,
   }
   const releaseStatement = {
     name: `${model}.release`,
-    text: `
-      with free as (${free})
-      update holdfast.${table}
-      set due_at = holdfast.now(), leased_by = null, leased_at = null
-      from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::int[])) as asked (key, epoch)
-      where ${mine}`,
+    text: `select holdfast.release_${name}($1::${key}[], $2::int[])`,
+  }
+  const expireStatement = {
+    name: `${model}.expire`,
+    text: `select holdfast.expire_${name}($1::${key}[], $2::int[])`,
+  }
+  const oldestStatement = {
+    name: `${model}.oldest-due`,
+    text: `select seconds from holdfast.oldest_${name}($1::text[])`,
   }
   return {
     async extend(leases, leaseMs) {
-      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [...columns(leases), leaseMs])
+      const [row] = await db.run<Extended>(extendStatement, [...columnsOf(leases), leaseMs])
       return row ?? { extended: [], lost: [] }
     },
     async release(leases) {
-      await db.run(releaseStatement, columns(leases))
+      await db.run(releaseStatement, columnsOf(leases))
+    },
+    async expire(leases) {
+      await db.run(expireStatement, columnsOf(leases))
+    },
+    async oldestDueSeconds() {
+      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [lanes()])
+      return row?.seconds ?? null
     },
   }
 }
 
-const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
+/** What a heartbeat returns. */
+export interface Extended {
+  readonly extended: string[]
+  readonly lost: string[]
+}
+
+/** Leases as two lists, as statements take them. */
+export const columnsOf = (leases: readonly LeaseRef[]): [ids: string[], epochs: number[]] => [
+  leases.map(({ id }) => id),
+  leases.map(({ epoch }) => epoch),
+]

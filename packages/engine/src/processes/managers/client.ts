@@ -9,7 +9,8 @@ import type { Metrics } from '../../kernel/metrics/metrics.js'
 import { type Reports, splitName } from '../../kernel/reports/reports.js'
 import { type MissingWorkers, presenceIn } from '../../kernel/results/presence.js'
 import { checkOptions } from '../../kernel/validation/options.js'
-import { checkAnswer, type Started } from '../client.js'
+import { checkAnswer } from '../client.js'
+import { type ProcessCalls, StartedProcess } from '../handle.js'
 import { flushManagedStarts, startManaged } from '../queries/start-managed.js'
 import type { StartAnswer } from '../queries/start-processes.js'
 import type { ManagerDefinition } from './define.js'
@@ -27,7 +28,7 @@ export interface ManagerClient {
     definition: ManagerDefinition<Input>,
     state: NoInfer<Input>,
     options?: ManagerStartOptions,
-  ): Promise<Started>
+  ): Promise<StartedProcess<Record<never, never>>>
   close(): Promise<void>
 }
 
@@ -38,13 +39,14 @@ interface Parts {
   readonly metrics: Metrics
   readonly reports: Reports
   readonly missing: MissingWorkers
+  readonly calls: ProcessCalls
 }
 
 const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batchId', 'transaction'] as const
 
 export function createManagerClient(
   db: Database,
-  { codec, outgoing, logger, metrics, reports, missing }: Parts,
+  { codec, outgoing, logger, metrics, reports, missing, calls }: Parts,
 ): ManagerClient {
   const isLive = presenceIn(db, 'processes')
   const starts: Batcher<SealedManagedStart, StartAnswer> = createBatcher<SealedManagedStart, StartAnswer>({
@@ -68,11 +70,12 @@ export function createManagerClient(
       for (let attempt = 1; ; attempt += 1) {
         const sealed = await sealManagedStart(manager, state, options, { codec, outgoing, where })
         try {
-          const started = checkAnswer(await write(sealed, options.transaction), sealed, manager, options.batchId)
-          if (started.created && options.transaction === undefined)
+          const answer = await write(sealed, options.transaction)
+          const { id, created } = checkAnswer(answer, sealed, manager, options.batchId)
+          if (created && options.transaction === undefined)
             reports.started({ model: 'processes', ...splitName(manager.name) })
           missing.made('processes', manager.name, isLive)
-          return started
+          return new StartedProcess(calls, manager, id, created)
         } catch (error) {
           const refusal = refusalIn(error)
           if (refusal === undefined || !sealed.envelope) throw error

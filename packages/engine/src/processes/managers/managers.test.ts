@@ -82,7 +82,7 @@ const idle = () =>
   waitFor('the reply queue is empty', async () => (await bus.hf.queues.metrics('orders__process_replies')).length === 0)
 
 test('M-01 a process goes from step to step by the replies to its commands', async () => {
-  const { id, status } = await bus.hf.start(Order, { order: 'plain' })
+  const { id, status } = await (await bus.hf.start(Order, { order: 'plain' })).get()
   expect(status).toBe('WAITING_FOR_REPLY')
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({
     model: 'STEP_BASED',
@@ -109,8 +109,8 @@ test('M-01 a process goes from step to step by the replies to its commands', asy
 test('M-02 the start is one transaction: the caller’s own brings process and command, or neither', async () => {
   const pending = await bus.sql('select 1 from holdfast.command')
   await bus.db.transaction(async (tx) => {
-    const { id, status } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
-    expect(status).toBe('WAITING_FOR_REPLY')
+    const { id, created } = await bus.hf.start(Order, { order: 'committed' }, { transaction: tx, key: 'TX-1' })
+    expect(created).toBe(true)
     await expect(bus.process(id)).rejects.toThrow('there is no process')
   })
   await expect(

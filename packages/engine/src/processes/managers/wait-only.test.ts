@@ -109,7 +109,7 @@ test('M-03 what one waiting step leaves is there for the next', async () => {
 })
 
 test('M-02 a process may begin with a step that only waits', async () => {
-  const { id, status } = await bus.hf.start(Payment, { name: 'begins', needs: ['L1'], submitted: true })
+  const { id, status } = await (await bus.hf.start(Payment, { name: 'begins', needs: ['L1'], submitted: true })).get()
   expect(status).toBe('WAITING_FOR_REPLY')
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1'))
   await bus.rests(id, 'COMPLETED')

@@ -1,9 +1,9 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import { HoldfastError } from '../../kernel/errors.js'
+import { notFound } from '../reference.js'
 
 export async function findIdByKey(executor: Executor, type: string, key: string): Promise<string> {
   const [row] = await executor.run<{ id: string }>(statement, [type, key])
-  if (!row) throw new HoldfastError('HF_UNKNOWN_PROCESS', { id: key, process: type })
+  if (!row) throw notFound(type, key)
   return row.id
 }
 

@@ -3,6 +3,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { notInTrouble } from '../../kernel/model/bulk.js'
+import { notFound } from '../reference.js'
 import type { ProcessStatus } from '../states.js'
 
 export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE' | 'RESOLVE'
@@ -60,7 +61,7 @@ export function refusalOf(
     case 'done':
       return undefined
     case 'unknown':
-      return new HoldfastError('HF_UNKNOWN_PROCESS', { id, process: name })
+      return notFound(name, id)
     case 'other type':
       return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
     case 'busy':

@@ -1,7 +1,8 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
-import type { LeaseRef, WorkSource } from '../../kernel/work/source.js'
+import { leasesOfQueue } from '../../kernel/work/queue-leases.js'
+import type { WorkSource } from '../../kernel/work/source.js'
 import { type ClaimedReply, claimReplies } from '../queries/claim-replies.js'
 
 interface Options {
@@ -27,32 +28,6 @@ export function replySource(db: Executor, { domain, queue, logger, metrics }: Op
       }
       return answer
     },
-    async extend(leases, leaseMs) {
-      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [
-        queue,
-        ...columns(leases),
-        leaseMs,
-      ])
-      return row ?? { extended: [], lost: [] }
-    },
-    async release(leases) {
-      await db.run(releaseStatement, [queue, ...columns(leases)])
-    },
-    async oldestDueSeconds() {
-      const [row] = await db.run<{ seconds: number | null }>(oldestStatement, [queue])
-      return row?.seconds ?? null
-    },
+    ...leasesOfQueue(db, { model: 'process-replies', queue }),
   }
-}
-
-const columns = (leases: readonly LeaseRef[]) => [leases.map(({ id }) => id), leases.map(({ epoch }) => epoch)]
-
-const extendStatement = {
-  name: 'processes.extend-replies',
-  text: 'select * from holdfast.extend_commands($1, $2, $3, $4)',
-}
-const releaseStatement = { name: 'processes.release-replies', text: 'select holdfast.release_commands($1, $2, $3)' }
-const oldestStatement = {
-  name: 'processes.oldest-reply',
-  text: 'select holdfast.oldest_reply_seconds($1) as seconds',
 }

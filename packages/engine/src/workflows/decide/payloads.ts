@@ -1,5 +1,5 @@
-import { toPointer } from '../../kernel/codec/json-path.js'
 import type { Notes } from '../../kernel/codec/notes.js'
+import { toPointer } from '../../kernel/validation/json-path.js'
 import type { Payload } from './state.js'
 
 /** What decisions do with payloads besides passing them on. A codec that encrypts brings its own. */

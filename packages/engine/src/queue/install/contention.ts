@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { codeOf, isTransient } from '../kernel/database/transient.js'
-import { HoldfastError } from '../kernel/errors.js'
-import { createBackoff } from '../kernel/retry/backoff.js'
+import { codeOf, isTransient } from '../../kernel/database/transient.js'
+import { HoldfastError } from '../../kernel/errors.js'
+import { createBackoff } from '../../kernel/retry/backoff.js'
 
 /** Another session has created the same thing at the same moment: PostgreSQL's `if not exists` does not hold among transactions. */
 const MADE_MEANWHILE = new Set(['23505', '42P06', '42P07', '42710', '42723'])

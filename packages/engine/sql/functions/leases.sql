@@ -1,0 +1,234 @@
+-- revision: 1
+-- after: kernel
+--
+-- Keeping what was claimed, once for all tables of work: heartbeat, giving back, ending a lease early, and the age of the oldest
+-- item that is due. Workers call the functions that are made here, through `leasesOfTable` of the library; claims are written by
+-- hand for each table, because their indexes and limits differ. A row is ours as long as its `lease_epoch` is the one that our
+-- claim set. What must not break: rows are locked in the order of their keys, rows that another transaction holds are skipped and
+-- named in neither list (one open transaction of a user never costs a worker its other leases), and each statement reads only the
+-- rows that it was asked for, whatever the planner knows of the table (K-17).
+--
+--   extend_<name>    moves the ends of leases; returns which are extended and which are lost
+--   release_<name>   gives back what was claimed and never begun: due at once
+--   expire_<name>    ends leases now, of rows that stay not released (K-19)
+--   oldest_<name>    how many seconds ago the oldest due item of these lanes fell due
+--
+-- Messages of queues have a table per queue: commands-lease.sql does the same for them.
+
+-- The parts that the statements share. A table has one key column, or a second one that is a number: `p_keys` and `p_types`.
+-- `p_held` says of a row `it` that its lease is kept. `free` locks the rows that are ours. `chosen` joins them with the table `it`; its
+-- last condition is always true and is estimated as one row, so that a plan begins with what was asked for.
+create or replace function holdfast.lease_parts(
+  p_table text, p_keys text[], p_types text[], p_held text,
+  out arguments text, out asked text, out matches text, out id text, out asked_id text, out free text, out chosen text
+)
+language plpgsql
+stable
+as $$
+begin
+  arguments := 'ids ' || p_types[1] || '[]' || coalesce(', numbers ' || p_types[2] || '[]', '') || ', epochs int[]';
+  asked := format(
+    'unnest(ids%s, epochs) as asked (%s, epoch)',
+    case when cardinality(p_keys) > 1 then ', numbers' end, array_to_string(p_keys, ', ')
+  );
+  select string_agg(format('it.%1$s = asked.%1$s', key), ' and '), string_agg('it.' || key, $id$ || '/' || $id$),
+    string_agg('asked.' || key, $id$ || '/' || $id$),
+    string_agg(format('it.%1$s = free.%1$s', key), ' and ') || ' and free.epoch = free.epoch + 0'
+  into matches, id, asked_id, chosen
+  from unnest(p_keys) as key;
+  free := format(
+    $part$
+          select asked.*
+          from (select * from %1$s order by %2$s) as asked
+          cross join lateral (
+            select
+            from %3$s as it
+            where %4$s and it.lease_epoch = asked.epoch and %5$s
+            for no key update skip locked
+          ) as locked$part$,
+    asked, array_to_string(p_keys, ', '), 'holdfast.' || p_table, matches, p_held
+  );
+end
+$$;
+
+-- `p_more` are further arguments, `p_changes` what is changed besides the end of the lease, `p_lease_ms` how long it is.
+create or replace function holdfast.make_extend_function(
+  p_name text, p_table text, p_keys text[], p_types text[], p_held text default '(it.leased_at is not null)',
+  p_more text default '', p_changes text default '', p_lease_ms text default 'lease_ms'
+)
+returns void
+language plpgsql
+as $$
+declare
+  v_parts record;
+begin
+  select * into v_parts from holdfast.lease_parts(p_table, p_keys, p_types, p_held);
+  perform holdfast.make_function(
+    'extend_' || p_name, v_parts.arguments || p_more || ', lease_ms int, out extended json, out lost json',
+    format(
+      $body$
+      begin
+        with free as materialized (%1$s
+        ),
+        moved as (
+          update %2$s as it
+          set due_at = %3$snow() + %4$s * interval '1 ms'%5$s
+          from free
+          where %11$s
+          returning %6$s as id
+        )
+        select
+          (select coalesce(json_agg(moved.id), '[]') from moved),
+          (
+            select coalesce(json_agg(%7$s), '[]')
+            from %8$s
+            left join %2$s as it on %9$s
+            where it.lease_epoch is null or it.lease_epoch <> asked.epoch or not %10$s
+          )
+        into extended, lost;
+      end
+      $body$,
+      v_parts.free, 'holdfast.' || p_table, 'holdfast.', p_lease_ms, p_changes, v_parts.id, v_parts.asked_id, v_parts.asked,
+      v_parts.matches, p_held, v_parts.chosen
+    ),
+    holdfast.planner_looped()
+  );
+end
+$$;
+
+-- Gives leases back ('release_') or ends them ('expire_'). `p_changes` is what is changed besides the due time, `p_lane` the column
+-- that claims go by, `p_topic` what its workers are woken by; `p_beside` is a statement over the rows `free`.
+create or replace function holdfast.make_ending_function(
+  p_verb text, p_name text, p_table text, p_keys text[], p_types text[], p_lane text, p_topic text default null,
+  p_changes text default '', p_beside text default 'select'
+)
+returns void
+language plpgsql
+as $$
+declare
+  v_parts record;
+begin
+  select * into v_parts from holdfast.lease_parts(p_table, p_keys, p_types, '(it.leased_at is not null)');
+  perform holdfast.make_function(
+    p_verb || p_name, v_parts.arguments || ', out ended int',
+    format(
+      $body$
+      declare
+        v_lanes text[];
+        v_lane text;
+      begin
+        with free as materialized (%1$s
+        ),
+        beside as (%2$s),
+        changed as (
+          update %3$s as it
+          set due_at = %4$snow()%5$s
+          from free
+          where %8$s
+          returning it.%6$s as lane
+        )
+        select array_agg(distinct lane), count(*) into v_lanes, ended from changed;
+        foreach v_lane in array coalesce(v_lanes, '{}') loop
+          %7$s;
+        end loop;
+      end
+      $body$,
+      v_parts.free, p_beside, 'holdfast.' || p_table, 'holdfast.', p_changes, p_lane,
+      -- Due before a worker would look again, and a slot may be what others wait for.
+      case when p_topic is null then 'null' else format('perform %swake(%L || v_lane)', 'holdfast.', p_topic) end,
+      v_parts.chosen
+    ),
+    holdfast.planner_looped()
+  );
+end
+$$;
+
+-- `p_lanes` are the lanes to look at, each by itself, as the index of `p_table` has them: the oldest of all at once would read the
+-- whole backlog.
+create or replace function holdfast.make_oldest_function(
+  p_name text, p_table text, p_matches text, p_lanes text default 'unnest(lanes) as lane (name)',
+  p_due text default 'it.due_at <= v_now', p_since text default 'due_at', p_order text default 'it.due_at'
+)
+returns void
+language plpgsql
+as $$
+begin
+  perform holdfast.make_function(
+    'oldest_' || p_name, 'lanes text[], out seconds float8',
+    format(
+      $body$
+      declare
+        v_now timestamptz := %1$snow();
+      begin
+        select extract(epoch from v_now - min(oldest.since))
+        into seconds
+        from %2$s,
+        lateral (
+          select it.%3$s as since
+          from %4$s as it
+          where %5$s and %6$s
+          order by %7$s
+          limit 1
+        ) as oldest;
+      end
+      $body$,
+      'holdfast.', p_lanes, p_since, 'holdfast.' || p_table, p_matches, p_due, p_order
+    ),
+    holdfast.planner_looped()
+  );
+end
+$$;
+
+-- The settings that `-- planner: looped` stands for, for functions that are made here.
+create or replace function holdfast.planner_looped()
+returns text
+language sql
+immutable
+parallel safe
+as $$
+  select 'set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off'
+$$;
+
+select holdfast.make_extend_function('chores', 'chore', array['name'], array['text']);
+select holdfast.make_ending_function('release_', 'chores', 'chore', array['name'], array['text'], 'name',
+  p_changes => ', leased_by = null, leased_at = null');
+select holdfast.make_oldest_function('chores', 'chore', 'it.name = lane.name');
+
+-- The age is that of the oldest item: a cycle is due all the time.
+select holdfast.make_extend_function('dispatch_cycles', 'dispatch_cycle', array['item_type'], array['text']);
+select holdfast.make_ending_function('release_', 'dispatch_cycles', 'dispatch_cycle', array['item_type'], array['text'], 'item_type',
+  p_changes => ', leased_by = null, leased_at = null');
+select holdfast.make_oldest_function('dispatch_cycles', 'dispatch_item', 'it.item_type = lane.name');
+
+-- What is given back does not count as a crash, and a crash before it is not forgotten. Of what was dispatched, it has still not
+-- begun. Versions have an index each.
+select holdfast.make_extend_function('processes', 'process', array['id'], array['uuid']);
+select holdfast.make_ending_function('release_', 'processes', 'process', array['id'], array['uuid'], 'type', 'processes:',
+  p_changes => ', leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,'
+    ' unbegun_epoch = case when unbegun_epoch = lease_epoch - 1 then lease_epoch end',
+  p_beside => $sql$delete from holdfast.process_slot where process_id in (select free.id from free)$sql$);
+select holdfast.make_ending_function('expire_', 'processes', 'process', array['id'], array['uuid'], 'type', 'processes:');
+select holdfast.make_oldest_function('processes', 'process', 'it.type = lane.type and it.version = lane.version',
+  $sql$(
+          select distinct name as type, version from holdfast.worker_definition where model = 'processes' and name = any (lanes)
+        ) as lane$sql$);
+
+-- The first row of a group carries the lease. processes-inbox.sql gives groups back.
+select holdfast.make_extend_function('inbox', 'process_inbox', array['id'], array['uuid']);
+select holdfast.make_oldest_function('inbox', 'process_inbox', 'it.type = lane.name');
+
+-- A lease that has ended is extended as long as no worker has claimed the step (K-03), also if a claim that had no room for it has
+-- made it ready. Workflows may say how long their steps are leased. workflows-lease.sql gives steps back. The oldest is the first in
+-- the order of claims: with aging it is among the oldest, and no other index would say more.
+select holdfast.make_extend_function('workflow_steps', 'workflow_step', array['workflow_id', 'number'], array['uuid', 'smallint'],
+  p_held => '(it.leased_at is not null or it.ready and it.in_flight)',
+  p_more => ', worker text, own_ms int',
+  p_changes => $sql$, ready = false, leased_by = coalesce(it.leased_by, worker), leased_at = coalesce(it.leased_at, holdfast.now())$sql$,
+  p_lease_ms => $sql$greatest(
+            coalesce((select definition.lease_ms from holdfast.workflow_definition as definition where definition.id = it.definition_id), own_ms),
+            extend_workflow_steps.lease_ms
+          )$sql$);
+select holdfast.make_ending_function('expire_', 'workflow_steps', 'workflow_step', array['workflow_id', 'number'],
+  array['uuid', 'smallint'], 'handler', 'workflows:');
+select holdfast.make_oldest_function('workflow_steps', 'workflow_step', 'it.handler = lane.name',
+  p_due => 'it.ready', p_since => 'scheduled_at', p_order => 'it.rank, it.scheduled_at');

@@ -1,0 +1,59 @@
+import type { Database } from '../kernel/database/database.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { isId } from '../kernel/ids/id.js'
+import type { Results } from '../kernel/results/results.js'
+import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
+import type { ProcessEngine } from './engine.js'
+import type { ProcessCalls } from './handle.js'
+import type { ProcessOperations } from './operations.js'
+import { findProcesses, type ProcessRecord } from './queries/find-processes.js'
+import { findTimeline } from './queries/find-timeline.js'
+import { checkReference, nameOf, notFound, type ProcessOf } from './reference.js'
+import { processResults, resultKey } from './results.js'
+import { timelineOf } from './timeline.js'
+import { whyProcess } from './why.js'
+
+/** What the handles of processes and managers call: one object per installation, shared by all handles. */
+export function createProcessCalls(
+  db: Database,
+  { codec, respond }: ProcessEngine,
+  { retry, resume, cancel, complete }: ProcessOperations,
+  results: Results,
+): ProcessCalls {
+  const ends = processResults(db, codec)
+
+  async function find(operation: string, process: ProcessOf<never>, idOrKey: string): Promise<ProcessRecord> {
+    const name = nameOf(operation, process)
+    const reference = checkReference(`${operation} ${name}`, idOrKey)
+    const { domain, type } = process
+    const named = isId(reference) ? { ids: [reference] } : { domain, type, key: reference }
+    const [record] = await findProcesses(db, codec, { ...named, limit: 1 })
+    if (!record) throw notFound(name, reference)
+    const actual = `${record.domain}/${record.type}`
+    if (actual === name) return record
+    throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: reference, process: name, actual })
+  }
+
+  return {
+    get: (process, idOrKey) => find('get', process, idOrKey),
+    async result(process, idOrKey, options = {}) {
+      const name = nameOf('result', process)
+      const { timeout } = checkOptions(`result ${name}`, options, ['timeout'])
+      const limit = durationOption(`result ${name}`, 'timeout', timeout, { default: '30s' })
+      return results.wait(ends, resultKey(name, checkReference(`result ${name}`, idOrKey)), limit)
+    },
+    async history(process, idOrKey, options = {}) {
+      const where = `history ${nameOf('history', process)}`
+      const given = checkOptions(where, options, ['limit'])
+      const limit = integerOption(where, 'limit', given.limit, { min: 0, max: 1_000_000, default: 1_000 })
+      const { id, createdAt } = await find('history', process, idOrKey)
+      return timelineOf(createdAt, await findTimeline(db, id, limit), codec)
+    },
+    why: async (process, idOrKey) => whyProcess(db, await find('why', process, idOrKey)),
+    respond: (process, idOrKey, name, data, options) => respond.respond(process, idOrKey, name, data, options),
+    retry,
+    resume,
+    cancel,
+    complete,
+  }
+}
