@@ -9,7 +9,7 @@ import type { Logger } from '../kernel/logger.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { InquireContext, StepContext } from './context.js'
 import type { Call } from './decide/decision.js'
-import type { KnownOfCall, Occurrence } from './decide/occurrence.js'
+import type { InstanceEvent, KnownOfCall } from './decide/instance-event.js'
 import { unknownOutcome } from './decide/outcome.js'
 import type { Payload } from './decide/state.js'
 import type { CallSettings, WorkflowDefinition } from './definition/definition.js'
@@ -58,7 +58,7 @@ export function createAttempt(parts: AttemptParts) {
     call: StepCall,
     called: Called,
     handler: RegisteredStepHandler,
-  ): Promise<Occurrence | undefined> {
+  ): Promise<InstanceEvent | undefined> {
     if (called.inquire === undefined) return callHandler(call, called, handler)
     const asked = await inquire(call, called, handler)
     if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
@@ -75,7 +75,7 @@ export function createAttempt(parts: AttemptParts) {
     called: Called,
     handler: RegisteredStepHandler,
     before: { readonly notDone?: boolean } = {},
-  ): Promise<Occurrence | undefined> {
+  ): Promise<InstanceEvent | undefined> {
     try {
       // Schema and hooks are the user's too: they share the handler's time.
       const answer = await call.outcome(async (over) => {
@@ -99,7 +99,7 @@ export function createAttempt(parts: AttemptParts) {
     called: Called,
     handler: RegisteredStepHandler,
     failure: Failure,
-  ): Promise<Occurrence> {
+  ): Promise<InstanceEvent> {
     if (call.interrupted && !failure.refused) {
       if (!call.began) return givenBack(call, called)
       return { type: 'interrupted', step: called.step, kind: kindOf(call) }
@@ -134,11 +134,11 @@ export function createAttempt(parts: AttemptParts) {
     return call.interrupted && asked !== 'notDone'
   }
 
-  function interruptedInquiry(call: StepCall, called: Called): Occurrence {
+  function interruptedInquiry(call: StepCall, called: Called): InstanceEvent {
     return { type: 'interrupted', step: called.step, kind: kindOf(call) }
   }
 
-  function done(call: StepCall, called: Called, output: unknown): Occurrence {
+  function done(call: StepCall, called: Called, output: unknown): InstanceEvent {
     const { step } = called
     if (call.item.compensates) return { type: 'compensated', step }
     try {
@@ -237,7 +237,7 @@ export function createAttempt(parts: AttemptParts) {
         if (held.length === 0 || call.ended) throw lost()
         const result = await work(tx)
         if (call.ended) throw lost()
-        const occurrence: Occurrence = compensates
+        const occurrence: InstanceEvent = compensates
           ? { type: 'compensated', step }
           : { type: 'completed', step, output: encode(result) }
         const claim = claimOf(item, step)
@@ -253,14 +253,14 @@ export function createAttempt(parts: AttemptParts) {
 
 const kindOf = ({ item }: StepCall) => (item.compensates ? ('compensation' as const) : ('step' as const))
 
-function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): Occurrence {
+function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): InstanceEvent {
   const type = call.item.compensates ? 'compensation_failed' : 'failed'
   return { type, step, failure, ...(known === undefined ? {} : { known }) }
 }
 
 /** It was called off, or its worker was stopped, before the handler was called. */
-const givenBack = (call: StepCall, { step }: Called): Occurrence => ({
-  type: 'given_back',
+const givenBack = (call: StepCall, { step }: Called): InstanceEvent => ({
+  type: 'released',
   step,
   kind: kindOf(call),
   because: 'stopping',

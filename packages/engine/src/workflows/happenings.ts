@@ -8,7 +8,7 @@ import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
-import type { Occurrence } from './decide/occurrence.js'
+import type { InstanceEvent } from './decide/instance-event.js'
 import type { Payloads } from './decide/payloads.js'
 import type { InstanceState } from './decide/state.js'
 import type { WorkflowDefinition } from './definition/definition.js'
@@ -23,7 +23,7 @@ import { afterWrite, type StepClaim, type StoredInstance, withClaim, withDecisio
 /** Something that happened to an instance, and the claim of whoever reports it. */
 interface Happening {
   readonly id: string
-  readonly occurrence: Occurrence
+  readonly occurrence: InstanceEvent
   readonly claim?: StepClaim
 }
 

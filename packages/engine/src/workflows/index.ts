@@ -7,7 +7,7 @@ export {
   type WorkflowToStart,
 } from './client.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
-export type { HumanVerdict } from './decide/occurrence.js'
+export type { HumanChoice } from './decide/instance-event.js'
 export { defineWorkflow, type Workflow, type WorkflowBuilder } from './define.js'
 export type {
   CallSettings,

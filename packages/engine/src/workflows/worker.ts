@@ -54,7 +54,7 @@ async function reportCalledOff({ definitions, happenings }: WorkflowEngine, it: 
   const step = steps[it.number]?.name ?? ''
   const kind = it.compensates ? 'compensation' : 'step'
   const claim = { step, kind, epoch: it.epoch, fresh: true, attempts: it.attempts } as const
-  const occurrence = { type: 'given_back', step, kind, because: 'stopping' } as const
+  const occurrence = { type: 'released', step, kind, because: 'stopping' } as const
   await happenings.report({ id: it.workflow_id, occurrence, claim })
 }
 

@@ -2,7 +2,7 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { HumanVerdict } from '../decide/occurrence.js'
+import type { HumanChoice } from '../decide/instance-event.js'
 
 /** A human step that waits for somebody (W-10). */
 export interface WaitingDecision {
@@ -18,7 +18,7 @@ export interface WaitingDecision {
 /** What somebody decided. */
 export interface RecordedDecision {
   readonly step: string
-  readonly decision: HumanVerdict
+  readonly decision: HumanChoice
   readonly actor: string
   readonly reason: string
   readonly at: Date
