@@ -98,7 +98,8 @@ create table holdfast.command (
   send_token uuid,
   inquiry text,
   uncounted integer default 0 not null,
-  effect text
+  effect text,
+  key text
 ) with (fillfactor=50);
 
 create table holdfast.command_queue (
@@ -622,7 +623,7 @@ alter table holdfast.dispatch_config add constraint dispatch_config_exec_task_qu
 
 alter table holdfast.dispatch_config add constraint dispatch_config_exec_workflow_type_check CHECK (((length(exec_workflow_type) >= 1) AND (length(exec_workflow_type) <= 300)));
 
-alter table holdfast.dispatch_config add constraint dispatch_config_item_type_check CHECK ((item_type ~ '^[A-Za-z0-9_-]{1,100}$'::text));
+alter table holdfast.dispatch_config add constraint dispatch_config_item_type_check CHECK ((item_type ~ '^[^/:#]{1,200}/[^/:#]{1,200}$'::text));
 
 alter table holdfast.dispatch_config add constraint dispatch_config_jitter_window_ms_check CHECK (((jitter_window_ms >= 0) AND (jitter_window_ms <= 86400000)));
 
@@ -841,6 +842,8 @@ END) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dead_letter USING btree (fingerprint, since, (((item_type || '/'::text) || item_id)));
 
 CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
+
+CREATE INDEX dispatch_item_by_age ON holdfast.dispatch_item USING btree (item_type, created_at, seq);
 
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
@@ -2058,7 +2061,7 @@ begin
     return '{"outcome": "lost"}';
   end if;
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
-  if not found or not v_config.enabled then
+  if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
   -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
@@ -2112,7 +2115,7 @@ begin
         due_at = null,
         check_at = v_now + v_config.stale_claim_threshold_mins * interval '1 minute',
         batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        execution_id = holdfast.next_execution_id(item_type, item_id, failed_executions, execution_id),
         claimed_at = v_now,
         last_error = null,
         updated_at = v_now
@@ -4906,6 +4909,16 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.is_dispatch_paused(item_type text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select holdfast.is_paused(array['domain:' || split_part(item_type, '/', 1), 'definition:' || item_type])
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.is_known_subject(p_kind text, p_name text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -4920,10 +4933,12 @@ begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
       or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
+      or exists (select from holdfast.dispatch_config where split_part(item_type, '/', 1) = p_name)
       or cardinality(holdfast.process_types(p_name, null)) > 0;
   end if;
   if p_kind = 'definition' then
     if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
+      or exists (select from holdfast.dispatch_config where item_type = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
     then
@@ -4974,6 +4989,8 @@ AS $function$
   select case
     when starts_with(p_execution, 'exec:' || p_type || ':')
       then substring(substr(p_execution, length(p_type) + 7) from '^(.*):[0-9]+$')
+    when starts_with(p_type, 'default/') and starts_with(p_execution, 'exec:' || substr(p_type, 9) || ':')
+      then substring(substr(p_execution, length(p_type) - 1) from '^(.*):[0-9]+$')
   end
 $function$
 ;
@@ -5909,6 +5926,19 @@ AS $function$
   where model = 'processes' and name = p_type
     and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.next_execution_id(item_type text, item_id text, failed_executions integer, last_id text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ("right"(last_id, length((':'::text || failed_executions))) = (':'::text || failed_executions)) THEN last_id
+             ELSE holdfast.execution_id(item_type, item_id, failed_executions)
+         END AS execution_id;
+END
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.note_beat()
@@ -7799,7 +7829,7 @@ begin
   end if;
   -- The kill switch waits for this transaction, and then sees what it made.
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
-  if not found or not v_config.enabled then
+  if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
   -- The database may have been restored to an earlier state since the caller stored its workflow.
@@ -8885,7 +8915,8 @@ begin
       'type', type, 'command_id', v_id, 'correlation_id', holdfast.option_of('send', options, 'correlationId', 'id'),
       'reply_to', v_reply_to, 'max_attempts', holdfast.option_of('send', options, 'retry', 'retry'),
       'delay_ms', holdfast.option_of('send', options, 'delay', 'duration')::float8,
-      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid()
+      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid(),
+      'key', v_key
     )) || jsonb_build_object('data', data))
   ))) as refused;
   case v_outcome
@@ -8971,7 +9002,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, send_token, data, notes
+        created_at, run_at, updated_at, send_token, key, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -8987,6 +9018,8 @@ begin
         coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
         v_now,
         (it ->> 'token')::uuid,
+        -- Reading a field that is not there costs as much as any other.
+        case when not v_plain then it ->> 'key' end,
         it -> 'data',
         nullif(it -> 'notes', 'null')
       from jsonb_array_elements(v_rows) as it
@@ -9255,21 +9288,6 @@ $function$
 CREATE OR REPLACE FUNCTION holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
  RETURNS TABLE(bad jsonb, existing uuid[])
  LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  if config.engine = 'WORKFLOW' then
-    return query select * from holdfast.start_dispatched_workflows(request, config, ids, slots, p_now, taken);
-  else
-    return query select * from holdfast.start_dispatched_processes(request, config, ids, slots, p_now, taken);
-  end if;
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
- RETURNS TABLE(bad jsonb, existing uuid[])
- LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
@@ -9280,21 +9298,24 @@ CREATE OR REPLACE FUNCTION holdfast.start_dispatched_processes(request jsonb, co
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
+  v_is_process boolean := config.engine = 'PROCESS';
   v_exec_type text := request ->> 'execType';
   v_version int := (request ->> 'version')::int;
   v_context_version int := (request ->> 'contextVersion')::int;
   v_redirected boolean := (request ->> 'redirected')::boolean;
+  v_definition int := (request ->> 'definitionId')::int;
   -- Ids of one batch lie together in the index, as those that the client makes do.
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+  v_ids uuid[];
+  v_starts timestamptz[];
 begin
   v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
-  return query
   with claimed as (
     update holdfast.dispatch_item as item
     set status = 'DISPATCHED',
         due_at = null,
         batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        execution_id = holdfast.next_execution_id(item_type, item_id, failed_executions, execution_id),
         claimed_at = p_now,
         dispatched_at = p_now,
         updated_at = p_now
@@ -9305,9 +9326,9 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- To be parsed again, and encoded: notes say so, also where there is nothing to note.
+      -- To be parsed again by the process, and encoded: notes say so, also where there is nothing to note.
       case
-        when context.checked and (context.context_version <> v_context_version or v_redirected)
+        when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
         else context.notes
       end as notes,
@@ -9330,7 +9351,7 @@ begin
     )
     select id, v_exec_type, 'PROCESS_STEP', execution_id, p_now, start_at, p_now, context, notes, checked, item_id
     from batch
-    where context is not null and taken_id is null
+    where v_is_process and context is not null and taken_id is null
   ),
   processes as (
     insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
@@ -9341,7 +9362,15 @@ begin
       ) end,
       config.item_type, 0
     from batch
-    where context is not null and taken_id is null
+    where v_is_process and context is not null and taken_id is null
+  ),
+  workflows as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
+    )
+    select id, v_definition, v_exec_type, v_version, execution_id, 'PENDING', p_now, p_now, context, notes, config.item_type, item_id
+    from batch
+    where not v_is_process and context is not null and taken_id is null
   )
   select
     jsonb_agg(jsonb_build_object(
@@ -9354,81 +9383,9 @@ begin
       -- Another id is tried next.
       'execution', case when context is not null then execution_id end
     )) filter (where context is null or not is_own),
-    array_agg(taken_id) filter (where context is not null and is_own)
-  from batch;
-end
-$function$
-;
-
-CREATE OR REPLACE FUNCTION holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb)
- RETURNS TABLE(bad jsonb, existing uuid[])
- LANGUAGE plpgsql
- SET plan_cache_mode TO 'force_generic_plan'
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET enable_material TO 'off'
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
-  v_definition int := (request ->> 'definitionId')::int;
-  v_ids uuid[];
-  v_starts timestamptz[];
-begin
-  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
-  with claimed as (
-    update holdfast.dispatch_item as item
-    set status = 'DISPATCHED',
-        due_at = null,
-        batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
-        claimed_at = p_now,
-        dispatched_at = p_now,
-        updated_at = p_now
-    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
-    returning item.item_id, item.execution_id, item.exec_time
-  ),
-  batch as materialized (
-    select
-      claimed.item_id, claimed.execution_id, context.context, context.notes,
-      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
-      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
-      case
-        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
-        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
-      end as start_at
-    from claimed
-    left join lateral (
-      select *
-      from holdfast.dispatch_context
-      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
-    ) as context on true
-  ),
-  made as (
-    insert into holdfast.workflow (
-      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
-    )
-    select id, v_definition, request ->> 'execType', (request ->> 'version')::int, execution_id, 'PENDING', p_now, p_now,
-      context, notes, config.item_type, item_id
-    from batch
-    where context is not null and taken_id is null
-  )
-  select
-    jsonb_agg(jsonb_build_object(
-      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
-      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
-      'message', case
-        when context is null then 'the context of the item is missing'
-        else 'the execution id ' || execution_id || ' is that of something else'
-      end,
-      'execution', case when context is not null then execution_id end
-    )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),
-    array_agg(id) filter (where context is not null and taken_id is null),
-    array_agg(start_at) filter (where context is not null and taken_id is null)
+    array_agg(id) filter (where not v_is_process and context is not null and taken_id is null),
+    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null)
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then
@@ -9933,7 +9890,7 @@ AS $function$
   ))
   from holdfast.dispatch_item as item
   cross join lateral (
-    select holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+    select holdfast.next_execution_id(item.item_type, item.item_id, item.failed_executions, item.execution_id)
   ) as execution (id)
   left join holdfast.process_detail as detail
     on config.engine = 'PROCESS' and detail.type = p_exec_type and detail.key = execution.id
@@ -10829,6 +10786,8 @@ comment on function holdfast.is_absent(seen_at timestamp with time zone, age int
 
 comment on function holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct integer) is 'internal: may change with every release';
 
+comment on function holdfast.is_dispatch_paused(item_type text) is 'internal: may change with every release';
+
 comment on function holdfast.is_known_subject(p_kind text, p_name text) is 'internal: may change with every release';
 
 comment on function holdfast.is_paused(subjects text[]) is 'internal: may change with every release';
@@ -10886,6 +10845,8 @@ comment on function holdfast.most_bytes(p_value jsonb) is 'internal: may change 
 comment on function holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count integer) is 'internal: may change with every release';
 
 comment on function holdfast.newest_definition(p_type text) is 'internal: may change with every release';
+
+comment on function holdfast.next_execution_id(item_type text, item_id text, failed_executions integer, last_id text) is 'internal: may change with every release';
 
 comment on function holdfast.note_beat() is 'internal: may change with every release';
 
@@ -11062,10 +11023,6 @@ comment on function holdfast.slots_lock(p_type text) is 'internal: may change wi
 comment on function holdfast.start(domain text, type text, input jsonb, options jsonb) is 'Starts a process, or an instance of a workflow.';
 
 comment on function holdfast.start_dispatched(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
-
-comment on function holdfast.start_dispatched_processes(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
-
-comment on function holdfast.start_dispatched_workflows(request jsonb, config holdfast.dispatch_config, ids text[], slots double precision[], p_now timestamp with time zone, taken jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.start_managed(starts jsonb) is 'internal: may change with every release';
 

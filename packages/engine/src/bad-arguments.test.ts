@@ -26,7 +26,7 @@ const Round = defineManager('bad', 'Round', {
   nextStep: () => null,
 })
 const Ship = defineWorkflow('bad-ship', 1).step('a', 'bad-a').build()
-const Later = defineDispatch('bad-later', { target: processTarget(Order) })
+const Later = defineDispatch('bad-later', 'Items', { target: processTarget(Order) })
 
 let bus: TestBus
 let order: string
@@ -140,7 +140,10 @@ test.each<[string, () => unknown]>([
     'defineProcess with a symbol',
     () => defineProcess(Symbol('x') as never, 'a', { state: Any, execute: async () => 1 }),
   ],
-  ['defineDispatch with a symbol', () => defineDispatch(Symbol('x') as never, { target: processTarget(Order) })],
+  [
+    'defineDispatch with a symbol',
+    () => defineDispatch(Symbol('x') as never, 'Items', { target: processTarget(Order) }),
+  ],
   ['defineWorkflow with a symbol', () => defineWorkflow(Symbol('x') as never, 1)],
 ])('K-14 %s is refused with a code, and nothing is written', async (_, call) => {
   const before = await written()
@@ -186,7 +189,7 @@ describe.each(['a/b', 'a#2', 'a\0b', 'x\ud800', '', ' ', 'x'.repeat(201), undefi
     ['the type of a process', () => defineProcess('a', name, { state: Any, execute: async () => 1 })],
     ['a workflow', () => defineWorkflow(name, 1)],
     ['a step of a workflow', () => defineWorkflow('a', 1).step(name, 'h').build()],
-    ['a type of dispatched items', () => defineDispatch(name, { target: processTarget(Order) })],
+    ['a type of dispatched items', () => defineDispatch(name, 'Items', { target: processTarget(Order) })],
   ])('is refused for %s', (_, call) => {
     expect(call).toThrow(expect.objectContaining({ name: 'HoldfastError' }))
   })

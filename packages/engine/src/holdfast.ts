@@ -31,6 +31,7 @@ import {
   type DispatchDefinition,
   type DispatchOf,
   dispatchModel,
+  type Executions,
   ItemHandle,
   isDispatch,
   type Scheduling,
@@ -259,16 +260,22 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   const dispatches = createDispatchRegistry()
   const processes = createProcesses(db, engine, processOperations)
   const workflows = createWorkflows(db, workflowEngine)
-  const itemOperations = createItemOperations(db, codec, {
+  const executions: Executions = {
     cancelProcess(name, id, by, cancelOptions) {
       const slash = name.indexOf('/')
       const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
       return processOperations.cancel(reference, id, by, cancelOptions)
     },
-    cancelWorkflow: (id, by) => workflowClient.workflow(id).cancel(by),
+    cancelWorkflow: (id, by, cancelOptions) => workflowClient.workflow(id).cancel(by, cancelOptions),
+    whyWorkflow: (id) => workflowClient.workflow(id).why(),
     find: (itemType) => dispatches.find(itemType),
-  })
-  const items = coded(createItemCalls(db, { codec, results, operations: itemOperations }), db.schema, 'hf.item')
+  }
+  const itemOperations = createItemOperations(db, codec, executions)
+  const items = coded(
+    createItemCalls(db, { codec, results, operations: itemOperations, executions }),
+    db.schema,
+    'hf.item',
+  )
   const scheduling = createScheduling(db, { codec, logger, metrics, items })
   const workers = new Set<Worker>()
   const told = new Set<() => void>()

@@ -1,6 +1,6 @@
 /** What our own packages, examples of the kernel and tests may use besides the public API; no promise to users. */
 
-export { checksOf, createMarks, runChecks, runCycle } from './dispatch/index.js'
+export { checksOf, createMarks, type DefinedDispatch, isDispatch, runChecks, runCycle } from './dispatch/index.js'
 export { assemble } from './holdfast.js'
 export { appendAudit, readAudit } from './kernel/audit/audit.js'
 export { type Batcher, createBatcher } from './kernel/batching/batcher.js'

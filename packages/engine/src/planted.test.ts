@@ -80,9 +80,9 @@ test('K-27 what another role plants in public is never called, from the installa
   })
   const Flow = defineWorkflow('planted', 1).step('ship', 'planted ship').build()
   const Settle = defineProcess('planted', 'Settle', { state: z.object({}), execute: async () => undefined })
-  const Settlement = defineDispatch('planted', {
+  const Settlement = defineDispatch('planted', 'Items', {
     target: processTarget(Settle),
-    config: { dispatchInterval: 0, jitterWindow: 0 },
+    settings: { dispatchInterval: 0, jitterWindow: 0 },
   })
   hf.handle(Pay, async () => 'paid')
   hf.register(Refund)

@@ -16,7 +16,7 @@ const Pay = defineProcess('payments', 'Payment', {
     await ctx.event('approved', 'approved', { timeout: '10d' })
   },
 })
-const Settlement = defineDispatch('settlement', { target: processTarget(Pay) })
+const Settlement = defineDispatch('payments', 'Settlement', { target: processTarget(Pay) })
 const Order = defineWorkflow('order', 1)
   .step('reserve', 'reserve')
   .waitHumanConfirm('approve')
@@ -50,7 +50,7 @@ test.each([
   ['respond', `holdfast.respond('payments', 'Payment', $2, 'approved', $1)`, 'the data of the response'],
   [
     'schedule',
-    `holdfast.schedule(null, 'settlement', 'I-' || length($1::jsonb::text), $1::jsonb, now() + interval '1 d')`,
+    `holdfast.schedule('payments', 'Settlement', 'I-' || length($1::jsonb::text), $1::jsonb, now() + interval '1 d')`,
     'the context of the item',
   ],
 ])(
@@ -77,7 +77,7 @@ test.each([
   ['the name of a response', `holdfast.respond('payments', 'Payment', $1, repeat('x', 201), '{}')`, 'at most 200'],
   [
     'the key of an item',
-    `holdfast.schedule(null, 'settlement', repeat('x', 201) || left($1, 0), '{}', now())`,
+    `holdfast.schedule('payments', 'Settlement', repeat('x', 201) || left($1, 0), '{}', now())`,
     '1 to 200',
   ],
 ])('K-24 %s that is too long is refused through SQL as it is through the library', async (_, call, said) => {
@@ -97,7 +97,7 @@ test.each([
     `holdfast.decide(${someId}, 'approve', 'confirm', '{"actor": "ann", "reason": "ok"}')`,
     'has no step approve',
   ],
-  ['schedule', `holdfast.schedule(null, 'nothing', 'K', '{}', now())`, 'there is no dispatch nothing'],
+  ['schedule', `holdfast.schedule('payments', 'Nothing', 'K', '{}', now())`, 'there is no dispatch payments/Nothing'],
 ])('U-02 %s refuses a name that is not known, and says what to check', async (_, call, said) => {
   await expect(bus.sql(`select ${call}`)).rejects.toMatchObject({
     code: '22023',
@@ -113,7 +113,7 @@ test.each([
   ['start of a workflow', `holdfast.start(null, 'order', '{}', '{"Key": "K"}')`, 'id, key, startAt'],
   ['respond', `holdfast.respond('payments', 'Payment', 'P', 'go', '{}', '{"Key": "K"}')`, 'responseId'],
   ['decide', `holdfast.decide(${someId}, 'a', 'confirm', '{"Key": "K"}')`, 'actor, reason'],
-  ['schedule', `holdfast.schedule(null, 'settlement', 'K', '{}', now(), '{"Key": "K"}')`, 'replace'],
+  ['schedule', `holdfast.schedule('payments', 'Settlement', 'K', '{}', now(), '{"Key": "K"}')`, 'replace'],
 ])('U-02 %s refuses an option that is not known, and names those that are', async (_, call, known) => {
   await expect(bus.sql(`select ${call}`)).rejects.toMatchObject({
     code: '22023',

@@ -200,7 +200,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
       '5 were there already',
       '5 ready, 5 per second',
       ...['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => `${payment}: 500 cents to DE-1`),
-      'exec:payment:PAY-5:0 COMPLETED, not before its time: true',
+      'exec:payments/Settlement:PAY-5:0 COMPLETED, not before its time: true',
       '5 batches',
     ],
   ],

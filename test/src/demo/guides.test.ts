@@ -116,10 +116,10 @@ test('D-02 the SQL of the guide on dispatch changes its configuration', async ()
     await hf.close()
   })
   const Settle = defineProcess('payments', 'Settle', { state: z.object({}), execute: async () => undefined })
-  const Settlement = defineDispatch('payment', { target: processTarget(Settle) })
+  const Settlement = defineDispatch('payments', 'Settlement', { target: processTarget(Settle) })
   await hf.schedule(Settlement, { key: 'PAY-1', context: {}, startAt: new Date('2031-01-01T00:00:00Z') })
   for (const snippet of await shown('dispatch', 'sql')) await client.query(snippet)
-  expect(await hf.dispatch.config(Settlement)).toMatchObject({
+  expect(await hf.dispatch.settings(Settlement)).toMatchObject({
     enabled: false,
     batchSize: 1_000,
     dispatchInterval: 2_000,

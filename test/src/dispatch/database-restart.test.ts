@@ -46,9 +46,9 @@ test('D-14 the rate holds across a restart of the database: what missed its slot
     execute function note_begin()`)
   await bus.hf.limits.set('restarted', { ticketsPerSecond: RATE, burst: BURST }, by)
   const Settle = defineProcess('restarted', 'Settle', { state: z.any(), execute: async () => undefined })
-  const Settlement = defineDispatch('restarted', {
+  const Settlement = defineDispatch('restarted', 'Items', {
     target: processTarget(Settle),
-    config: { rateLimitKey: 'restarted', dispatchInterval: '1s' },
+    settings: { rateLimitKey: 'restarted', dispatchInterval: '1s' },
   })
   bus.hf.register(Settlement)
   const startAt = new Date('2020-01-01T00:00:00Z')

@@ -25,7 +25,7 @@ function processOf(domain: string, ran: Ran) {
 
 export function onProcesses(domain: string, config: DispatchSettings, ran: Ran = () => undefined) {
   const Pay = processOf(domain, ran)
-  return { Pay, Settlement: defineDispatch(domain, { target: processTarget(Pay), config }) }
+  return { Pay, Settlement: defineDispatch(domain, 'Items', { target: processTarget(Pay), settings: config }) }
 }
 
 export const remoteTable = `
@@ -66,5 +66,5 @@ export function onRemote(
   config: DispatchSettings,
   pool: pg.Pool,
 ): DispatchDefinition<{ readonly n: number }> {
-  return defineDispatch(itemType, { context: Context, target: remoteEngine(pool), config })
+  return defineDispatch(itemType, 'Items', { context: Context, target: remoteEngine(pool), settings: config })
 }

@@ -63,16 +63,16 @@ async function checkBooks(domain: string, remote: boolean, where: string): Promi
   const executions = remote
     ? await pool.query(
         `select execution_id as id from remote_execution where execution_id like 'exec:' || $1 || ':%'`,
-        [domain],
+        [`${domain}/Items`],
       )
     : await pool.query(
         'select key as id from holdfast.process_detail join holdfast.process using (id) where dispatch_type = $1',
-        [domain],
+        [`${domain}/Items`],
       )
   const ids = executions.rows.map((row: { id: string }) => row.id)
-  const expected = Array.from({ length: ITEMS }, (_, n) => `exec:${domain}:PAY-${n}:0`)
+  const expected = Array.from({ length: ITEMS }, (_, n) => `exec:${domain}/Items:PAY-${n}:0`)
   expect(ids.sort(), where).toEqual(expected.sort())
-  const contexts = await pool.query('select from holdfast.dispatch_context where item_type = $1', [domain])
+  const contexts = await pool.query('select from holdfast.dispatch_context where item_type = $1', [`${domain}/Items`])
   expect(contexts.rowCount, where).toBe(0)
 }
 

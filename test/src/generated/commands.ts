@@ -31,7 +31,7 @@ export function generatedCommands(): Omit<FaultTestOptions<Effects>, 'seeds'> {
     world: (seed) => createEffects({ seed, faults: FAULTS }),
     setup(hf, bank) {
       for (const command of KINDS) {
-        const once = command.atMostOnce === true
+        const once = command === PayOnce || command === PayOnceOrAsk
         hf.handle(
           command,
           (_, { commandId, idempotencyKey, signal }) =>

@@ -60,9 +60,9 @@ const Settle = defineProcess('stale', 'Settle', {
   state: numbered,
   execute: call,
 })
-const Settlement = defineDispatch('stale-settlement', {
+const Settlement = defineDispatch('stale-settlement', 'Items', {
   target: processTarget(Settle),
-  config: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
+  settings: { dispatchInterval: 0, jitterWindow: 0, batchSize: 100, maxBatchesAhead: 2 },
 })
 
 function registerAll({ hf }: TestBus): void {

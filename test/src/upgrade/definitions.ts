@@ -146,9 +146,9 @@ export function definitionsOf(connectionString: string) {
     .build()
   const handlers = ['Reserve', 'Release', 'Pack', 'Bill', 'Ship', 'Check', 'PayOut', 'Transfer', 'Thank']
 
-  const Settlement = defineDispatch('settlement', { target: processTarget(Settle) })
-  const Approvals = defineDispatch('approvals', { target: workflowTarget(Approval) })
-  const Remote = defineDispatch('remote', {
+  const Settlement = defineDispatch('default', 'settlement', { target: processTarget(Settle) })
+  const Approvals = defineDispatch('default', 'approvals', { target: workflowTarget(Approval) })
+  const Remote = defineDispatch('default', 'remote', {
     context: Work,
     target: {
       name: 'elsewhere',

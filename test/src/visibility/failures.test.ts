@@ -214,19 +214,26 @@ test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead
 test('K-21 dispatch: a dead letter is an error that names its item', async () => {
   const name = domain()
   const Pay = defineProcess(name, 'Pay', { state: z.object({ n: z.number() }), execute: async () => undefined })
-  const Settlement = defineDispatch(name, {
+  const Settlement = defineDispatch(name, 'Items', {
     target: processTarget(Pay),
-    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
+    settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
   bus.hf.register(Pay)
   bus.hf.register(Settlement)
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: new Date(0) })
-  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
   const worker = await bus.hf.run({ domains: [name], poll: '20ms' })
   await waitFor('it is told', () => told.about('PAY-1').length > 0)
   await worker.stop()
   expect(told.about('PAY-1')).toMatchObject([
-    { level: 'error', event: 'needs_person', model: 'dispatch', type: Settlement.itemType, code: 'CONTEXT_MISSING' },
+    {
+      level: 'error',
+      event: 'needs_person',
+      model: 'dispatch',
+      domain: Settlement.domain,
+      type: Settlement.type,
+      code: 'CONTEXT_MISSING',
+    },
   ])
 })
 

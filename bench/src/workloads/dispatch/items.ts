@@ -14,7 +14,7 @@ const Context = z.object({
 export const Noop = defineProcess('bench', 'Noop', { state: Context, execute: async () => undefined })
 
 export const settlementOf = (config: DispatchSettings) =>
-  defineDispatch('payment', { target: processTarget(Noop), config: { jitterWindow: 0, ...config } })
+  defineDispatch('bench', 'Settlement', { target: processTarget(Noop), settings: { jitterWindow: 0, ...config } })
 
 type Settlement = ReturnType<typeof settlementOf>
 

@@ -13,16 +13,21 @@ const Payment = defineProcess('mine', 'Payment', {
     },
   },
   async execute(ctx, state) {
-    const reference = await ctx.step(
+    const risk = await ctx.step(
       'bookRisk',
       async ({ idempotencyKey }) => {
         console.log('booking the risk')
         return `RISK-${state.payment}-${idempotencyKey.slice(0, 4)}`
       },
-      { compensate: (booked) => console.log(`unwinding ${booked}`) },
+      { retry: { maxAttempts: 3, delay: '5s' }, compensate: (booked) => console.log(`unwinding ${booked}`) },
     )
-    await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h' })
-    return `paid, booked as ${reference}, approved by ${state.approvedBy}`
+    await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h', onTimeout: 'compensate' })
+    // These rows and the record of the step are committed together: exactly once.
+    return ctx.transaction('settle', async (tx) => {
+      await tx.query('create table if not exists settled (payment text primary key, risk text not null)')
+      await tx.query('insert into settled values ($1, $2)', [state.payment, risk])
+      return `settled, booked as ${risk}, approved by ${state.approvedBy}`
+    })
   },
 })
 
@@ -33,7 +38,7 @@ await hf.run()
 
 // The key is your own name for it: started twice is started once.
 const payment = await hf.start(Payment, { payment: 'PAY-1' }, { key: 'PAY-1' })
-console.log(`PAY-1 is ${(await payment.get()).status}`)
+console.log((await payment.why()).text)
 
 const approver = process.argv[2]
 if (approver) {

@@ -10,10 +10,10 @@ const SettlePayment = defineProcess('payments', 'SettlePayment', {
   },
 })
 
-const Settlement = defineDispatch('payment', {
+const Settlement = defineDispatch('payments', 'Settlement', {
   target: processTarget(SettlePayment),
   // Items are handed over up to ten minutes ahead of their time, and start at their time all the same.
-  config: { batchSize: 100, dispatchInterval: '100ms', preStartBuffer: '10m', jitterWindow: 0 },
+  settings: { batchSize: 100, dispatchInterval: '100ms', preStartBuffer: '10m', jitterWindow: 0 },
 })
 
 const database = await startEmbedded({ ephemeral: true })
@@ -47,7 +47,7 @@ console.log(`half a second after the time: ${paid.length} paid; ${await depth()}
 await hf.dispatch.resume(Settlement, { actor: 'ann', reason: 'a false alarm' })
 await until(async () => (await hf.dispatch.depth(Settlement)).COMPLETED === 250)
 console.log(`${paid.length} paid, each once: ${new Set(paid).size === 250}`)
-for (const { event, actor, reason, after } of await hf.auditTrail({ name: 'payment' })) {
+for (const { event, actor, reason, after } of await hf.auditTrail({ name: Settlement.name })) {
   if (event === 'CONFIGURED' && actor === 'ann') console.log(`${JSON.stringify(after)} by ${actor}: ${reason}`)
 }
 

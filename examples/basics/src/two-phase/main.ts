@@ -10,9 +10,9 @@ const SettlePayment = defineProcess('payments', 'SettlePayment', {
   },
 })
 
-const Settlement = defineDispatch('payment', {
+const Settlement = defineDispatch('payments', 'Settlement', {
   target: processTarget(SettlePayment),
-  config: { batchSize: 1, dispatchInterval: '200ms', jitterWindow: 0 },
+  settings: { batchSize: 1, dispatchInterval: '200ms', jitterWindow: 0 },
 })
 
 const database = await startEmbedded({ ephemeral: true })
@@ -46,7 +46,7 @@ for (;;) {
 }
 const item = await hf.item(Settlement, 'PAY-5').get()
 console.log(`${item.executionId} ${item.status}, not before its time: ${(item.dispatchedAt ?? 0) >= fourOClock}`)
-const batches = (await hf.auditTrail({ name: 'payment' })).filter(({ event }) => event === 'BATCH')
+const batches = (await hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'BATCH')
 console.log(`${batches.length} batches`)
 
 await hf.close()

@@ -52,7 +52,8 @@ export async function takeSnapshot({ pool, hf, definitions }: Payments): Promise
 }
 
 async function readWindow(hf: Holdfast, window: PaymentWindow): Promise<Window | undefined> {
-  if (!(await hf.dispatch.configs()).some(({ itemType }) => itemType === window.itemType)) return undefined
+  if (!(await hf.dispatch.definitions()).some(({ domain, type }) => `${domain}/${type}` === window.name))
+    return undefined
   const [plan, depth] = await Promise.all([hf.dispatch.plan(window, { minutes: 1 }), hf.dispatch.depth(window)])
   return {
     enabled: plan.enabled,

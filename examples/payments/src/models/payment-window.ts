@@ -7,7 +7,7 @@ import type { ScheduledPaymentProcess } from './payment-process.js'
  * operators change, or switch off, while it goes on. The pace is what the configuration begins with.
  */
 export function paymentWindow(ScheduledPayment: ScheduledPaymentProcess, { window }: Pace) {
-  return defineDispatch('scheduled-payment', { target: processTarget(ScheduledPayment), config: window })
+  return defineDispatch('payments', 'ScheduledPayment', { target: processTarget(ScheduledPayment), settings: window })
 }
 
 export type PaymentWindow = ReturnType<typeof paymentWindow>

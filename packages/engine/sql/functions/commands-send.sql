@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: command-queues
 --
 -- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
@@ -55,7 +55,7 @@ $$;
 
 -- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one call (C-01).
 -- Only inserts, so it may run inside anybody's transaction (K-15). The request is a list of domains, each with its queue
--- and its commands, and `plain` where none of them has a batch or a reply queue to be looked up. Answers a row for each
+-- and its commands, and `plain` where none of them has a key, a batch or a reply queue. Returns a row for each
 -- that was not sent: 'duplicate', or what is wrong with it; nothing was written for those.
 -- planner: looped, no material
 create or replace function holdfast.send_commands(request jsonb)
@@ -115,7 +115,7 @@ begin
     with sent as (
       insert into holdfast.command (
         command_id, domain, type, max_attempts, msg_id, correlation_id, reply_to, batch_id, version,
-        created_at, run_at, updated_at, send_token, data, notes
+        created_at, run_at, updated_at, send_token, key, data, notes
       )
       select
         (it ->> 'command_id')::uuid,
@@ -131,6 +131,8 @@ begin
         coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
         v_now,
         (it ->> 'token')::uuid,
+        -- Reading a field that is not there costs as much as any other.
+        case when not v_plain then it ->> 'key' end,
         it -> 'data',
         nullif(it -> 'notes', 'null')
       from jsonb_array_elements(v_rows) as it

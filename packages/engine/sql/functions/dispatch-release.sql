@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
 -- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
@@ -33,7 +33,7 @@ begin
   end if;
   -- The kill switch waits for this transaction, and then sees what it made.
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
-  if not found or not v_config.enabled then
+  if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
   -- The database may have been restored to an earlier state since the caller stored its workflow.
@@ -144,6 +144,29 @@ begin atomic
   select 'exec:' || item_type || ':' || item_id || ':' || failed_executions;
 end;
 
+-- The id of an item's next execution. One that was tried before keeps the id it had, also if it was made in another form (types of
+-- items once had no domain): a start that had happened after all is recognised by it. After a failed execution it is a new one.
+create or replace function holdfast.next_execution_id(item_type text, item_id text, failed_executions int, last_id text)
+returns text
+language sql
+immutable
+parallel safe
+begin atomic
+  select case
+    when right(last_id, length(':' || failed_executions)) = ':' || failed_executions then last_id
+    else holdfast.execution_id(item_type, item_id, failed_executions)
+  end;
+end;
+
+-- Has an operator paused the domain or the type (K-18)?
+create or replace function holdfast.is_dispatch_paused(item_type text)
+returns boolean
+language sql
+stable
+as $$
+  select holdfast.is_paused(array['domain:' || split_part(item_type, '/', 1), 'definition:' || item_type])
+$$;
+
 -- Which of these items have an execution id that is in use already: { item: [execution, whether it is the item's own] }.
 create or replace function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text)
 returns jsonb
@@ -156,7 +179,7 @@ as $$
   ))
   from holdfast.dispatch_item as item
   cross join lateral (
-    select holdfast.execution_id(item.item_type, item.item_id, item.failed_executions)
+    select holdfast.next_execution_id(item.item_type, item.item_id, item.failed_executions, item.execution_id)
   ) as execution (id)
   left join holdfast.process_detail as detail
     on config.engine = 'PROCESS' and detail.type = p_exec_type and detail.key = execution.id
@@ -167,46 +190,35 @@ as $$
     and (detail.id is not null or workflow.id is not null)
 $$;
 
+-- Makes the executions of a batch of items whose rows are locked, and marks the items DISPATCHED: processes, or workflows whose
+-- first steps are decided by the worker that takes their start. Returns the items that could not be started, as
+-- fail_dispatch_items wants them, and the executions that were there already.
+-- planner: indexed
 create or replace function holdfast.start_dispatched(
   request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
 )
 returns table (bad jsonb, existing uuid[])
 language plpgsql
 as $$
-begin
-  if config.engine = 'WORKFLOW' then
-    return query select * from holdfast.start_dispatched_workflows(request, config, ids, slots, p_now, taken);
-  else
-    return query select * from holdfast.start_dispatched_processes(request, config, ids, slots, p_now, taken);
-  end if;
-end
-$$;
-
--- Makes the processes of a batch of items whose rows are locked, and marks the items DISPATCHED. Answers those that could
--- not be started, as fail_dispatch_items wants them, and the processes that were there already.
--- planner: indexed
-create or replace function holdfast.start_dispatched_processes(
-  request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
-)
-returns table (bad jsonb, existing uuid[])
-language plpgsql
-as $$
 declare
+  v_is_process boolean := config.engine = 'PROCESS';
   v_exec_type text := request ->> 'execType';
   v_version int := (request ->> 'version')::int;
   v_context_version int := (request ->> 'contextVersion')::int;
   v_redirected boolean := (request ->> 'redirected')::boolean;
+  v_definition int := (request ->> 'definitionId')::int;
   -- Ids of one batch lie together in the index, as those that the client makes do.
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
+  v_ids uuid[];
+  v_starts timestamptz[];
 begin
   v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
-  return query
   with claimed as (
     update holdfast.dispatch_item as item
     set status = 'DISPATCHED',
         due_at = null,
         batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        execution_id = holdfast.next_execution_id(item_type, item_id, failed_executions, execution_id),
         claimed_at = p_now,
         dispatched_at = p_now,
         updated_at = p_now
@@ -217,9 +229,9 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- To be parsed again, and encoded: notes say so, also where there is nothing to note.
+      -- To be parsed again by the process, and encoded: notes say so, also where there is nothing to note.
       case
-        when context.checked and (context.context_version <> v_context_version or v_redirected)
+        when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
         else context.notes
       end as notes,
@@ -242,7 +254,7 @@ begin
     )
     select id, v_exec_type, 'PROCESS_STEP', execution_id, p_now, start_at, p_now, context, notes, checked, item_id
     from batch
-    where context is not null and taken_id is null
+    where v_is_process and context is not null and taken_id is null
   ),
   processes as (
     insert into holdfast.process (id, type, version, status, due_at, created_at, deadline_at, dispatch_type, unbegun_epoch)
@@ -253,7 +265,15 @@ begin
       ) end,
       config.item_type, 0
     from batch
-    where context is not null and taken_id is null
+    where v_is_process and context is not null and taken_id is null
+  ),
+  workflows as (
+    insert into holdfast.workflow (
+      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
+    )
+    select id, v_definition, v_exec_type, v_version, execution_id, 'PENDING', p_now, p_now, context, notes, config.item_type, item_id
+    from batch
+    where not v_is_process and context is not null and taken_id is null
   )
   select
     jsonb_agg(jsonb_build_object(
@@ -266,76 +286,9 @@ begin
       -- Another id is tried next.
       'execution', case when context is not null then execution_id end
     )) filter (where context is null or not is_own),
-    array_agg(taken_id) filter (where context is not null and is_own)
-  from batch;
-end
-$$;
-
--- The same for workflows: the instances wait for their start, and whichever worker takes that decides on the first steps.
--- planner: indexed
-create or replace function holdfast.start_dispatched_workflows(
-  request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
-)
-returns table (bad jsonb, existing uuid[])
-language plpgsql
-as $$
-declare
-  v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
-  v_definition int := (request ->> 'definitionId')::int;
-  v_ids uuid[];
-  v_starts timestamptz[];
-begin
-  v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
-  with claimed as (
-    update holdfast.dispatch_item as item
-    set status = 'DISPATCHED',
-        due_at = null,
-        batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
-        claimed_at = p_now,
-        dispatched_at = p_now,
-        updated_at = p_now
-    where item_type = config.item_type and item_id = any (ids) and status = 'READY'
-    returning item.item_id, item.execution_id, item.exec_time
-  ),
-  batch as materialized (
-    select
-      claimed.item_id, claimed.execution_id, context.context, context.notes,
-      overlay(gen_random_uuid()::text placing v_prefix from 1 for 15)::uuid as id,
-      (taken -> claimed.item_id ->> 0)::uuid as taken_id, (taken -> claimed.item_id ->> 1)::boolean as is_own,
-      case
-        when slots is not null then greatest(claimed.exec_time, to_timestamp(slots[row_number() over ()] / 1000))
-        else greatest(claimed.exec_time, p_now) + random() * config.jitter_window_ms * interval '1 ms'
-      end as start_at
-    from claimed
-    left join lateral (
-      select *
-      from holdfast.dispatch_context
-      where dispatch_context.item_type = config.item_type and dispatch_context.item_id = claimed.item_id
-    ) as context on true
-  ),
-  made as (
-    insert into holdfast.workflow (
-      id, definition_id, name, version, key, status, created_at, updated_at, input, input_notes, dispatch_type, dispatch_item
-    )
-    select id, v_definition, request ->> 'execType', (request ->> 'version')::int, execution_id, 'PENDING', p_now, p_now,
-      context, notes, config.item_type, item_id
-    from batch
-    where context is not null and taken_id is null
-  )
-  select
-    jsonb_agg(jsonb_build_object(
-      'type', config.item_type, 'id', item_id, 'from', 'DISPATCHED', 'event', 'START_FAILED',
-      'code', case when context is null then 'CONTEXT_MISSING' else 'EXECUTION_ID_TAKEN' end,
-      'message', case
-        when context is null then 'the context of the item is missing'
-        else 'the execution id ' || execution_id || ' is that of something else'
-      end,
-      'execution', case when context is not null then execution_id end
-    )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),
-    array_agg(id) filter (where context is not null and taken_id is null),
-    array_agg(start_at) filter (where context is not null and taken_id is null)
+    array_agg(id) filter (where not v_is_process and context is not null and taken_id is null),
+    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null)
   into bad, existing, v_ids, v_starts
   from batch;
   if v_ids is not null then

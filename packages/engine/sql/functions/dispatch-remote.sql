@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
 -- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
@@ -29,7 +29,7 @@ begin
     return '{"outcome": "lost"}';
   end if;
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
-  if not found or not v_config.enabled then
+  if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
   -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
@@ -83,7 +83,7 @@ begin
         due_at = null,
         check_at = v_now + v_config.stale_claim_threshold_mins * interval '1 minute',
         batch_id = (request ->> 'batch')::uuid,
-        execution_id = holdfast.execution_id(item_type, item_id, failed_executions),
+        execution_id = holdfast.next_execution_id(item_type, item_id, failed_executions, execution_id),
         claimed_at = v_now,
         last_error = null,
         updated_at = v_now
@@ -257,7 +257,8 @@ begin
 end
 $$;
 
--- The item that an execution id belongs to; null where the id is not one of this type's.
+-- The item that an execution id belongs to; null where the id is not one of this type's. Types of the domain `default` had no domain
+-- once, and their ids neither.
 create or replace function holdfast.item_of_execution(p_type text, p_execution text)
 returns text
 language sql
@@ -267,6 +268,8 @@ as $$
   select case
     when starts_with(p_execution, 'exec:' || p_type || ':')
       then substring(substr(p_execution, length(p_type) + 7) from '^(.*):[0-9]+$')
+    when starts_with(p_type, 'default/') and starts_with(p_execution, 'exec:' || substr(p_type, 9) || ':')
+      then substring(substr(p_execution, length(p_type) - 1) from '^(.*):[0-9]+$')
   end
 $$;
 

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: entry-options, commands-send, processes-start, processes-inbox, workflows-start, dispatch-schedule
 --
 -- What programs in other languages call, in transactions of their own: docs/reference/sql.md. Each function takes domain and
@@ -44,7 +44,8 @@ begin
       'type', type, 'command_id', v_id, 'correlation_id', holdfast.option_of('send', options, 'correlationId', 'id'),
       'reply_to', v_reply_to, 'max_attempts', holdfast.option_of('send', options, 'retry', 'retry'),
       'delay_ms', holdfast.option_of('send', options, 'delay', 'duration')::float8,
-      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid()
+      'run_at', holdfast.option_of('send', options, 'startAt', 'time'), 'batch_id', v_batch, 'token', gen_random_uuid(),
+      'key', v_key
     )) || jsonb_build_object('data', data))
   ))) as refused;
   case v_outcome

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, processes-find, commands-operate, workflows-find
 --
 -- What can be paused (K-18): only what somebody has registered, sent or started. A name that is misspelt would otherwise
@@ -17,10 +17,12 @@ begin
   if p_kind = 'domain' then
     return exists (select from holdfast.command_queue where domain = p_name)
       or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
+      or exists (select from holdfast.dispatch_config where split_part(item_type, '/', 1) = p_name)
       or cardinality(holdfast.process_types(p_name, null)) > 0;
   end if;
   if p_kind = 'definition' then
     if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)
+      or exists (select from holdfast.dispatch_config where item_type = p_name)
       or exists (select from holdfast.process_detail where type = p_name)
       or exists (select from holdfast.workflow_definition where name = p_name)
     then

@@ -44,10 +44,7 @@ export interface CommandClient {
     options?: SendManyOptions,
   ): Promise<Sent[]>
   /** A handle of one command, by its id or key. Costs no query. */
-  command<Input, Data, Result>(
-    command: CommandDefinition<Input, Data, Result> | CommandOf<Input, Result>,
-    idOrKey: string,
-  ): CommandHandle<Input, Result>
+  command<Input, Result>(command: CommandOf<Input, Result>, idOrKey: string): CommandHandle<Input, Result>
   /** The same for a transaction of our own, which may be repeated: checked and encoded once, with the same ids. */
   prepareMany<Input>(
     definition: CommandDefinition<Input>,
@@ -71,7 +68,7 @@ export function createCommandClient(
   }: { calls: CommandCalls; codec: Codec; logger: Logger; metrics: Metrics; missing: MissingWorkers },
 ): CommandClient {
   const isLive = presenceIn(db, 'commands')
-  const made = ({ domain, type }: CommandDefinition<never>) => missing.made('commands', `${domain}/${type}`, isLive)
+  const made = ({ name }: { readonly name: string }) => missing.made('commands', name, isLive)
   const sends: Batcher<Envelope, SendOutcome> = createBatcher<Envelope, SendOutcome>({
     name: 'commands.send',
     key: (envelope) => `${envelope.domain} ${envelope.commandId}`,
@@ -98,6 +95,7 @@ export function createCommandClient(
     if (!Array.isArray(commands) || commands.length === 0) {
       throw invalidOption('sendMany', 'commands', 'must hold at least one command')
     }
+    const defined = checkCommand('sendMany', definition)
     const shared = batch === undefined ? {} : { batch }
     const queue = await domains.ready(definition.domain, { buildIndex: false })
     return prepareBulk({
@@ -107,7 +105,7 @@ export function createCommandClient(
         const command = commands[place]
         checkOptions(where, command, ONE_OF_MANY)
         const { data, ...own } = { ...command, ...shared }
-        return sealEnvelope(definition, data, own, { codec, queue, schema: db.schema, where })
+        return sealEnvelope(defined, data, own, { codec, queue, schema: db.schema, where })
       },
       check: (place, envelope, outcome) => wasSent(envelope, outcome, { ...commands[place], ...shared }),
     })
@@ -115,20 +113,19 @@ export function createCommandClient(
 
   return {
     async send(definition, data, options = {}) {
-      checkCommand('send', definition)
+      const defined = checkCommand('send', definition)
       const queue = await domains.ready(definition.domain, { buildIndex: false })
       const where = `send ${definition.domain}/${definition.type}`
-      const envelope = await sealEnvelope(definition, data, options, { codec, queue, schema: db.schema, where })
+      const envelope = await sealEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
       const outcome =
         options.transaction === undefined
           ? await write(envelope)
           : (await sendCommands(db.inside(options.transaction), [envelope]))[0]
       const created = wasSent(envelope, outcome, options)
-      made(definition as CommandDefinition<never>)
+      made(definition)
       return new SentCommand(calls, definition, envelope.commandId, created)
     },
     async sendMany(definition, commands, options = {}) {
-      checkCommand('sendMany', definition)
       checkOptions('sendMany', options, ['transaction', 'batch'])
       const { transaction } = options
       const inside = transaction === undefined ? undefined : db.inside(transaction)
@@ -138,7 +135,7 @@ export function createCommandClient(
           ? await withinSavepoint(transaction, () => bulk.send(inside))
           : // Repeated, it recognises what an earlier commit has sent.
             await db.transaction((tx) => bulk.send(tx), { retry: true, idempotent: true })
-      made(definition as CommandDefinition<never>)
+      made(definition)
       return sent
     },
     command(command, idOrKey) {
@@ -152,7 +149,7 @@ export function createCommandClient(
 
 /** Whether a command was sent now. False: it is there already, and that is no mistake. Throws where it was refused. */
 function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): boolean {
-  const { commandId, domain, ignoreDuplicate } = envelope
+  const { commandId, domain, type, ignoreDuplicate } = envelope
   if (outcome === 'sent') return true
   if (outcome === 'duplicate' && ignoreDuplicate) return false
   if (outcome === 'reply queue gone') {
@@ -162,7 +159,7 @@ function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: 
   if (outcome === 'batch closed') {
     throw new HoldfastError('HF_BATCH_CLOSED', { batchId: options.batch ?? '', commandId })
   }
-  throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
+  throw new HoldfastError('HF_DUPLICATE_COMMAND', { id: commandId, domain, type })
 }
 
 /** All or none also inside a transaction that goes on afterwards. */

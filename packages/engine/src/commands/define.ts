@@ -9,6 +9,7 @@ import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
+import type { CommandOf } from './reference.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
 
@@ -34,21 +35,32 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly classifyError?: Classify
 }
 
-/** A kind of command: what is sent, what comes back. `Input` is what senders give, `Data` what handlers get. */
-export interface CommandDefinition<Input = never, Data = unknown, Result = unknown> {
+/**
+ * A type of command: what is sent, and what its handler returns. `Input` is what senders give, `Data` what handlers get after the
+ * schema has parsed it.
+ */
+export interface CommandDefinition<Input = never, Data = unknown, Result = unknown> extends CommandOf<Input, Result> {
+  /** `domain/type`. */
+  readonly name: string
+  readonly version: number
+  /** Never there; carries the type. */
+  readonly handles?: Data
+}
+
+/** A definition with what the engine needs of it. Users see `CommandDefinition`. */
+export interface DefinedCommand {
   readonly domain: string
   readonly type: string
+  readonly name: string
   readonly version: number
-  readonly dataSchema: StandardSchemaV1<unknown, Data> | undefined
-  readonly resultSchema: StandardSchemaV1<unknown, Result> | undefined
+  readonly dataSchema: StandardSchemaV1 | undefined
+  readonly resultSchema: StandardSchemaV1 | undefined
   readonly maxAttempts: number | undefined
   readonly retry: RetryPolicy | undefined
   readonly timeoutMs: number | undefined
   readonly transactionTimeoutMs: number | undefined
   readonly atMostOnce: boolean
   readonly classifyError: Classify | undefined
-  /** Never there; carries the sender's type, so that a definition which asks for less fits where more is given. */
-  readonly accepts?: (input: Input) => void
 }
 
 const KNOWN_OPTIONS = [
@@ -89,9 +101,10 @@ export function defineCommand<
   checkName(where, 'domain', domain)
   checkName(where, 'type', type)
   const retry = retryOption(where, 'retry', given.retry)
-  return {
+  const defined: DefinedCommand = {
     domain,
     type,
+    name: `${domain}/${type}`,
     version: integerOption(where, 'version', given.version, { min: 1, max: 1_000_000_000, default: 1 }),
     dataSchema: schemaOption(where, 'data', options.data),
     resultSchema: schemaOption(where, 'result', options.result),
@@ -106,26 +119,21 @@ export function defineCommand<
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
     classifyError: options.classifyError,
   }
+  return defined
 }
 
-function schemaOption<Output>(
-  where: string,
-  name: string,
-  schema: StandardSchemaV1<unknown, Output> | StandardSchemaV1 | undefined,
-): StandardSchemaV1<unknown, Output> | undefined {
-  if (schema === undefined) return undefined
-  // checkSchema only looks whether it is one; the type is the caller's.
-  checkSchema(where, name, schema)
-  return schema as StandardSchemaV1<unknown, Output>
+function schemaOption(where: string, name: string, schema: StandardSchemaV1 | undefined): StandardSchemaV1 | undefined {
+  if (schema !== undefined) checkSchema(where, name, schema)
+  return schema
 }
 
 /** Refuses what was not made with `defineCommand`, such as an import that is undefined in a circle of modules. */
-export function checkCommand(where: string, definition: unknown): void {
-  if (typeof definition === 'object' && definition !== null && 'domain' in definition && 'type' in definition) return
+export function checkCommand(where: string, definition: unknown): DefinedCommand {
+  if (typeof definition === 'object' && definition !== null && isDefinition(definition)) return definition
   throw invalidOption(where, 'definition', `must be made with defineCommand, not ${describe(definition)}`)
 }
 
 /** Whether it was made with `defineCommand`, rather than being the names of a type alone. */
-export function isDefinition(command: object): command is CommandDefinition {
+export function isDefinition(command: object): command is DefinedCommand {
   return 'dataSchema' in command && 'resultSchema' in command
 }

@@ -1,26 +1,30 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import { newId, parseId } from '../kernel/ids/id.js'
+import { checkKey } from '../kernel/ids/key.js'
+import { keyedId } from '../kernel/ids/keyed-id.js'
 import { retryCountOption } from '../kernel/retry/retry-option.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { queueNameFor } from '../queue/index.js'
-import type { CommandDefinition } from './define.js'
+import type { DefinedCommand } from './define.js'
 import type { SendOptions } from './send-options.js'
 
 /** A command on its way to `holdfast.send_commands`, as JSON. */
 export interface Envelope {
   readonly commandId: string
   readonly domain: string
+  readonly type: string
   readonly queue: string
   readonly ignoreDuplicate: boolean
-  /** Belongs to no batch and is not replied to: nothing has to be looked up for it. */
+  /** Has no key, belongs to no batch and is not replied to: nothing has to be looked up or written for that. */
   readonly plain: boolean
   readonly json: string
 }
 
 export const SEND_OPTIONS = [
   'id',
+  'key',
   'correlationId',
   'replyTo',
   'retry',
@@ -42,9 +46,9 @@ interface Sealing {
  * Checks data and options where they enter, and nothing of them again (K-10, K-13). The result is a promise only where
  * the definition's schema is asynchronous.
  */
-export function sealEnvelope<Input>(
-  definition: CommandDefinition<Input>,
-  input: Input,
+export function sealEnvelope(
+  definition: DefinedCommand,
+  input: unknown,
   options: SendOptions,
   sealing: Sealing,
 ): Envelope | Promise<Envelope> {
@@ -56,13 +60,16 @@ export function sealEnvelope<Input>(
 }
 
 function seal(
-  { domain, type, version }: Pick<CommandDefinition, 'domain' | 'type' | 'version'>,
+  { domain, type, version }: DefinedCommand,
   data: unknown,
   options: SendOptions,
   { codec, queue, schema, where }: Sealing,
 ): Envelope {
-  const commandId = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
-  const ifExists = choiceOption(where, 'ifExists', options.ifExists, ['refuse', 'ignore'], { default: 'refuse' })
+  const { id, key } = options
+  const commandId = idOf(where, domain, type, options)
+  const ifExists = choiceOption(where, 'ifExists', options.ifExists, ['refuse', 'ignore'], {
+    default: key === undefined ? 'refuse' : 'ignore',
+  })
   const encoded = codec.encode(data)
   const request = {
     type,
@@ -75,14 +82,22 @@ function seal(
     batch_id: options.batch === undefined ? undefined : parseId(`${where}: batch`, options.batch),
     version,
     // An id that was made here can be nobody else's: a command that has it was sent by us.
-    token: options.id === undefined ? undefined : newId(),
+    token: id === undefined && key === undefined ? undefined : newId(),
+    key,
     notes: encoded.notes ?? undefined,
     ...dueOf(where, options),
   }
   // The data is JSON already; it is put in rather than parsed and written again.
   const json = `${JSON.stringify(request).slice(0, -1)},"data":${encoded.json}}`
-  const plain = request.batch_id === undefined && request.reply_to === undefined
-  return { commandId, domain, queue, ignoreDuplicate: ifExists === 'ignore', plain, json }
+  const plain = request.batch_id === undefined && request.reply_to === undefined && key === undefined
+  return { commandId, domain, type, queue, ignoreDuplicate: ifExists === 'ignore', plain, json }
+}
+
+/** A command with a key has the id that is derived from the key, so that the same key is the same command. */
+function idOf(where: string, domain: string, type: string, { id, key }: SendOptions): string {
+  if (key === undefined) return id === undefined ? newId() : parseId(`${where}: id`, id)
+  if (id !== undefined) throw invalidOption(where, 'key', 'goes without `id`: give one of them')
+  return keyedId('command', domain, type, checkKey(where, key))
 }
 
 function dueOf(where: string, { delay, startAt }: SendOptions): { delay_ms?: number; run_at?: string } {

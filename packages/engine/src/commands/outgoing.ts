@@ -1,7 +1,7 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { ensureQueue, forgetQueue, queueNameFor } from '../queue/index.js'
-import type { CommandDefinition } from './define.js'
+import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
 import { type Envelope, sealEnvelope } from './envelope.js'
 import type { SendOptions } from './send-options.js'
@@ -19,9 +19,9 @@ export interface Outgoing {
 export function createOutgoing(db: Database, domains: Domains, codec: Codec): Outgoing {
   return {
     async seal(definition, data, options, where) {
+      const defined = checkCommand(where, definition)
       const queue = await domains.ready(definition.domain, { buildIndex: false })
-      // What is sent is checked against the schema of its definition; the types of senders are theirs.
-      return sealEnvelope(definition, data as never, options, { codec, queue, schema: db.schema, where })
+      return sealEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
     },
     async replyQueue(name) {
       const queue = queueNameFor(db.schema, name)

@@ -116,7 +116,7 @@ test('C-14 the result of a command is awaited: success, failure, timeout', async
   })
   expect(await (await bus.hf.send(Do, 'yes')).result()).toEqual({ said: 'yes' })
   await expect((await bus.hf.send(Do, 'fail')).result()).rejects.toMatchObject({
-    code: 'HF_COMMAND_NOT_COMPLETED',
+    code: 'HF_NOT_COMPLETED',
     message: expect.stringContaining('DECLINED: the card was declined'),
   })
   await expect(bus.hf.command(Do, slow).result({ timeout: '30ms' })).rejects.toMatchObject({

@@ -1,6 +1,6 @@
-import { derivedId } from '../kernel/ids/derived-id.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
+import { keyedId } from '../kernel/ids/keyed-id.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 
@@ -46,10 +46,5 @@ export function domainOf(where: string, command: unknown): string {
  * commandIdOf('command', BookRisk, 'PAY-123')   // '5d1c…'
  */
 export function commandIdOf(where: string, { domain, type }: CommandOf<never>, idOrKey: string): string {
-  return isId(idOrKey) ? idOrKey.toLowerCase() : keyedCommandId(domain, type, checkKey(where, idOrKey))
-}
-
-/** The id of the command that has this key. */
-export function keyedCommandId(domain: string, type: string, key: string): string {
-  return derivedId('command key', domain, type, key)
+  return isId(idOrKey) ? idOrKey.toLowerCase() : keyedId('command', domain, type, checkKey(where, idOrKey))
 }

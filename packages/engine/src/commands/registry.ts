@@ -3,7 +3,7 @@ import { createRegistry, type Registry } from '../kernel/model/registry.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, functionOption } from '../kernel/validation/options.js'
 import type { CommandContext } from './context.js'
-import { type CommandDefinition, checkCommand } from './define.js'
+import { type CommandDefinition, checkCommand, type DefinedCommand } from './define.js'
 
 export type CommandHandler<Data, Result> = (data: Data, context: CommandContext) => Promise<Result> | Result
 
@@ -21,7 +21,7 @@ export interface CommandHandlerOptions<Data, Result> {
 }
 
 export interface RegisteredHandler {
-  readonly definition: CommandDefinition
+  readonly definition: DefinedCommand
   readonly handle: CommandHandler<unknown, unknown>
   readonly inquire: CommandInquire<unknown, unknown> | undefined
 }
@@ -39,14 +39,14 @@ export function addHandler<Input, Data, Result>(
   handle: CommandHandler<Data, Result>,
   options: CommandHandlerOptions<Data, Result> = {},
 ): void {
-  checkCommand('handle', definition)
+  const defined = checkCommand('handle', definition)
   const where = `handle ${definition.domain}/${definition.type}`
   const handler = functionOption<RegisteredHandler['handle']>(where, 'handler', handle)
   const given = checkOptions(where, options, ['inquire'])
   const inquire = functionOption<RegisteredHandler['inquire']>(where, 'inquire', given.inquire, { default: undefined })
-  if (inquire !== undefined && !definition.atMostOnce) {
+  if (inquire !== undefined && !defined.atMostOnce) {
     throw invalidOption(where, 'inquire', 'is never asked: the command is not defined with `atMostOnce: true`')
   }
   // Inside, a handler gets what the schema of its command made; the types above hold it together.
-  registry.add({ definition: definition as CommandDefinition, handle: handler, inquire })
+  registry.add({ definition: defined, handle: handler, inquire })
 }

@@ -61,7 +61,7 @@ test('C-10 a business failure is replied finally as BUSINESS_RULE', async () => 
   })
   const replyTo = await replyQueue('declined')
   const { id } = await bus.hf.send(Do, null, { replyTo })
-  await expect(bus.hf.command(Do, id).result()).rejects.toMatchObject({ code: 'HF_COMMAND_NOT_COMPLETED' })
+  await expect(bus.hf.command(Do, id).result()).rejects.toMatchObject({ code: 'HF_NOT_COMPLETED' })
   expect(await replies(replyTo)).toEqual([
     {
       command_id: id,

@@ -32,15 +32,25 @@ export function commandResults(db: Database, codec: Codec): ResultSource<Found> 
       const rows = await db.run<Found>(findStatement, [named.map(({ id }) => id), named.map(({ domain }) => domain)])
       return new Map(rows.map((row) => [resultKey(row.domain, row.type, row.commandId), row]))
     },
-    settle({ commandId, status, result, notes, code, message }): Settled {
+    settle({ domain, type, commandId: id, status, result, notes, code, message }): Settled {
       switch (status) {
         case 'COMPLETED':
           return { value: result === null ? null : codec.decode({ json: result, notes }) }
         case 'FAILED':
         case 'CANCELLED':
-          return { error: new HoldfastError('HF_COMMAND_NOT_COMPLETED', { commandId, status, code, message }) }
+          return {
+            error: new HoldfastError('HF_NOT_COMPLETED', {
+              model: 'commands',
+              domain,
+              type,
+              id,
+              status,
+              code,
+              message,
+            }),
+          }
         case 'IN_TROUBLESHOOTING_QUEUE': {
-          const details = { what: 'command', id: commandId, code, step: '', message }
+          const details = { what: 'command', id, code, step: '', message }
           return { error: new HoldfastError('HF_NEEDS_ATTENTION', details) }
         }
         default:

@@ -44,8 +44,8 @@ export async function prepareBulk({ count, seal, check }: Bulk): Promise<Prepare
     for (let place = envelopes.length; place < Math.min(end, count); place += 1) {
       const sealed = seal(place)
       const envelope = sealed instanceof Promise ? await sealed : sealed
-      const { commandId, domain } = envelope
-      if (seen.has(commandId)) throw new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
+      const { commandId, domain, type } = envelope
+      if (seen.has(commandId)) throw new HoldfastError('HF_DUPLICATE_COMMAND', { id: commandId, domain, type })
       seen.add(commandId)
       envelopes.push(envelope)
     }

@@ -121,7 +121,7 @@ test('C-03 one refused command refuses the whole call and is named', async () =>
   const commands = Array.from({ length: 1_500 }, (_, amount) => ({ data: { amount } }))
   await expect(bus.hf.sendMany(Book, [...commands, { data: { amount: 1 }, id: taken }])).rejects.toMatchObject({
     code: 'HF_DUPLICATE_COMMAND',
-    details: { commandId: taken, domain: 'all-or-none' },
+    details: { id: taken, domain: 'all-or-none', type: 'Book' },
   })
   const bad = [{ data: { amount: 1 } }, { data: { amount: 'x' as unknown as number } }]
   await expect(bus.hf.sendMany(Book, bad)).rejects.toMatchObject({

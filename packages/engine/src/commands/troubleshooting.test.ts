@@ -142,7 +142,7 @@ test('C-13 an operator completes with a result or cancels; it ends so, and is au
   expect(await bus.hf.command(Do, completed).result()).toEqual({ at: new Date(0) })
   await bus.hf.command(Do, cancelled).cancel(by)
   await expect(bus.hf.command(Do, cancelled).result()).rejects.toMatchObject({
-    code: 'HF_COMMAND_NOT_COMPLETED',
+    code: 'HF_NOT_COMPLETED',
     details: { status: 'CANCELLED' },
   })
   expect(await bus.hf.command(Do, completed).get()).toMatchObject({ status: 'COMPLETED', error: null })

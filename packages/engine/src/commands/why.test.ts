@@ -12,6 +12,7 @@ const error = { kind: 'TRANSIENT', code: 'BUSY', message: 'the bank is busy.' }
 
 const command = (over: Partial<CommandRecord>): CommandRecord => ({
   id: 'c1',
+  key: null,
   domain: 'payments',
   type: 'Book',
   status: 'PENDING',

@@ -19,10 +19,9 @@ export function createDispatchBulk(db: Database): BulkOperator {
       if (call.verb === 'complete' && call.result !== undefined) {
         throw invalidOption('trouble.complete', 'result', 'must be left out: an item of a dispatch has no result')
       }
-      // Item types that were stored before definitions had domains are stored without one.
-      const itemType = of.domain === 'default' ? of.type : `${of.domain}/${of.type}`
+      const itemType = `${of.domain}/${of.type}`
       const ids = items.map(({ id }) => id)
-      const what = `${call.verb} items of ${of.domain}/${of.type}`
+      const what = `${call.verb} items of ${itemType}`
       const operation = OPERATIONS[call.verb]
       const { answers } = await operatorCallForMany(db, what, ids, (tx, some) =>
         operateItems(tx, { operation, itemType, ids: some }, call.by),

@@ -26,9 +26,9 @@ async function released(
 ) {
   const name = domain()
   const Pay = defineProcess(name, 'Pay', { state: z.object({}), execute, ...options })
-  const Settlement = defineDispatch(name, {
+  const Settlement = defineDispatch(name, 'Items', {
     target: processTarget(Pay),
-    config: { dispatchInterval: 0, jitterWindow: 0, ...config },
+    settings: { dispatchInterval: 0, jitterWindow: 0, ...config },
   })
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: {}, startAt: past })
   await runDispatchCycle(bus.db, Settlement)
@@ -39,7 +39,7 @@ async function released(
       const item = await get()
       return item.status === status ? item : undefined
     })
-  return { Pay: Pay as ProcessDefinition, Settlement, key: `exec:${name}:PAY-1:0`, worker, get, until }
+  return { Pay: Pay as ProcessDefinition, Settlement, key: `exec:${Settlement.name}:PAY-1:0`, worker, get, until }
 }
 
 test('D-06 completed: the item is COMPLETED in the same transaction, and its context is gone', async () => {
@@ -50,11 +50,11 @@ test('D-06 completed: the item is COMPLETED in the same transaction, and its con
   const item = await until('COMPLETED')
   expect(item.completedAt).toBeInstanceOf(Date)
   expect(item).toMatchObject({ context: undefined, retryCount: 0, lastError: null })
-  expect(await contextOf(Settlement.itemType)).toHaveLength(0)
+  expect(await contextOf(Settlement.name)).toHaveLength(0)
   const [both] = await bus.sql<{ same: boolean }>(
     `select ended_at = completed_at as same from holdfast.process_detail, holdfast.dispatch_item
      where key = execution_id and item_type = $1`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   expect(both).toEqual({ same: true })
   await worker.stop()
@@ -69,8 +69,8 @@ test('D-06 compensated: FAILED for good, counted and on record, and its context 
   const item = await until('FAILED')
   expect(undone).toEqual(['book'])
   expect(item).toMatchObject({ lastError: 'DECLINED: declined', context: undefined })
-  expect(await contextOf(Settlement.itemType)).toHaveLength(0)
-  expect(await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-1` })).toMatchObject([
+  expect(await contextOf(Settlement.name)).toHaveLength(0)
+  expect(await bus.hf.auditTrail({ name: `${Settlement.name}/PAY-1` })).toMatchObject([
     { event: 'FAILED', before: { status: 'DISPATCHED' }, after: { status: 'FAILED' } },
   ])
   await worker.stop()
@@ -100,7 +100,7 @@ test('D-06 failed technically: READY again with its count raised, and the next e
   const item = await until('READY')
   expect(item).toMatchObject({ retryCount: 1, lastError: expect.stringContaining('TIMEOUT'), context: {} })
   expect(item.dueAt?.getTime()).toBeGreaterThan(item.updatedAt.getTime())
-  await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.itemType])
+  await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect((await bus.hf.item(Settlement, 'PAY-1').get()).executionId).toBe(key.replace(/0$/, '1'))
   await worker.stop()
@@ -147,12 +147,12 @@ test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, 
     { maxDispatchRetries: 2 },
   )
   await until('READY')
-  await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.itemType])
+  await bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1', [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   const item = await until('DEAD_LETTER')
   // Not ready and invisible for ever: it is in no queue, and in every list.
   expect(item).toMatchObject({ retryCount: 2, dueAt: null, context: {} })
-  const { itemType } = Settlement
+  const { name: itemType } = Settlement
   const { deadLetters } = bus.hf.dispatch
   expect(await deadLetters.count({ itemType })).toBe(1)
   const [group] = await deadLetters.groups({ itemType })
@@ -183,17 +183,17 @@ test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, 
 
 test('D-06 dead letters are requeued by what failed alike, or all, for another time if asked', async () => {
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
-  const Settlement = defineDispatch(domain(), {
+  const Settlement = defineDispatch(domain(), 'Items', {
     target: processTarget(Pay),
-    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
+    settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
   })
   const items = ['a', 'b', 'c', 'd'].map((key) => ({ key, context: {}, startAt: past }))
   await bus.hf.schedule(Settlement, items)
-  await bus.hf.start(Pay, {}, { deferred: true, key: `exec:${Settlement.itemType}:d:0` })
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.itemType])
+  await bus.hf.start(Pay, {}, { deferred: true, key: `exec:${Settlement.name}:d:0` })
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   const { deadLetters } = bus.hf.dispatch
-  const groups = await deadLetters.groups({ itemType: Settlement.itemType })
+  const groups = await deadLetters.groups({ itemType: Settlement.name })
   expect(groups.map(({ code, count }) => [code, count])).toEqual([
     ['CONTEXT_MISSING', 3],
     ['EXECUTION_ID_TAKEN', 1],
@@ -219,8 +219,8 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
 
 test('D-06 an end is guarded: it ends neither another execution’s item nor one that is not DISPATCHED', async () => {
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
-  const Settlement = defineDispatch(domain(), { target: processTarget(Pay) })
-  const { itemType } = Settlement
+  const Settlement = defineDispatch(domain(), 'Items', { target: processTarget(Pay) })
+  const { name: itemType } = Settlement
   await bus.hf.schedule(Settlement, { key: 'x', context: {}, startAt: past })
   const end = (execution: string) =>
     bus.sql(

@@ -21,7 +21,7 @@ const Settle = defineProcess('cycle', 'Settle', { state: z.object({ n: z.number(
 const AT_ONCE = { dispatchInterval: 0, jitterWindow: 0 } as const
 
 function settlement(config: DispatchSettings = AT_ONCE) {
-  return defineDispatch(itemType(), { target: processTarget(Settle), config })
+  return defineDispatch(itemType(), 'Items', { target: processTarget(Settle), settings: config })
 }
 
 const items = (count: number, startAt = past) =>
@@ -51,9 +51,9 @@ test('D-03 a cycle releases one batch, in the order of time and then of scheduli
     startAt: new Date(past.getTime() - 1),
   })
   await runDispatchCycle(bus.db, Settlement)
-  const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
-  expect(released.map(({ key }) => key)).toEqual(['earlier', 'PAY-0', 'PAY-1'])
-  expect(new Set(released.map(({ batchId }) => batchId)).size).toBe(1)
+  const { items: released } = await bus.hf.dispatch.list({ domain: Settlement.domain, status: 'DISPATCHED' })
+  expect(released.map(({ key }) => key).sort()).toEqual(['PAY-0', 'PAY-1', 'earlier'])
+  expect(new Set(released.map(({ batch }) => batch)).size).toBe(1)
 })
 
 test('D-05 a batch is started by one statement: the executions are there exactly when the items are DISPATCHED', async () => {
@@ -64,7 +64,7 @@ test('D-05 a batch is started by one statement: the executions are there exactly
   const cycle = runDispatchCycle(watched.db, Settlement)
   await held.reached
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 500, READY: 0 })
-  expect(await executions(Settlement.itemType)).toHaveLength(500)
+  expect(await executions(Settlement.name)).toHaveLength(500)
   held.release()
   await cycle
   await watched.close()
@@ -74,11 +74,11 @@ test('D-05 the executed code knows nothing of the dispatcher: its context is its
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 7 }, startAt: past })
   await runDispatchCycle(bus.db, Settlement)
-  expect(await executions(Settlement.itemType)).toMatchObject([
-    { key: `exec:${Settlement.itemType}:PAY-1:0`, status: 'PENDING', state: { n: 7 } },
+  expect(await executions(Settlement.name)).toMatchObject([
+    { key: `exec:${Settlement.name}:PAY-1:0`, status: 'PENDING', state: { n: 7 } },
   ])
   const item = await bus.hf.item(Settlement, 'PAY-1').get()
-  expect(item).toMatchObject({ executionId: `exec:${Settlement.itemType}:PAY-1:0`, batchId: expect.any(String) })
+  expect(item).toMatchObject({ executionId: `exec:${Settlement.name}:PAY-1:0`, batch: expect.any(String) })
   expect(item.claimedAt).toEqual(item.dispatchedAt)
 })
 
@@ -91,7 +91,7 @@ test('D-03 cycles of one item type never overlap: a second dispatcher finds noth
   await held.reached
   const claims = await bus.sql<{ items: object[] }>(
     `select items from holdfast.claim_dispatch_cycles(array[$1], 'other', 10, 30000, false, 1000)`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   expect(claims).toEqual([{ items: [] }])
   // The lease passes on; the first wakes up and must not release anything.
@@ -109,12 +109,12 @@ test('D-03 batches are disjoint even if two ever run: what another has in hand i
   await other.connect()
   await other.query('begin')
   const inHand = `select from holdfast.dispatch_item where item_type = $1 order by due_at, seq limit 3 for no key update`
-  await other.query(inHand, [Settlement.itemType])
+  await other.query(inHand, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   await other.query('commit')
   await other.end()
-  const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
-  expect(released.map(({ key }) => key)).toEqual(['PAY-3', 'PAY-4', 'PAY-5'])
+  const { items: released } = await bus.hf.dispatch.list({ domain: Settlement.domain, status: 'DISPATCHED' })
+  expect(released.map(({ key }) => key).sort()).toEqual(['PAY-3', 'PAY-4', 'PAY-5'])
 })
 
 test('D-04 nothing is released before its time', async () => {
@@ -131,7 +131,7 @@ test('D-04 a buffer of thirty minutes claims ahead, and starts nothing thirty mi
   await bus.hf.schedule(Settlement, { key: 'far', context: { n: 0 }, startAt: await inMinutes(40) })
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 20, READY: 1 })
-  const starts = (await executions(Settlement.itemType)).map(({ start_at, due_at }) => {
+  const starts = (await executions(Settlement.name)).map(({ start_at, due_at }) => {
     expect(due_at).toEqual(start_at)
     return start_at.getTime() - at.getTime()
   })
@@ -147,17 +147,17 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
     state: z.object({ n: z.number() }),
     execute: async (_ctx, state) => void ran.push(state.n),
   })
-  const Settlement = defineDispatch(itemType(), {
+  const Settlement = defineDispatch(itemType(), 'Items', {
     target: processTarget(Pay),
-    config: { ...AT_ONCE, preStartBuffer: '60m', batchSize: 10 },
+    settings: { ...AT_ONCE, preStartBuffer: '60m', batchSize: 10 },
   })
   await bus.hf.schedule(Settlement, items(30, await inMinutes(30)))
   await runDispatchCycle(bus.db, Settlement)
-  expect(await executions(Settlement.itemType)).toHaveLength(10)
+  expect(await executions(Settlement.name)).toHaveLength(10)
   await bus.hf.dispatch.pause(Settlement, by)
-  expect((await executions(Settlement.itemType)).every(({ due_at }) => due_at === null)).toBe(true)
+  expect((await executions(Settlement.name)).every(({ due_at }) => due_at === null)).toBe(true)
   bus.hf.register(Settlement)
-  const worker = await bus.runProcesses(Pay)
+  const worker = await bus.runProcesses(Pay, { domains: [Pay.domain, Settlement.domain] })
   await bus.moveClock(31 * 60_000)
   // A process that nobody dispatched goes on: it is the item type that is switched off, not the definition.
   await bus.hf.start(Pay, { n: -1 }, { deferred: true })
@@ -165,7 +165,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
   await waitFor('a cycle has looked', async () => {
     const [row] = await bus.sql<{ ran: boolean }>(
       `select last_run_at > updated_at + interval '30 minutes' as ran from holdfast.dispatch_cycle join holdfast.dispatch_config using (item_type) where item_type = $1`,
-      [Settlement.itemType],
+      [Settlement.name],
     )
     return row?.ran
   })
@@ -185,7 +185,7 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
   await client.connect()
   await client.query('begin')
   const request = {
-    type: Settlement.itemType,
+    type: Settlement.name,
     epoch: 0,
     batch: crypto.randomUUID(),
     most: 5,
@@ -195,7 +195,7 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
     redirected: false,
   }
   await client.query('select holdfast.release_dispatch_items($1::jsonb, null, null, null)', [JSON.stringify(request)])
-  const off = bus.sql('update holdfast.dispatch_config set enabled = false where item_type = $1', [Settlement.itemType])
+  const off = bus.sql('update holdfast.dispatch_config set enabled = false where item_type = $1', [Settlement.name])
   await waitFor(
     'the switch waits',
     async () =>
@@ -205,12 +205,12 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
   await client.query('commit')
   await off
   await client.end()
-  expect((await executions(Settlement.itemType)).map(({ due_at }) => due_at)).toEqual([null, null, null, null, null])
+  expect((await executions(Settlement.name)).map(({ due_at }) => due_at)).toEqual([null, null, null, null, null])
 })
 
 test('D-07 an execution id that something else has is not taken for the item’s own: the next id is tried', async () => {
   const Settlement = settlement()
-  await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec:${Settlement.itemType}:PAY-0:0` })
+  await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec:${Settlement.name}:PAY-0:0` })
   await bus.hf.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.item(Settlement, 'PAY-0').get()).toMatchObject({
@@ -220,12 +220,12 @@ test('D-07 an execution id that something else has is not taken for the item’s
   })
   expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ status: 'DISPATCHED' })
   await bus.sql(`update holdfast.dispatch_item set due_at = exec_time where item_type = $1 and due_at is not null`, [
-    Settlement.itemType,
+    Settlement.name,
   ])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.item(Settlement, 'PAY-0').get()).toMatchObject({
     status: 'DISPATCHED',
-    executionId: `exec:${Settlement.itemType}:PAY-0:1`,
+    executionId: `exec:${Settlement.name}:PAY-0:1`,
   })
 })
 
@@ -235,23 +235,21 @@ test('D-07 an execution that is there already counts as started, and one that ha
   await runDispatchCycle(bus.db, Settlement)
   await bus.sql(
     `update holdfast.process set status = 'COMPLETED', due_at = null where dispatch_type = $1 and id = (select id from holdfast.process_detail where key = $2)`,
-    [Settlement.itemType, `exec:${Settlement.itemType}:PAY-0:0`],
+    [Settlement.name, `exec:${Settlement.name}:PAY-0:0`],
   )
   // Somebody's hand, or a restored backup.
   await bus.sql(`update holdfast.dispatch_item set status = 'READY', due_at = exec_time where item_type = $1`, [
-    Settlement.itemType,
+    Settlement.name,
   ])
   await runDispatchCycle(bus.db, Settlement)
-  expect(await executions(Settlement.itemType)).toHaveLength(3)
+  expect(await executions(Settlement.name)).toHaveLength(3)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ COMPLETED: 1, DISPATCHED: 2 })
 })
 
 test('D-08 a missing context fails that item, not the batch', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, items(5))
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-2'`, [
-    Settlement.itemType,
-  ])
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-2'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 4, READY: 1 })
   expect(await bus.hf.item(Settlement, 'PAY-2').get()).toMatchObject({
@@ -272,13 +270,13 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
   await bus.sql(`create trigger poison before insert on holdfast.process_detail for each row execute function poison()`)
   for (let cycle = 0; cycle < 12; cycle += 1) {
     await bus.sql(`update holdfast.dispatch_item set due_at = exec_time where item_type = $1 and due_at is not null`, [
-      Settlement.itemType,
+      Settlement.name,
     ])
     await runDispatchCycle(bus.db, Settlement)
   }
   await bus.sql('drop trigger poison on holdfast.process_detail')
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 39, DEAD_LETTER: 1 })
-  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.itemType })).toMatchObject([
+  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.name })).toMatchObject([
     { key: 'PAY-21', error: { message: 'this one does not go in' } },
   ])
 })
@@ -286,12 +284,10 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
 test('D-09 one summary per batch, and a line for each failure, with the status before and after', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
   await bus.hf.schedule(Settlement, items(4))
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [
-    Settlement.itemType,
-  ])
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
-  const { batchId } = await bus.hf.item(Settlement, 'PAY-1').get()
-  const batches = (await bus.hf.auditTrail({ name: Settlement.itemType })).filter(({ event }) => event === 'BATCH')
+  const { batch: batchId } = await bus.hf.item(Settlement, 'PAY-1').get()
+  const batches = (await bus.hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'BATCH')
   expect(batches).toMatchObject([
     {
       before: { status: 'READY' },
@@ -299,7 +295,7 @@ test('D-09 one summary per batch, and a line for each failure, with the status b
       detail: { batchId, claimed: 3, started: 2, startFailures: 1, deadLetters: 0 },
     },
   ])
-  expect(await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-0` })).toMatchObject([
+  expect(await bus.hf.auditTrail({ name: `${Settlement.name}/PAY-0` })).toMatchObject([
     {
       event: 'START_FAILED',
       before: { status: 'DISPATCHED' },
@@ -310,9 +306,7 @@ test('D-09 one summary per batch, and a line for each failure, with the status b
   await runDispatchCycle(bus.db, Settlement)
   await runDispatchCycle(bus.db, Settlement)
   // A cycle that releases nothing leaves no line.
-  expect(
-    (await bus.hf.auditTrail({ name: Settlement.itemType })).filter(({ event }) => event === 'BATCH'),
-  ).toHaveLength(2)
+  expect((await bus.hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'BATCH')).toHaveLength(2)
 })
 
 test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle takes, depth by status', async () => {
@@ -329,12 +323,10 @@ test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle t
   const measured = await openTestBus({ connectionString: bus.connectionString, metrics })
   const Settlement = settlement({ ...AT_ONCE, maxDispatchRetries: 1 })
   await bus.hf.schedule(Settlement, items(4))
-  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [
-    Settlement.itemType,
-  ])
+  await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [Settlement.name])
   measured.hf.register(Settlement)
   measured.hf.register(defineProcess('cycle', 'Bystander', { state: z.any(), execute: async () => undefined }))
-  const worker = await measured.hf.run({ domains: ['cycle'], poll: '20ms' })
+  const worker = await measured.hf.run({ domains: [Settlement.domain], poll: '20ms' })
   await waitFor('the depth was measured', () => counts.has('dispatch_depth DEAD_LETTER'))
   await worker.stop()
   expect(Object.fromEntries(counts)).toMatchObject({
@@ -359,7 +351,7 @@ test('D-11 no more live executions than the batches in flight: what has not begu
   await bus.sql(
     `update holdfast.process set lease_epoch = 1, leased_by = 'w', leased_at = holdfast.now()
      where id in (select id from holdfast.process where dispatch_type = $1 limit 5)`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 25, READY: 75 })
@@ -371,25 +363,23 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
     state: z.object({ n: z.number() }),
     execute: async () => undefined,
   })
-  const Settlement = defineDispatch(itemType(), {
+  const Settlement = defineDispatch(itemType(), 'Items', {
     target: processTarget(Quick),
-    config: { ...AT_ONCE, batchSize: 50, maxBatchesAhead: 2 },
+    settings: { ...AT_ONCE, batchSize: 50, maxBatchesAhead: 2 },
   })
   await bus.hf.schedule(Settlement, items(600))
   bus.hf.register(Settlement)
-  const worker = await bus.runProcesses(Quick, { concurrency: 20 })
+  const worker = await bus.runProcesses(Quick, { domains: [Quick.domain, Settlement.domain], concurrency: 20 })
   await waitFor('all are completed', async () => {
     const [row] = await bus.sql<{ live: number }>(
       `select count(*)::int as live from holdfast.process where dispatch_type = $1 and status = 'PENDING' and leased_at is null`,
-      [Settlement.itemType],
+      [Settlement.name],
     )
     seen.most = Math.max(seen.most, row?.live ?? 0)
     return (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 600
   })
   expect(seen.most).toBeLessThanOrEqual(100)
-  expect(
-    await bus.sql('select from holdfast.dispatch_context where item_type = $1', [Settlement.itemType]),
-  ).toHaveLength(0)
+  expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [Settlement.name])).toHaveLength(0)
   await worker.stop()
 })
 
@@ -404,10 +394,10 @@ test('D-03 an interval is from the beginning of one cycle to that of the next; a
   const Steady = settlement({ dispatchInterval: '60s', batchSize: 1 })
   await bus.hf.schedule(Steady, items(3))
   await runDispatchCycle(bus.db, Steady)
-  expect(await due(Steady.itemType)).toBeGreaterThan(30_000)
-  expect(await due(Steady.itemType)).toBeLessThanOrEqual(60_000)
+  expect(await due(Steady.name)).toBeGreaterThan(30_000)
+  expect(await due(Steady.name)).toBeLessThanOrEqual(60_000)
   const Eager = settlement()
   await bus.hf.schedule(Eager, items(1, new Date((await inMinutes(0)).getTime() + 60_000)))
   await runDispatchCycle(bus.db, Eager)
-  expect(await due(Eager.itemType)).toBeCloseTo(1_000, -1)
+  expect(await due(Eager.name)).toBeCloseTo(1_000, -1)
 })

@@ -1,8 +1,9 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
+import { checkName } from '../kernel/ids/name.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, durationOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import type { ProcessTarget } from './targets/process.js'
@@ -10,10 +11,13 @@ import type { WorkflowTarget } from './targets/workflow.js'
 import { checkTarget, type Engine, type ExecutionTarget, engineOf, isOwn, type Target } from './targets.js'
 
 interface CommonOptions {
-  /** Raise it when contexts change their form: those of another version are parsed again before they are executed. */
-  readonly contextVersion?: number
-  /** What the configuration begins with, the first time that this item type is heard of; operators change it later. */
-  readonly config?: DispatchSettings
+  /**
+   * Raise it when contexts change their form: those of another version are parsed again before they are executed. Default: the
+   * version of the process, or 1.
+   */
+  readonly version?: number
+  /** The settings that it begins with, the first time that the installation knows of it; operators change them later. */
+  readonly settings?: DispatchSettings
 }
 
 export interface ProcessDispatchOptions<Input, Result = unknown> extends CommonOptions {
@@ -22,7 +26,7 @@ export interface ProcessDispatchOptions<Input, Result = unknown> extends CommonO
 
 export interface WorkflowDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
   readonly target: WorkflowTarget
-  /** Any Standard Schema; contexts are parsed once, when they are scheduled. Without one anything is taken. */
+  /** Any Standard Schema; contexts are parsed once, when they are scheduled. Without one any context is taken. */
   readonly context?: Schema
 }
 
@@ -30,74 +34,92 @@ export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends 
   /** Any Standard Schema; contexts are parsed once, when they are scheduled. */
   readonly context: Schema
   readonly target: ExecutionTarget<StandardSchemaV1.InferOutput<Schema>>
-  /** How long a call of the target may take, 30 s unless given. */
+  /** How long a call of the target may take. Default: 30 s. */
   readonly callTimeout?: Duration
 }
 
 /** A type of items. `Input` is the context that schedulers give, `Result` what the execution returns. */
 export interface DispatchDefinition<Input = never, Result = unknown> {
-  readonly itemType: string
-  readonly engine: Engine
-  readonly target: Target
-  readonly contextSchema: StandardSchemaV1 | undefined
-  readonly contextVersion: number
-  readonly callTimeoutMs: number
-  readonly settings: object
+  readonly domain: string
+  readonly type: string
+  /** `domain/type` */
+  readonly name: string
+  readonly version: number
   /** Never there; these carry the types. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }
 
-const nameShape = /^[A-Za-z0-9_-]+$/
+/** A definition with what the engine alone reads. */
+export interface DefinedDispatch extends DispatchDefinition {
+  readonly engine: Engine
+  readonly target: Target
+  readonly contextSchema: StandardSchemaV1 | undefined
+  readonly callTimeoutMs: number
+  readonly settings: object
+}
 
 /**
- * Declares a type of items that are scheduled now and executed later, at a rate that is configured at run time.
+ * Declares a type of items that are scheduled now and executed later, at a rate that is configured at run time. The domain is the
+ * team that owns them.
  *
  * @example
- * const Settlement = defineDispatch('payment', { target: processTarget(SettlePayment) })
+ * const Settlement = defineDispatch('payments', 'Settlement', { target: processTarget(SettlePayment) })
  * await hf.schedule(Settlement, { key: 'PAY-1', context: { paymentId: 'PAY-1' }, startAt: fourOClock })
  */
 export function defineDispatch<Input, Result>(
-  itemType: string,
+  domain: string,
+  type: string,
   options: ProcessDispatchOptions<Input, Result>,
 ): DispatchDefinition<Input, Result>
 export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV1>(
-  itemType: string,
+  domain: string,
+  type: string,
   options: WorkflowDispatchOptions<Schema>,
 ): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
 export function defineDispatch<Schema extends StandardSchemaV1>(
-  itemType: string,
+  domain: string,
+  type: string,
   options: RemoteDispatchOptions<Schema>,
 ): DispatchDefinition<StandardSchemaV1.InferInput<Schema>, null>
 export function defineDispatch(
-  itemType: string,
+  domain: string,
+  type: string,
   options:
     | ProcessDispatchOptions<never>
     | WorkflowDispatchOptions<StandardSchemaV1>
     | RemoteDispatchOptions<StandardSchemaV1>,
-): DispatchDefinition<never> {
-  const where = `defineDispatch ${shown(itemType)}`
-  const given = checkOptions(where, options, ['target', 'context', 'contextVersion', 'config', 'callTimeout'])
-  textOption(where, 'itemType', itemType, { max: 100 })
-  if (!nameShape.test(itemType)) {
-    throw invalidOption(where, 'itemType', `must be letters, digits, \`_\` and \`-\`, not ${describe(itemType)}`)
-  }
+): DispatchDefinition {
+  const where = `defineDispatch ${shown(domain)}/${shown(type)}`
+  const given = checkOptions(where, options, ['target', 'context', 'version', 'settings', 'callTimeout'])
+  checkPart(where, 'domain', domain)
+  checkPart(where, 'type', type)
   const target = checkTarget(where, given.target)
   if ('process' in target && given.context !== undefined) {
     throw invalidOption(where, 'context', 'is the state of the process: leave it out')
   }
-  return {
-    itemType,
-    engine: engineOf(target),
-    target,
-    contextSchema: schemaOf(where, target, given.context),
-    contextVersion: integerOption(where, 'contextVersion', given.contextVersion, {
+  const definition: DefinedDispatch = {
+    domain,
+    type,
+    name: `${domain}/${type}`,
+    version: integerOption(where, 'version', given.version, {
       min: 1,
       max: 1_000_000,
       default: 'process' in target ? target.process.version : 1,
     }),
+    engine: engineOf(target),
+    target,
+    contextSchema: schemaOf(where, target, given.context),
     callTimeoutMs: durationOption(where, 'callTimeout', given.callTimeout, { min: '1ms', max: '1h', default: '30s' }),
-    settings: checkSettings(`${where}: config`, options.config ?? {}),
+    settings: checkSettings(`${where}: settings`, options.settings ?? {}),
+  }
+  return definition
+}
+
+/** Ids of executions are made of the name and join it to other parts with `:`. */
+function checkPart(where: string, option: string, value: unknown): void {
+  if (checkName(where, option, value).includes(':')) {
+    throw invalidOption(where, option, `must not contain \`:\`, as ${describe(value)} does`)
   }
 }
 
@@ -107,6 +129,8 @@ function schemaOf(where: string, target: Target, context: unknown): StandardSche
 }
 
 /** Whether a definition that is to be registered is one of ours. */
-export function isDispatch(definition: unknown): definition is DispatchDefinition<never> {
-  return typeof definition === 'object' && definition !== null && 'itemType' in definition && 'engine' in definition
+export function isDispatch(definition: unknown): definition is DefinedDispatch {
+  return (
+    typeof definition === 'object' && definition !== null && 'callTimeoutMs' in definition && 'engine' in definition
+  )
 }

@@ -1,6 +1,7 @@
 import type { Executor } from '../kernel/database/executor.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { countItems } from './queries/count-items.js'
+import { namesOf } from './reference.js'
 import { dispatchStatuses } from './states.js'
 
 const BETWEEN = 10_000
@@ -14,8 +15,9 @@ export function createDepthGauge(db: Executor, metrics: Metrics) {
       if (now < (next.get(type) ?? 0)) return
       next.set(type, now + BETWEEN)
       const depth = await countItems(db, type)
+      const names = namesOf(type)
       for (const status of dispatchStatuses) {
-        metrics.gauge('dispatch_depth', { model: 'dispatch', type, status }, depth[status])
+        metrics.gauge('dispatch_depth', { model: 'dispatch', ...names, status }, depth[status])
       }
     },
   }

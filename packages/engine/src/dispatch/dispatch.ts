@@ -1,45 +1,47 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
-import { HoldfastError } from '../kernel/errors.js'
-import { parseId } from '../kernel/ids/id.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
-import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
+import type { Page } from '../kernel/model/page.js'
 import { createDeadLetters, type DeadLetters } from './dead-letters.js'
 import { nothingBegins } from './kill-switch.js'
+import { checkItemFilter, type ItemCountFilter, type ItemListFilter, pageOfItems } from './list-items.js'
 import type { ItemOperations, RescheduleOptions, WhichItems } from './operations.js'
 import { type DispatchPlan, type PlanOptions, planOf } from './plan.js'
 import { configureDispatch, resumeDispatch } from './queries/configure-dispatch.js'
 import { countItems, type Depth } from './queries/count-items.js'
-import { type DispatchItem, listItems } from './queries/find-items.js'
-import { type DispatchConfig, listConfigs, readConfig } from './queries/read-config.js'
+import { type DispatchItem, findCount } from './queries/find-items.js'
+import { type KnownDispatch, listDefinitions } from './queries/list-definitions.js'
+import { listConfigs, readConfig } from './queries/read-config.js'
 import type { ReportAnswer } from './queries/report-ends.js'
-import { type DispatchOf, itemTypeOf } from './reference.js'
+import { type DispatchOf, itemTypeOf, unknownDefinition } from './reference.js'
 import { type ExecutionEnd, reportEnd } from './report-end.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
-import { type DispatchStatus, dispatchStatuses } from './states.js'
+import { type DispatchSettingsRecord, toRecord } from './settings-record.js'
 
-export interface ItemListFilter {
-  readonly status?: DispatchStatus
-  readonly batchId?: string
-  /** By execution time: from this moment on, and before that one. */
-  readonly from?: Date | string
-  readonly until?: Date | string
-  readonly limit?: number
-}
-
-/** Scheduled work that is released at a rate (D-01 to D-13). */
+/** Scheduled work that is released at a rate: what concerns many items, and the settings of each type of items. */
 export interface Dispatch {
   /**
-   * Changes the configuration of an item type; what is not named stays. The next cycle goes by it.
+   * Items, newest first, a page at a time.
+   *
+   * @example
+   * const { items, cursor } = await hf.dispatch.list({ domain: 'payments', type: 'Settlement', status: 'READY' })
+   */
+  list(filter?: ItemListFilter): Promise<Page<DispatchItem>>
+  count(filter?: ItemCountFilter): Promise<number>
+  /** What the installation knows: every type of items that was registered or scheduled. */
+  definitions(): Promise<readonly KnownDispatch[]>
+  /**
+   * Changes settings; what is not named stays. The next cycle goes by them.
    *
    * @example
    * await hf.dispatch.configure(Settlement, { batchSize: 1_000 }, { actor: 'ann', reason: 'the window is late' })
    */
   configure(dispatch: DispatchOf, settings: DispatchSettings, by: By): Promise<void>
-  config(dispatch: DispatchOf): Promise<DispatchConfig>
-  configs(): Promise<DispatchConfig[]>
+  /** The settings of one definition, or of all. */
+  settings(dispatch: DispatchOf): Promise<DispatchSettingsRecord>
+  settings(): Promise<readonly DispatchSettingsRecord[]>
   /**
    * The kill switch: nothing more is released, and what our own engine has been given and has not begun is held back. When it
    * returns, nothing that had not begun will begin.
@@ -47,13 +49,13 @@ export interface Dispatch {
   pause(dispatch: DispatchOf, by: By): Promise<void>
   /** Switches it on again, and lets a window that has stopped by itself (`tripAfter`) go on. */
   resume(dispatch: DispatchOf, by: By): Promise<void>
-  /** How many are due when, at which rate they go, when they will be through; also under another configuration. */
+  /** How many are due when, at which rate they go, when they will be through; also under other settings. */
   plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
   /** How many items have which status. */
   depth(dispatch: DispatchOf): Promise<Depth>
   /**
-   * Says how executions of a remote target ended, as soon as the target knows: nobody has to ask for it then (D-13). Says of
-   * each what became of the report.
+   * Records how executions on a target elsewhere ended, as soon as the target knows, so that it need not be asked. Returns for each
+   * what became of the report.
    *
    * @example
    * await hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })
@@ -75,10 +77,6 @@ export interface Dispatch {
   ): Promise<readonly BulkResult[]>
   /** Makes many READY items due now, before all others; the rate holds for them too. */
   expediteMany(dispatch: DispatchOf, which: WhichItems, by: By): Promise<readonly BulkResult[]>
-  readonly items: {
-    /** By their execution time, the earliest first; 100 unless `limit` says otherwise. */
-    list(dispatch: DispatchOf, filter?: ItemListFilter): Promise<DispatchItem[]>
-  }
   readonly deadLetters: DeadLetters
 }
 
@@ -91,15 +89,20 @@ export function createDispatch(db: Database, operations: ItemOperations): Dispat
     if (settings.enabled === false) await nothingBegins(db, itemType)
   }
 
+  async function settings(dispatch?: DispatchOf) {
+    if (dispatch === undefined) return (await listConfigs(db)).map(toRecord)
+    const itemType = itemTypeOf('dispatch.settings', dispatch)
+    const config = await readConfig(db, itemType)
+    if (!config) throw unknownDefinition(itemType)
+    return toRecord(config)
+  }
+
   return {
+    list: (filter) => pageOfItems(db, filter),
+    count: async (filter) => findCount(db, checkItemFilter('dispatch.count', filter)),
+    definitions: () => listDefinitions(db),
     configure,
-    async config(dispatch) {
-      const itemType = itemTypeOf('dispatch.config', dispatch)
-      const config = await readConfig(db, itemType)
-      if (!config) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
-      return config
-    },
-    configs: () => listConfigs(db),
+    settings: settings as Dispatch['settings'],
     pause: (dispatch, by) => configure(dispatch, { enabled: false }, by),
     async resume(dispatch, by) {
       const itemType = itemTypeOf('dispatch.resume', dispatch)
@@ -114,22 +117,6 @@ export function createDispatch(db: Database, operations: ItemOperations): Dispat
     rescheduleMany: async (dispatch, which, by, change) =>
       operations.many(await operations.rescheduling(dispatch, by, change), which),
     expediteMany: async (dispatch, which, by) => operations.many(operations.expediting(dispatch, by), which),
-    items: {
-      list: async (dispatch, filter) => listItems(db, checkFilter(itemTypeOf('items.list', dispatch), filter)),
-    },
     deadLetters: createDeadLetters(db, operations),
-  }
-}
-
-function checkFilter(itemType: string, filter: ItemListFilter = {}) {
-  const where = 'dispatch.items.list'
-  const given = checkOptions(where, filter, ['status', 'batchId', 'from', 'until', 'limit'])
-  return {
-    itemType,
-    status: choiceOption(where, 'status', given.status, dispatchStatuses, { default: undefined }),
-    batchId: given.batchId === undefined ? undefined : parseId(`${where}: batchId`, given.batchId),
-    from: dateOption(where, 'from', given.from, { default: undefined }),
-    until: dateOption(where, 'until', given.until, { default: undefined }),
-    limit: integerOption(where, 'limit', given.limit, { min: 1, default: 100 }),
   }
 }

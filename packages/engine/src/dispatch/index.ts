@@ -4,6 +4,7 @@ export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'
 export type { DeadLetters, WhichDeadLetters } from './dead-letters.js'
 export {
+  type DefinedDispatch,
   type DispatchDefinition,
   defineDispatch,
   isDispatch,
@@ -11,17 +12,24 @@ export {
   type RemoteDispatchOptions,
   type WorkflowDispatchOptions,
 } from './define.js'
-export { createDispatch, type Dispatch, type ItemListFilter } from './dispatch.js'
+export { createDispatch, type Dispatch } from './dispatch.js'
 export type { DueMinute, Forecast } from './forecast.js'
 export { ItemHandle, type ScheduledItem } from './item-handle.js'
 export { checkItemKey, createItemCalls } from './items.js'
+export type { ItemCountFilter, ItemListFilter } from './list-items.js'
 export { dispatchModel } from './model.js'
-export { createItemOperations, type RescheduleOptions, type RetryItemOptions, type WhichItems } from './operations.js'
+export {
+  createItemOperations,
+  type Executions,
+  type RescheduleOptions,
+  type RetryItemOptions,
+  type WhichItems,
+} from './operations.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
 export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'
 export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
-export type { DispatchConfig } from './queries/read-config.js'
+export type { KnownDispatch } from './queries/list-definitions.js'
 export type { ReportAnswer } from './queries/report-ends.js'
 export type { DispatchOf } from './reference.js'
 export { createDispatchRegistry, type DispatchRegistry } from './registry.js'
@@ -34,6 +42,7 @@ export {
   type Scheduling,
 } from './schedule.js'
 export type { DispatchSettings } from './settings.js'
+export type { DispatchSettingsRecord, TargetKind } from './settings-record.js'
 export type { DispatchStatus } from './states.js'
 export { type ProcessTarget, processTarget } from './targets/process.js'
 export { type WorkflowTarget, workflowTarget } from './targets/workflow.js'

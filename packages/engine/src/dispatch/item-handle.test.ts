@@ -27,9 +27,9 @@ function settlement(execute: (n: number) => unknown = (n) => ({ paid: n }), conf
     state: z.object({ n: z.number() }),
     execute: async (ctx, { n }) => ctx.step('pay', () => execute(n)),
   })
-  const Settlement = defineDispatch(domain, {
+  const Settlement = defineDispatch(domain, 'Items', {
     target: processTarget(Settle),
-    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1, ...config },
+    settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1, ...config },
   })
   return { Settle, Settlement }
 }
@@ -38,7 +38,7 @@ function settlement(execute: (n: number) => unknown = (n) => ({ paid: n }), conf
 async function deadLetter() {
   const { Settlement } = settlement()
   const item = await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: past })
-  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect(await item.get()).toMatchObject({ status: 'DEAD_LETTER' })
   return { Settlement, item }
@@ -58,7 +58,7 @@ test('U-02 scheduling one item returns its handle, which says whether this call 
 test('U-04 a handle is made without a query, by definition or name, and its methods are on its prototype', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: four })
-  const handle = bus.hf.item(Settlement.itemType, 'PAY-1')
+  const handle = bus.hf.item(Settlement.name, 'PAY-1')
   expect(handle).toBeInstanceOf(ItemHandle)
   expect(Object.keys(handle)).toEqual(['id'])
   expect(await handle.get()).toMatchObject({ key: 'PAY-1' })
@@ -112,9 +112,9 @@ test('U-04 result is the output of the workflow', async () => {
   const flow = name()
   const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
   bus.hf.handle(`pay ${flow}`, async () => ({ reference: 'r1' }))
-  const Payout = defineDispatch(flow, {
+  const Payout = defineDispatch(flow, 'Items', {
     target: workflowTarget(Flow),
-    config: { dispatchInterval: 0, jitterWindow: 0 },
+    settings: { dispatchInterval: 0, jitterWindow: 0 },
   })
   const item = await bus.hf.schedule(Payout, { key: 'PAY-1', context: { n: 5 }, startAt: past })
   await runDispatchCycle(bus.db, Payout)
@@ -124,7 +124,7 @@ test('U-04 result is the output of the workflow', async () => {
 })
 
 test('U-04 result of a target elsewhere is null, when it reports the end', async () => {
-  const Remote = defineDispatch(name(), {
+  const Remote = defineDispatch(name(), 'Items', {
     context: z.object({ n: z.number() }),
     target: {
       name: 'elsewhere',
@@ -167,10 +167,10 @@ test('U-04 result of an item that ended otherwise says how, and one that needs a
 })
 
 test('U-04 a dead letter that is retried is READY again with all its attempts, at another time where one is given', async () => {
-  const { item } = await deadLetter()
+  const { item, Settlement } = await deadLetter()
   await item.retry(by, { startAt: four })
   expect(await item.get()).toMatchObject({ status: 'READY', retryCount: 0, startAt: four, dueAt: four })
-  expect(await bus.hf.dispatch.deadLetters.count({ itemType: (await item.get()).itemType })).toBe(0)
+  expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.name })).toBe(0)
 })
 
 test('U-04 a dead letter is completed or given up, and its history says by whom', async () => {

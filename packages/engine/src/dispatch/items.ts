@@ -1,12 +1,13 @@
-import { type By, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
+import type { By, RecordedAuditEntry } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
 import type { Why } from '../kernel/model/why.js'
 import type { Results } from '../kernel/results/results.js'
 import { checkOptions, durationOption, textOption } from '../kernel/validation/options.js'
-import type { ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
+import type { Executions, ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
 import { type DispatchItemDetails, findItem } from './queries/find-items.js'
+import { readHistory } from './queries/read-history.js'
 import { readStanding } from './queries/read-standing.js'
 import { type DispatchOf, itemTypeOf, notFound } from './reference.js'
 import { itemResults, resultKey } from './results.js'
@@ -29,14 +30,16 @@ interface Parts {
   readonly codec: Codec
   readonly results: Results
   readonly operations: ItemOperations
+  readonly executions: Pick<Executions, 'whyWorkflow'>
 }
 
-export function createItemCalls(db: Database, { codec, results, operations }: Parts): ItemCalls {
+export function createItemCalls(db: Database, { codec, results, operations, executions }: Parts): ItemCalls {
   async function why(dispatch: DispatchOf, key: string): Promise<Why> {
     const itemType = itemTypeOf('why', dispatch)
     const standing = await readStanding(db, itemType, key, MOST_COUNTED)
     if (!standing) throw notFound(itemType, key)
-    return whyOf(standing)
+    const { execution } = standing
+    return whyOf(standing, execution?.model === 'workflows' ? await executions.whyWorkflow(execution.id) : undefined)
   }
   const source = itemResults(db, codec, why)
   const { single } = operations
@@ -55,8 +58,8 @@ export function createItemCalls(db: Database, { codec, results, operations }: Pa
     },
     async history(dispatch, key) {
       const itemType = itemTypeOf('history', dispatch)
-      const entries = await readAudit(db, { name: `${itemType}/${key}` })
-      if (entries.length === 0 && !(await findItem(db, codec, itemType, key))) throw notFound(itemType, key)
+      const entries = await readHistory(db, itemType, key)
+      if (!entries) throw notFound(itemType, key)
       return entries
     },
     why,

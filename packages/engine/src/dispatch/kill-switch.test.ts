@@ -28,9 +28,9 @@ test('D-04 the kill switch leaves alone what has begun, whether it runs or waits
       })
     },
   })
-  const Settlement = defineDispatch(itemType(), {
+  const Settlement = defineDispatch(itemType(), 'Items', {
     target: processTarget(Settle),
-    config: { jitterWindow: 0 },
+    settings: { jitterWindow: 0 },
   })
   await bus.hf.schedule(
     Settlement,
@@ -65,12 +65,15 @@ test('D-04 a release that was decided before the kill switch and comes after it 
     state: z.object({ n: z.number() }),
     execute: async () => undefined,
   })
-  const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindow: 0 } })
+  const Settlement = defineDispatch(itemType(), 'Items', {
+    target: processTarget(Settle),
+    settings: { jitterWindow: 0 },
+  })
   await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 1 }, startAt: past })
   await bus.hf.dispatch.pause(Settlement, by)
   // As a dispatcher asks that has read its settings a moment earlier.
   const request = {
-    type: Settlement.itemType,
+    type: Settlement.name,
     epoch: 0,
     batch: crypto.randomUUID(),
     most: 5,

@@ -16,7 +16,10 @@ export function dispatchModel(runtime: Runtime, parts: Parts): InstalledModel {
     name: 'dispatch',
     chores: dispatchChores,
     domains: registry.domains,
-    has: (kind, name) => kind === 'domain' && registry.domains().includes(name),
+    has: (kind, name) =>
+      kind === 'domain'
+        ? registry.domains().includes(name)
+        : kind === 'definition' && registry.find(name) !== undefined,
     work: (worker) => dispatchWork(runtime, parts, worker),
   }
 }

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import { defineProcess } from '../processes/index.js'
 import { defineWorkflow } from '../workflows/index.js'
-import { defineDispatch } from './define.js'
+import { type DispatchDefinition, defineDispatch } from './define.js'
 import type { DispatchSettings } from './settings.js'
 import { processTarget } from './targets/process.js'
 import { workflowTarget } from './targets/workflow.js'
@@ -29,9 +29,9 @@ function settlement(config: DispatchSettings = {}) {
       await ctx.wait('for ever', () => false, { timeout: '1d' })
     },
   })
-  const Settlement = defineDispatch(domain, {
+  const Settlement = defineDispatch(domain, 'Items', {
     target: processTarget(Settle),
-    config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1, ...config },
+    settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1, ...config },
   })
   return { Settle, Settlement, domain }
 }
@@ -40,9 +40,9 @@ const items = (count: number, startAt = four) =>
   Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt }))
 const outcomes = (results: readonly BulkResult[]) =>
   Object.fromEntries(results.map(({ id, outcome, code }) => [id, code ?? outcome]))
-const get = (Settlement: { itemType: string }, key: string) => bus.hf.item(Settlement, key).get()
-const trail = async (Settlement: { itemType: string }, key: string) =>
-  (await bus.hf.auditTrail({ name: `${Settlement.itemType}/${key}` })).filter(({ actor }) => actor !== null)
+const get = (Settlement: DispatchDefinition<never>, key: string) => bus.hf.item(Settlement, key).get()
+const trail = async (Settlement: DispatchDefinition<never>, key: string) =>
+  (await bus.hf.auditTrail({ name: `${Settlement.name}/${key}` })).filter(({ actor }) => actor !== null)
 
 test('D-15 a READY item is cancelled for good, with who and why; a second time is refused', async () => {
   const { Settlement } = settlement()
@@ -90,12 +90,12 @@ test('D-15 a dispatched item is refused nothing but cancelled by its execution, 
   await worker.stop()
 
   const flow = name()
-  const Payout = defineDispatch(flow, {
+  const Payout = defineDispatch(flow, 'Items', {
     target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
   })
   await bus.hf.schedule(Payout, items(1, past))
   await runDispatchCycle(bus.db, Payout)
-  await bus.hf.item(Payout.itemType, 'PAY-0').cancel(by)
+  await bus.hf.item(Payout.name, 'PAY-0').cancel(by)
   await waitFor('the workflow has ended', async () => (await get(Payout, 'PAY-0')).status === 'FAILED')
 })
 
@@ -107,20 +107,20 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
     describe: async (ids: readonly string[]) => ids.map(() => ({ status: 'RUNNING' as const })),
   }
   const context = z.object({ n: z.number() })
-  const Plain = defineDispatch(name(), { context, target })
+  const Plain = defineDispatch(name(), 'Items', { context, target })
   await bus.hf.schedule(Plain, items(1, past))
   await runDispatchCycle(bus.db, Plain)
   await expect(bus.hf.item(Plain, 'PAY-0').cancel(by)).rejects.toThrow(
     'is DISPATCHED and cannot be cancelled: the target elsewhere cannot cancel executions',
   )
-  const Able = defineDispatch(name(), {
+  const Able = defineDispatch(name(), 'Items', {
     context,
     target: { ...target, cancel: async (ids: readonly string[]) => void cancelled.push(...ids) },
   })
   await bus.hf.schedule(Able, items(1, past))
   await runDispatchCycle(bus.db, Able)
   await bus.hf.item(Able, 'PAY-0').cancel(by)
-  expect(cancelled).toEqual([`exec:${Able.itemType}:PAY-0:0`])
+  expect(cancelled).toEqual([`exec:${Able.name}:PAY-0:0`])
   expect(outcomes(await bus.hf.dispatch.rescheduleMany(Able, ['PAY-0'], by, { startAt: four }))).toEqual({
     'PAY-0': 'HF_WRONG_STATUS',
   })
@@ -152,7 +152,7 @@ test('D-15 an expedited item is due now and goes before all others', async () =>
   await bus.hf.schedule(Settlement, { key: 'urgent', context: { n: 9 }, startAt: four })
   await bus.hf.item(Settlement, 'urgent').expedite(by)
   await runDispatchCycle(bus.db, Settlement)
-  const released = await bus.hf.dispatch.items.list(Settlement, { status: 'DISPATCHED' })
+  const { items: released } = await bus.hf.dispatch.list({ domain: Settlement.domain, status: 'DISPATCHED' })
   expect(released.map(({ key }) => key).sort()).toEqual(['PAY-0', 'urgent'])
   expect(await trail(Settlement, 'urgent')).toMatchObject([{ event: 'EXPEDITED', ...by }])
 })
@@ -173,7 +173,7 @@ test('D-15 many by filter: each has its answer, and nothing is chosen by an empt
 test('D-15 dead letters are discarded or completed by hand, by id, by what failed alike, or all', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(4, past))
-  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 4 })
   const letters = bus.hf.dispatch.deadLetters
@@ -186,10 +186,10 @@ test('D-15 dead letters are discarded or completed by hand, by id, by what faile
     'PAY-1': 'done',
   })
   expect(await letters.cancelMany(Settlement, { fingerprint: 'another' }, by)).toEqual([])
-  const [group] = await letters.groups({ itemType: Settlement.itemType })
+  const [group] = await letters.groups({ itemType: Settlement.name })
   expect(await letters.completeMany(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 0, FAILED: 1, COMPLETED: 3 })
-  expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.itemType })).toBe(0)
+  expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.name })).toBe(0)
   expect(await trail(Settlement, 'PAY-1')).toMatchObject([
     { event: 'COMPLETED_BY_HAND', before: { status: 'DEAD_LETTER' }, after: { status: 'COMPLETED' } },
   ])
@@ -202,10 +202,10 @@ test('K-23 a locked item is answered within five seconds and does not change lat
   await client.connect()
   await client.query('begin')
   await client.query('select from holdfast.dispatch_item where item_type = $1 and item_id = $2 for update', [
-    Settlement.itemType,
+    Settlement.name,
     'PAY-1',
   ])
-  await client.query('select from holdfast.dispatch_config where item_type = $1 for update', [Settlement.itemType])
+  await client.query('select from holdfast.dispatch_config where item_type = $1 for update', [Settlement.name])
   const began = performance.now()
   const [many, single, paused] = await Promise.allSettled([
     bus.hf.dispatch.cancelMany(Settlement, ['PAY-0', 'PAY-1', 'PAY-2'], by),
@@ -224,5 +224,5 @@ test('K-23 a locked item is answered within five seconds and does not change lat
   await client.query('rollback')
   await client.end()
   expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'READY' })
-  expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({ enabled: true })
+  expect(await bus.hf.dispatch.settings(Settlement)).toMatchObject({ enabled: true })
 })

@@ -7,10 +7,11 @@ import { parseId } from '../kernel/ids/id.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import { chunksOf } from '../kernel/model/lists.js'
+import type { Why } from '../kernel/model/why.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
-import { type DispatchDefinition, isDispatch } from './define.js'
+import { type DefinedDispatch, isDispatch } from './define.js'
 import {
   findExecution,
   findItemIds,
@@ -18,7 +19,7 @@ import {
   type ItemOperation,
   operateItems,
 } from './queries/operate-items.js'
-import { type DispatchOf, itemTypeOf, notFound } from './reference.js'
+import { type DispatchOf, itemTypeOf, notFound, subjectOf } from './reference.js'
 import { sealContext } from './schedule.js'
 import type { DispatchStatus } from './states.js'
 import { isOwn } from './targets.js'
@@ -50,11 +51,12 @@ export interface RetryItemOptions {
   readonly startAt?: Date | string
 }
 
-/** Ends executions on our own engine, and finds the definitions of this program. */
+/** The executions of items on our own engine, and the definitions of this program. */
 export interface Executions {
   cancelProcess(type: string, id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
-  cancelWorkflow(id: string, by: By): Promise<void>
-  find(itemType: string): DispatchDefinition<never> | undefined
+  cancelWorkflow(id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
+  whyWorkflow(id: string): Promise<Why>
+  find(itemType: string): DefinedDispatch | undefined
 }
 
 /** `unknown`: there is no such item. `locked`: by another transaction. A status: it cannot be done in this one. */
@@ -116,7 +118,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
     try {
       const own = await operatorCall(db, `cancel ${executionId}`, (tx) => findExecution(tx, itemType, executionId))
       if (own?.model === 'processes') await executions.cancelProcess(own.type, own.id, by, { compensate })
-      else if (own) await executions.cancelWorkflow(own.id, by)
+      else if (own) await executions.cancelWorkflow(own.id, by, { compensate })
       else await cancelElsewhere(definitionOf(dispatch, itemType), executionId)
       return { outcome: 'done' }
     } catch (error) {
@@ -216,7 +218,7 @@ function refusalOf({ itemType, done }: PreparedOperation, operated: Operated): H
   if (outcome === 'locked') return lockedByOther(`item ${key} of ${itemType}`)
   if (problem === undefined)
     return new HoldfastError('HF_WRONG_STATUS', { what: 'item', id: key, status: outcome, operation: done })
-  const details = { itemType, key, problem: `is ${outcome} and cannot be ${done}: ${problem}` }
+  const details = { ...subjectOf(itemType, key), problem: `is ${outcome} and cannot be ${done}: ${problem}` }
   return new HoldfastError('HF_ITEM_CONFLICT', details)
 }
 
@@ -229,7 +231,7 @@ function resultOf(operation: PreparedOperation, operated: Operated): BulkResult 
 }
 
 /** A target elsewhere is asked to end the execution; its end is reported or noticed like any other. */
-async function cancelElsewhere(definition: DispatchDefinition<never> | undefined, executionId: string): Promise<void> {
+async function cancelElsewhere(definition: DefinedDispatch | undefined, executionId: string): Promise<void> {
   const target = definition?.target
   if (!target || isOwn(target)) throw new Error(`its execution ${executionId} was not found here`)
   const cancel = target.cancel?.bind(target)

@@ -14,7 +14,8 @@ afterAll(() => bus.close())
 const by = { actor: 'ann', reason: 'ticket 7' }
 const itemType = numbered('plan')
 const Settle = defineProcess('plan', 'Settle', { state: z.object({}), execute: async () => undefined })
-const settlement = () => defineDispatch(itemType(), { target: processTarget(Settle), config: { jitterWindow: 0 } })
+const settlement = () =>
+  defineDispatch(itemType(), 'Items', { target: processTarget(Settle), settings: { jitterWindow: 0 } })
 const item = (key: string, startAt: Date) => ({ key, context: {}, startAt })
 const many = (count: number, startAt: Date, name = 'PAY') =>
   Array.from({ length: count }, (_, n) => item(`${name}-${n}`, startAt))
@@ -48,8 +49,8 @@ test('D-12 what a change of rate would do', async () => {
   expect(await finish({ batchSize: 1_500 })).toEqual(new Date(four.getTime() + 10_000))
   expect(await finish({ dispatchInterval: '10s' })).toEqual(new Date(four.getTime() + 60_000))
   expect(await finish({ limitPerSecond: 10 })).toEqual(new Date(four.getTime() + 300_000))
-  await bus.hf.limits.set(Settlement.itemType, { ticketsPerSecond: 50 }, by)
-  await bus.hf.dispatch.configure(Settlement, { rateLimitKey: Settlement.itemType }, by)
+  await bus.hf.limits.set(Settlement.name, { ticketsPerSecond: 50 }, by)
+  await bus.hf.dispatch.configure(Settlement, { rateLimitKey: Settlement.name }, by)
   expect(await finish()).toEqual(new Date(four.getTime() + 60_000))
   expect(await finish({ limitPerSecond: null })).toEqual(new Date(four.getTime() + 30_000))
   await expect(finish({ batchSize: 0 })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
@@ -74,7 +75,7 @@ test('D-12 an execution time years away is shown', async () => {
   const far = new Date('2999-01-01T00:00:00Z')
   await bus.hf.schedule(Settlement, [item('near', four), item('far', far)])
   expect(await bus.hf.dispatch.plan(Settlement, { minutes: 1 })).toMatchObject({ ready: 2, later: 1, lastDueAt: far })
-  await expect(bus.hf.dispatch.plan('nobody')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(bus.hf.dispatch.plan('nobody/Knows')).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
 })
 
 test('D-12 while it runs the measured rate counts: a window that is slower than configured ends later', async () => {
@@ -85,7 +86,7 @@ test('D-12 while it runs the measured rate counts: a window that is slower than 
   await bus.sql(
     `insert into holdfast.audit (at, model, event, subject_name, detail)
      select holdfast.now() - interval '20 seconds', 'dispatch', 'BATCH', $1, '{"started": 0}'`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   const { rate, forecast, ready } = await bus.hf.dispatch.plan(Settlement)
   expect(ready).toBe(2_500)
@@ -102,16 +103,16 @@ test('D-12 depth and plan follow every change of an item, and read no items', as
   await bus.hf.schedule(Settlement, many(20, four))
   await bus.hf.schedule(Settlement, item('other', new Date('2020-01-01T00:00:30Z')))
   await runDispatchCycle(bus.db, Settlement)
-  await bus.sql(`select holdfast.schedule(null, $1, 'later', '{}', $2, '{"replace": true}')`, [
-    Settlement.itemType,
+  await bus.sql(`select holdfast.schedule($1, 'Items', 'later', '{}', $2, '{"replace": true}')`, [
+    Settlement.domain,
     four,
   ])
-  await bus.sql('delete from holdfast.dispatch_item where item_type = $1 and item_id = $2', [Settlement.itemType, '3'])
+  await bus.sql('delete from holdfast.dispatch_item where item_type = $1 and item_id = $2', [Settlement.name, '3'])
   const counted = async () => {
     const rows = await bus.sql<{ status: string; minute: Date | null; count: number }>(
       `select status, date_trunc('minute', due_at) as minute, count(*)::int as count
        from holdfast.dispatch_item where item_type = $1 group by 1, 2 order by 1, 2`,
-      [Settlement.itemType],
+      [Settlement.name],
     )
     return rows
   }
@@ -119,7 +120,7 @@ test('D-12 depth and plan follow every change of an item, and read no items', as
     bus.sql(
       `select status, minute, sum(count)::int as count
        from holdfast.dispatch_tally where item_type = $1 group by 1, 2 having sum(count) <> 0 order by 1, 2`,
-      [Settlement.itemType],
+      [Settlement.name],
     )
   expect(await tallied()).toEqual(await counted())
   for (let n = 0; n < 150; n += 1) {
@@ -129,7 +130,7 @@ test('D-12 depth and plan follow every change of an item, and read no items', as
   expect(await tallied()).toEqual(await counted())
   const [rows] = await bus.sql<{ count: number }>(
     'select count(*)::int as count from holdfast.dispatch_tally where item_type = $1',
-    [Settlement.itemType],
+    [Settlement.name],
   )
   expect(rows?.count).toBeLessThan(20)
 })
@@ -141,7 +142,7 @@ test('D-12 depth and plan of a hundred thousand items take less than a tenth of 
     `insert into holdfast.dispatch_item (item_type, item_id, exec_time, due_at, context_hash, created_at, updated_at)
      select $1, 'PAY-' || n, $2::timestamptz + n % 3600 * interval '1 second', $2::timestamptz + n % 3600 * interval '1 second', 0, now(), now()
      from generate_series(1, 100000) as n`,
-    [Settlement.itemType, four],
+    [Settlement.name, four],
   )
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 100_001 })
   const plan = await bus.hf.dispatch.plan(Settlement)

@@ -1,11 +1,10 @@
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { checkOptions, durationOption, integerOption, numberOption } from '../kernel/validation/options.js'
 import { type DueMinute, type Forecast, forecast, ratePerSecond } from './forecast.js'
 import { readConfig } from './queries/read-config.js'
 import { readPlan } from './queries/read-plan.js'
-import { type DispatchOf, itemTypeOf } from './reference.js'
+import { type DispatchOf, itemTypeOf, namesOf, unknownDefinition } from './reference.js'
 
 export interface PlanOptions {
   /** What would be if this were configured instead. */
@@ -19,7 +18,8 @@ export interface PlanOptions {
 
 /** How many are due when, at which rate they go, and when they will be through (D-12). */
 export interface DispatchPlan {
-  readonly itemType: string
+  readonly domain: string
+  readonly type: string
   readonly now: Date
   readonly enabled: boolean
   /** Whether the window has stopped by itself and waits for an operator. */
@@ -53,7 +53,7 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
   const minutes = integerOption(where, 'minutes', given.minutes, { min: 1, max: 1_000_000, default: 1_440 })
   const config = await readConfig(db, itemType)
   const facts = await readPlan(db, itemType, minutes)
-  if (!config || !facts) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+  if (!config || !facts) throw unknownDefinition(itemType)
   const configuredPerSecond = ratePerSecond({
     batchSize: integerOption(where, 'batchSize', given.batchSize, { min: 1, default: config.batchSize }),
     dispatchInterval: durationOption(where, 'dispatchInterval', given.dispatchInterval, {
@@ -71,7 +71,7 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
   const perSecond =
     config.enabled && !config.tripped ? expectedRate(configuredPerSecond, measuredPerSecond, running) : 0
   return {
-    itemType,
+    ...namesOf(itemType),
     now,
     enabled: config.enabled,
     tripped: config.tripped !== null,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from '../processes/index.js'
 import { defineWorkflow } from '../workflows/index.js'
-import { defineDispatch } from './define.js'
+import { type DispatchDefinition, defineDispatch } from './define.js'
 import type { DispatchSettings } from './settings.js'
 import { processTarget } from './targets/process.js'
 import { workflowTarget } from './targets/workflow.js'
@@ -35,7 +35,7 @@ const name = numbered('rate')
 const past = new Date('2020-01-01T00:00:00Z')
 const items = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt: past }))
-const completed = async (Settlement: { itemType: string }) => (await bus.hf.dispatch.depth(Settlement)).COMPLETED
+const completed = async (Settlement: DispatchDefinition<never>) => (await bus.hf.dispatch.depth(Settlement)).COMPLETED
 
 /** How many more began in some span than burst and rate allow; 0 or less is within the bound. */
 async function worstExcess(itemType: string, { burst, rate }: { burst: number; rate: number }): Promise<number> {
@@ -63,9 +63,9 @@ async function limited(config: DispatchSettings = {}) {
   const rateLimitKey = `limit_${domain}`
   await bus.hf.limits.set(rateLimitKey, { ticketsPerSecond: RATE, burst: BURST }, by)
   const Settle = defineProcess(domain, 'Settle', { state: z.object({ n: z.number() }), execute: async () => undefined })
-  const Settlement = defineDispatch(domain, {
+  const Settlement = defineDispatch(domain, 'Items', {
     target: processTarget(Settle),
-    config: { rateLimitKey, dispatchInterval: '1s', ...config },
+    settings: { rateLimitKey, dispatchInterval: '1s', ...config },
   })
   bus.hf.register(Settlement)
   const work = () => bus.runProcesses(Settle, { concurrency: 50 })
@@ -89,7 +89,7 @@ test('D-14 what the kill switch held gets new slots when it goes on', async () =
   await standStill()
   await bus.hf.dispatch.resume(Settlement, by)
   await waitFor('all are completed', async () => (await completed(Settlement)) === 50)
-  expect(await worstExcess(Settlement.itemType, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
+  expect(await worstExcess(Settlement.name, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
   await worker.stop()
 })
 
@@ -103,7 +103,7 @@ test('D-14 what a paused definition held gets new slots when it goes on', async 
   await standStill()
   await bus.hf.resume({ definition }, by)
   await waitFor('all are completed', async () => (await completed(Settlement)) === 50)
-  expect(await worstExcess(Settlement.itemType, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
+  expect(await worstExcess(Settlement.name, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
   await worker.stop()
 })
 
@@ -119,7 +119,7 @@ test.each([
   await standStill()
   const worker = await work()
   await waitFor('all are completed', async () => (await completed(Settlement)) === 40)
-  expect(await worstExcess(Settlement.itemType, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
+  expect(await worstExcess(Settlement.name, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
   await worker.stop()
 })
 
@@ -132,7 +132,7 @@ test('D-14 without a rate limit batches that missed their time begin at the rate
   const worker = await work()
   await waitFor('all are completed', async () => (await completed(Settlement)) === 50)
   // One batch is the burst, and may begin up to a second late.
-  expect(await worstExcess(Settlement.itemType, { burst: 10, rate: 10 })).toBeLessThanOrEqual(10)
+  expect(await worstExcess(Settlement.name, { burst: 10, rate: 10 })).toBeLessThanOrEqual(10)
   await worker.stop()
 })
 
@@ -142,7 +142,7 @@ test('D-14 a type that nothing paces is not slowed down: what comes late begins 
   await runDispatchCycle(bus.db, Settlement)
   const starts = () =>
     bus.sql('select start_at from holdfast.process join holdfast.process_detail using (id) where dispatch_type = $1', [
-      Settlement.itemType,
+      Settlement.name,
     ])
   const before = await starts()
   await standStill()
@@ -157,9 +157,9 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   const rateLimitKey = `limit_${workflow}`
   await bus.hf.limits.set(rateLimitKey, { ticketsPerSecond: RATE, burst: BURST }, by)
   const PayOut = defineWorkflow(workflow, 1).step('pay', `pay ${workflow}`).build()
-  const Payout = defineDispatch(workflow, {
+  const Payout = defineDispatch(workflow, 'Items', {
     target: workflowTarget(PayOut),
-    config: { rateLimitKey, dispatchInterval: '1s' },
+    settings: { rateLimitKey, dispatchInterval: '1s' },
   })
   bus.hf.handle(`pay ${workflow}`, () => undefined)
   bus.hf.register(Payout)
@@ -167,16 +167,16 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Payout)
   expect((await bus.hf.dispatch.depth(Payout)).DISPATCHED).toBeGreaterThan(15)
   await standStill()
-  const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms', concurrency: 50 })
+  const worker = await bus.hf.run({ domains: [Payout.domain], workflows: true, poll: '20ms', concurrency: 50 })
   await waitFor('some are completed', async () => (await completed(Payout)) >= 10)
   await bus.hf.dispatch.pause(Payout, by)
-  const begun = async () => (await bus.sql('select from begun where item_type = $1', [workflow])).length
+  const begun = async () => (await bus.sql('select from begun where item_type = $1', [Payout.name])).length
   const atPause = await begun()
   await standStill()
   await bus.hf.dispatch.resume(Payout, by)
   expect(await begun()).toBe(atPause)
   await waitFor('all are completed', async () => (await completed(Payout)) === 60)
-  expect(await worstExcess(workflow, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
+  expect(await worstExcess(Payout.name, { burst: BURST, rate: RATE })).toBeLessThanOrEqual(SLACK)
   await worker.stop()
 })
 
@@ -187,9 +187,9 @@ test('D-14 when pause returns nothing begins any more: what a worker has claimed
     state: z.object({ n: z.number() }),
     execute: async (_ctx, { n }) => void ran.push(n),
   })
-  const Settlement = defineDispatch(domain, {
+  const Settlement = defineDispatch(domain, 'Items', {
     target: processTarget(Settle),
-    config: { dispatchInterval: 0, jitterWindow: 0 },
+    settings: { dispatchInterval: 0, jitterWindow: 0 },
   })
   await bus.hf.schedule(Settlement, items(20))
   await runDispatchCycle(bus.db, Settlement)
@@ -204,7 +204,7 @@ test('D-14 when pause returns nothing begins any more: what a worker has claimed
   await waitFor('the other one ran', () => ran.includes(-1))
   await waitFor('nothing is leased', async () => {
     const leased = 'select from holdfast.process where dispatch_type = $1 and leased_at is not null'
-    return (await bus.sql(leased, [domain])).length === 0
+    return (await bus.sql(leased, [Settlement.name])).length === 0
   })
   expect(ran).toEqual([-1])
   await bus.hf.dispatch.resume(Settlement, by)
@@ -229,9 +229,9 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
       if (kind === 'waiting') await ctx.event('go', 'go')
     },
   })
-  const Settlement = defineDispatch(domain, {
+  const Settlement = defineDispatch(domain, 'Items', {
     target: processTarget(Settle),
-    config: { dispatchInterval: 0, jitterWindow: 0 },
+    settings: { dispatchInterval: 0, jitterWindow: 0 },
   })
   const kinds = ['running', 'waiting', 'crashed', 'interrupted']
   await bus.hf.schedule(
@@ -239,7 +239,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
     kinds.map((kind) => ({ key: kind, context: { kind }, startAt: past })),
   )
   await runDispatchCycle(bus.db, Settlement)
-  const key = (kind: string) => `exec:${domain}:${kind}:0`
+  const key = (kind: string) => `exec:${Settlement.name}:${kind}:0`
   const claimed = `(select id from holdfast.process_detail where key = $1)`
   // One whose worker died after its claim, and one that an orderly stop interrupted: both have begun.
   await bus.sql(
@@ -260,7 +260,7 @@ test('D-04 the kill switch takes nothing from executions that have begun: runnin
   const due = () =>
     bus.sql(
       'select key, due_at, lease_epoch from holdfast.process join holdfast.process_detail using (id) where dispatch_type = $1 order by key',
-      [domain],
+      [Settlement.name],
     )
   const before = await due()
   await bus.hf.dispatch.pause(Settlement, by)

@@ -2,22 +2,35 @@ import { HoldfastError } from '../kernel/errors.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 
-/** Which item type: its definition, or its name where the code is elsewhere. */
-export type DispatchOf = { readonly itemType: string } | string
+/** Which type of items: its definition, or its names where the code is elsewhere (`{ domain, type }` or `domain/type`). */
+export type DispatchOf = { readonly domain: string; readonly type: string } | string
 
+/** `domain/type`: what the tables call an item type. */
 export function itemTypeOf(where: string, dispatch: DispatchOf): string {
-  const itemType: unknown = typeof dispatch === 'object' && dispatch !== null ? dispatch.itemType : dispatch
-  if (typeof itemType === 'string' && itemType !== '') return itemType
-  throw invalidOption(where, 'dispatch', `must be an item type or its definition, not ${describe(dispatch)}`)
+  const itemType = typeof dispatch === 'object' && dispatch !== null ? `${dispatch.domain}/${dispatch.type}` : dispatch
+  if (typeof itemType === 'string' && /^[^/]+\/[^/]+$/.test(itemType)) return itemType
+  throw invalidOption(
+    where,
+    'dispatch',
+    `must be a definition, { domain, type } or 'domain/type', not ${describe(dispatch)}`,
+  )
+}
+
+/** The domain and the type of an item type. */
+export function namesOf(itemType: string): { readonly domain: string; readonly type: string } {
+  const slash = itemType.indexOf('/')
+  return { domain: itemType.slice(0, slash), type: itemType.slice(slash + 1) }
 }
 
 /** An item as the details of errors name it. */
-export function subjectOf(itemType: string, key: string) {
-  const slash = itemType.indexOf('/')
-  const domain = slash < 0 ? 'default' : itemType.slice(0, slash)
-  return { model: 'dispatch', domain, type: itemType.slice(slash + 1), id: key } as const
-}
+export const subjectOf = (itemType: string, key: string) =>
+  ({ model: 'dispatch', ...namesOf(itemType), id: key }) as const
 
 export function notFound(itemType: string, key: string): HoldfastError<'HF_NOT_FOUND'> {
   return new HoldfastError('HF_NOT_FOUND', subjectOf(itemType, key))
+}
+
+/** No program has registered it and nothing was scheduled with it. */
+export function unknownDefinition(itemType: string): HoldfastError<'HF_UNKNOWN_DEFINITION'> {
+  return new HoldfastError('HF_UNKNOWN_DEFINITION', { model: 'dispatch', ...namesOf(itemType) })
 }

@@ -11,8 +11,7 @@ import {
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { BusinessError } from '../kernel/failure/failure-errors.js'
-import { defineProcess } from '../processes/index.js'
-import { defineDispatch } from './define.js'
+import { type DispatchDefinition, defineDispatch } from './define.js'
 import type { DispatchSettings } from './settings.js'
 import type { ExecutionStart, ExecutionState, ExecutionTarget, StartOutcome } from './targets.js'
 
@@ -70,21 +69,21 @@ function engine() {
 }
 
 function settlement(target: ExecutionTarget<{ n: number }>, config: DispatchSettings = {}) {
-  return defineDispatch(itemType(), {
+  return defineDispatch(itemType(), 'Items', {
     context: Context,
     target,
     callTimeout: 200,
-    config: { dispatchInterval: '5s', jitterWindow: 0, ...config },
+    settings: { dispatchInterval: '5s', jitterWindow: 0, ...config },
   })
 }
 
 const items = (count: number, startAt = past) =>
   Array.from({ length: count }, (_, n) => ({ key: `PAY-${n}`, context: { n }, startAt }))
-const get = (Settlement: { itemType: string }, key: string) => bus.hf.item(Settlement, key).get()
+const get = (Settlement: DispatchDefinition<never>, key: string) => bus.hf.item(Settlement, key).get()
 /** What is READY again is due now. */
-const hurry = ({ itemType: type }: { itemType: string }) =>
+const hurry = ({ name: type }: DispatchDefinition<never>) =>
   bus.sql('update holdfast.dispatch_item set due_at = exec_time where item_type = $1 and due_at is not null', [type])
-const goStale = ({ itemType: type }: { itemType: string }) =>
+const goStale = ({ name: type }: DispatchDefinition<never>) =>
   bus.sql('update holdfast.dispatch_item set check_at = holdfast.now() where item_type = $1 and check_at is not null', [
     type,
   ])
@@ -98,7 +97,7 @@ test('D-05 items are started with their context, a deterministic id, and when th
   expect(started).toMatchObject([
     {
       key: 'PAY-0',
-      executionId: `exec:${Settlement.itemType}:PAY-0:0`,
+      executionId: `exec:${Settlement.name}:PAY-0:0`,
       context: { n: 0 },
       contextVersion: 1,
       initWorkflowId: 'init-0',
@@ -166,7 +165,7 @@ test('D-06 a start that was refused goes back to READY with its count raised and
   // It had happened after all: that counts as started.
   expect(await get(Settlement, 'PAY-2')).toMatchObject({
     status: 'DISPATCHED',
-    executionId: `exec:${Settlement.itemType}:PAY-2:0`,
+    executionId: `exec:${Settlement.name}:PAY-2:0`,
   })
   expect(started.map(({ key }) => key)).toEqual(['PAY-0', 'PAY-1', 'PAY-3'])
 })
@@ -197,7 +196,7 @@ test.each([
     startAs(() => 'started')
     for (let cycle = 0; cycle < 3; cycle += 1) await runDispatchCycle(bus.db, Settlement)
     expect(started).toHaveLength(2)
-    states.set(`exec:${Settlement.itemType}:PAY-1:0`, { status: 'COMPLETED' })
+    states.set(`exec:${Settlement.name}:PAY-1:0`, { status: 'COMPLETED' })
     await goStale(Settlement)
     await runDispatchChecks(bus.db, Settlement)
     expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'DISPATCHED', retryCount: 0 })
@@ -208,7 +207,7 @@ test.each([
     await hurry(Settlement)
     await runDispatchCycle(bus.db, Settlement)
     expect(started.map(({ executionId }) => executionId)).toEqual(
-      [0, 1, 2].map((n) => `exec:${Settlement.itemType}:PAY-${n}:0`),
+      [0, 1, 2].map((n) => `exec:${Settlement.name}:PAY-${n}:0`),
     )
   },
 )
@@ -235,7 +234,7 @@ test('D-08 a context that cannot be read fails its item, not the batch', async (
   const { target, started } = engine()
   const Settlement = settlement(target)
   await bus.hf.schedule(Settlement, items(4))
-  const { itemType: type } = Settlement
+  const { name: type } = Settlement
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id = 'PAY-0'`, [type])
   await bus.sql(
     `update holdfast.dispatch_context set notes = '{"/n": "nobody-knows"}' where item_type = $1 and item_id = 'PAY-1'`,
@@ -254,18 +253,18 @@ test('D-08 a context that cannot be read fails its item, not the batch', async (
 })
 
 /** Claims items as a dispatcher would that dies before it has started them. */
-async function claimAndDie(Settlement: { itemType: string }, most = 500): Promise<void> {
+async function claimAndDie(Settlement: DispatchDefinition<never>, most = 500): Promise<void> {
   await bus.sql(
     `with cycle as (
        update holdfast.dispatch_cycle set lease_epoch = lease_epoch + 1 where item_type = $1 returning lease_epoch
      ) select lease_epoch from cycle`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   const [cycle] = await bus.sql<{ lease_epoch: number }>(
     'select lease_epoch from holdfast.dispatch_cycle where item_type = $1',
-    [Settlement.itemType],
+    [Settlement.name],
   )
-  const request = { type: Settlement.itemType, epoch: cycle?.lease_epoch, batch: crypto.randomUUID(), most }
+  const request = { type: Settlement.name, epoch: cycle?.lease_epoch, batch: crypto.randomUUID(), most }
   await bus.sql('select holdfast.claim_dispatch_items($1::jsonb, null, null, null)', [JSON.stringify(request)])
 }
 
@@ -275,7 +274,7 @@ test('D-13 stale claims: not found is READY with its count raised, running is DI
   await bus.hf.schedule(Settlement, items(6))
   await claimAndDie(Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ CLAIMED: 6 })
-  const state = (n: number, found: ExecutionState) => states.set(`exec:${Settlement.itemType}:PAY-${n}:0`, found)
+  const state = (n: number, found: ExecutionState) => states.set(`exec:${Settlement.name}:PAY-${n}:0`, found)
   state(1, { status: 'RUNNING' })
   state(2, { status: 'COMPLETED' })
   state(3, { status: 'FAILED', error: new Error('out of memory') })
@@ -303,7 +302,7 @@ test('D-13 stale claims: not found is READY with its count raised, running is DI
     lastError: 'CANCELLED: the execution ended CANCELLED',
   })
   expect(await get(Settlement, 'PAY-5')).toMatchObject({ status: 'CLAIMED', retryCount: 0 })
-  expect(await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-0` })).toMatchObject([
+  expect(await bus.hf.auditTrail({ name: `${Settlement.name}/PAY-0` })).toMatchObject([
     { event: 'STALE_RECOVERED', before: { status: 'CLAIMED' }, after: { status: 'READY' } },
   ])
   // What failed as an execution gets a new id; what was never found keeps its own.
@@ -311,8 +310,8 @@ test('D-13 stale claims: not found is READY with its count raised, running is DI
   await hurry(Settlement)
   await runDispatchCycle(bus.db, Settlement)
   await runDispatchCycle(bus.db, Settlement)
-  expect((await get(Settlement, 'PAY-0')).executionId).toBe(`exec:${Settlement.itemType}:PAY-0:0`)
-  expect((await get(Settlement, 'PAY-3')).executionId).toBe(`exec:${Settlement.itemType}:PAY-3:1`)
+  expect((await get(Settlement, 'PAY-0')).executionId).toBe(`exec:${Settlement.name}:PAY-0:0`)
+  expect((await get(Settlement, 'PAY-3')).executionId).toBe(`exec:${Settlement.name}:PAY-3:1`)
 })
 
 test('D-13 executions that go on are asked about now and then, a bounded number per call, each in its turn', async () => {
@@ -352,8 +351,7 @@ test('D-13 a target that hangs when asked stops no release, and ends are noticed
   const slow = await openTestBus({ connectionString: bus.connectionString })
   const Patient = { ...Hanging, callTimeoutMs: 600_000 }
   slow.hf.register(Patient)
-  slow.hf.register(defineProcess('remote', 'Bystander', { state: z.any(), execute: async () => undefined }))
-  const worker = await slow.hf.run({ domains: ['remote'], poll: '20ms' })
+  const worker = await slow.hf.run({ domains: [Hanging.domain], poll: '20ms' })
   await waitFor('the target is asked', () => asked > 0)
   await bus.hf.schedule(
     Hanging,
@@ -371,13 +369,13 @@ test('D-13 a target reports ends itself: each ends its item once, and reports of
   const Settlement = settlement(target)
   await bus.hf.schedule(Settlement, items(4))
   await runDispatchCycle(bus.db, Settlement)
-  const id = (n: number, failures = 0) => `exec:${Settlement.itemType}:PAY-${n}:${failures}`
+  const id = (n: number, failures = 0) => `exec:${Settlement.name}:PAY-${n}:${failures}`
   const reports = [
     { executionId: id(0), status: 'COMPLETED' },
     { executionId: id(1), status: 'FAILED', error: new Error('out of memory') },
     { executionId: id(2), status: 'CANCELLED' },
     { executionId: id(3, 1), status: 'COMPLETED' },
-    { executionId: `exec:${Settlement.itemType}:nobody:0`, status: 'COMPLETED' },
+    { executionId: `exec:${Settlement.name}:nobody:0`, status: 'COMPLETED' },
     { executionId: 'exec:other:PAY-3:0', status: 'COMPLETED' },
   ] as const
   const outcomes = async () => (await bus.hf.dispatch.reportEnd(Settlement, reports)).map(({ outcome }) => outcome)
@@ -392,7 +390,7 @@ test('D-13 a target reports ends itself: each ends its item once, and reports of
   expect(await get(Settlement, 'PAY-2')).toMatchObject({ status: 'FAILED' })
   expect(await get(Settlement, 'PAY-3')).toMatchObject({ status: 'DISPATCHED' })
   const [sql] = await bus.sql<{ outcome: string }>('select holdfast.report_end($1, $2, $3) as outcome', [
-    Settlement.itemType,
+    Settlement.name,
     id(3),
     'COMPLETED',
   ])
@@ -405,7 +403,7 @@ test('D-13 more than a thousand ends are reported by one call, each once, also t
   const Settlement = settlement(target)
   await bus.hf.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
-  const id = (item: string) => `exec:${Settlement.itemType}:${item}:0`
+  const id = (item: string) => `exec:${Settlement.name}:${item}:0`
   const strangers = Array.from({ length: 1_500 }, (_, n) => ({
     executionId: id(`X-${n}`),
     status: 'COMPLETED' as const,
@@ -463,7 +461,7 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
   const Settlement = settlement(target, { batchSize: 64, maxDispatchRetries: 5 })
   await bus.hf.schedule(Settlement, items(64))
   const claimed = async () =>
-    (await bus.hf.dispatch.items.list(Settlement, { status: 'CLAIMED' })).map(({ key }) => key)
+    (await bus.hf.dispatch.list({ domain: Settlement.domain, status: 'CLAIMED' })).items.map(({ key }) => key)
   for (let round = 0; round < 200; round += 1) {
     await hurry(Settlement)
     const { READY } = await bus.hf.dispatch.depth(Settlement)
@@ -474,7 +472,7 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
     if (!batch.includes('PAY-7')) {
       await bus.sql(
         `select holdfast.record_dispatch_starts($1, (select batch_id from holdfast.dispatch_item where item_type = $1 and item_id = $2), $3, '[]', $4)`,
-        [Settlement.itemType, batch[0], batch, batch.length],
+        [Settlement.name, batch[0], batch, batch.length],
       )
       continue
     }
@@ -483,11 +481,11 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
       `select holdfast.apply_dispatch_checks($1, (
       select jsonb_agg(jsonb_build_object('id', item_id, 'execution', execution_id, 'found', 'NOT_FOUND'))
       from holdfast.dispatch_item where item_type = $1 and status = 'CLAIMED'))`,
-      [Settlement.itemType],
+      [Settlement.name],
     )
   }
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 63, DEAD_LETTER: 1 })
-  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.itemType })).toMatchObject([
+  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.name })).toMatchObject([
     { key: 'PAY-7', retryCount: 5 },
   ])
 })
@@ -510,10 +508,10 @@ test('D-14 slots of a rate limit that passed before anything was handed over are
   const [cycle] = await bus.sql<{ epoch: number; now: number }>(
     `select lease_epoch as epoch, extract(epoch from holdfast.now())::float8 * 1000 as now
      from holdfast.dispatch_cycle where item_type = $1`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   const now = cycle?.now ?? 0
-  const request = { type: Settlement.itemType, epoch: cycle?.epoch, batch: crypto.randomUUID(), most: 4 }
+  const request = { type: Settlement.name, epoch: cycle?.epoch, batch: crypto.randomUUID(), most: 4 }
   const claim = async (slots: number[]) => {
     const [row] = await bus.sql<{ answer: { claimed: number } }>(
       'select holdfast.claim_dispatch_items($1::jsonb, null, null, $2::float8[]) as answer',

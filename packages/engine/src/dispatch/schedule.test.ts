@@ -20,7 +20,7 @@ const at = new Date('2031-01-31T16:00:00Z')
 const settle = (state: z.ZodType = z.object({ amount: z.number() })) =>
   defineProcess('schedule', 'Settle', { state, execute: async () => undefined })
 const settlement = () =>
-  defineDispatch(itemType(), {
+  defineDispatch(itemType(), 'Items', {
     target: processTarget(
       defineProcess('schedule', 'Settle', { state: z.object({ amount: z.number() }), execute: async () => undefined }),
     ),
@@ -45,7 +45,7 @@ test('D-01 an item is its context and its queue row, READY, and nothing is start
     executionId: null,
     retryCount: 0,
   })
-  expect(await bus.sql(`select from holdfast.process where dispatch_type = $1`, [Settlement.itemType])).toHaveLength(0)
+  expect(await bus.sql(`select from holdfast.process where dispatch_type = $1`, [Settlement.name])).toHaveLength(0)
 })
 
 test('D-01 scheduling the same again is scheduling it once', async () => {
@@ -68,11 +68,11 @@ test('D-01 another time or context is refused, and the first stays', async () =>
   const later = new Date(at.getTime() + 1)
   await expect(bus.hf.schedule(Settlement, { ...item, startAt: later })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
-    message: `item PAY-1 of ${Settlement.itemType} is scheduled for another time already`,
+    message: `item PAY-1 of ${Settlement.name} is scheduled for another time already`,
   })
   await expect(bus.hf.schedule(Settlement, { ...item, context: { amount: 6 } })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
-    message: `item PAY-1 of ${Settlement.itemType} is scheduled with another context already`,
+    message: `item PAY-1 of ${Settlement.name} is scheduled with another context already`,
   })
   expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ startAt: at, context: { amount: 5 } })
 })
@@ -100,12 +100,12 @@ test('D-01 replace takes the place of what is READY, on record, and is refused f
     dueAt: past,
     context: { amount: 6 },
   })
-  const trail = await bus.hf.auditTrail({ name: `${Settlement.itemType}/PAY-1` })
+  const trail = await bus.hf.auditTrail({ name: `${Settlement.name}/PAY-1` })
   expect(trail).toMatchObject([{ event: 'RESCHEDULED', before: { status: 'READY' }, after: { status: 'READY' } }])
   await runDispatchCycle(bus.db, Settlement)
   await expect(bus.hf.schedule(Settlement, item, { replace: true })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
-    message: `item PAY-1 of ${Settlement.itemType} is DISPATCHED and cannot be replaced any more`,
+    message: `item PAY-1 of ${Settlement.name} is DISPATCHED and cannot be replaced any more`,
   })
 })
 
@@ -141,16 +141,16 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
     state: z.object({ amount: z.number() }),
     execute: async (_ctx, state) => state.amount,
   })
-  const Settlement = defineDispatch(itemType(), {
+  const Settlement = defineDispatch(itemType(), 'Items', {
     target: processTarget(Settle),
-    config: { jitterWindow: 0, dispatchInterval: 0 },
+    settings: { jitterWindow: 0, dispatchInterval: 0 },
   })
   bus.hf.register(Settlement)
-  await bus.runProcesses(Settle)
+  await bus.runProcesses(Settle, { domains: [Settle.domain, Settlement.domain] })
   const past = '2020-01-01T00:00:00Z'
   const schedule = (id: string, context: object) =>
-    bus.sql<{ is_new: boolean }>('select holdfast.schedule(null, $1, $2, $4, $3) as is_new', [
-      Settlement.itemType,
+    bus.sql<{ is_new: boolean }>(`select holdfast.schedule($1, 'Items', $2, $4, $3) as is_new`, [
+      Settlement.domain,
       id,
       past,
       context,
@@ -159,17 +159,17 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   expect(await schedule('good', { amount: 5 })).toEqual([{ is_new: false }])
   await expect(schedule('good', { amount: 6 })).rejects.toThrow('item good of')
   await schedule('bad', { amount: 'five' })
-  await hasStatus(Settlement.itemType, 'good', 'COMPLETED')
-  expect(await bus.hf.process(Settle, `exec:${Settlement.itemType}:good:0`).result()).toBe(5)
-  await hasStatus(Settlement.itemType, 'bad', 'DISPATCHED')
-  const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.itemType}:bad:0` })
+  await hasStatus(Settlement.name, 'good', 'COMPLETED')
+  expect(await bus.hf.process(Settle, `exec:${Settlement.name}:good:0`).result()).toBe(5)
+  await hasStatus(Settlement.name, 'bad', 'DISPATCHED')
+  const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.name}:bad:0` })
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
   expect(await bus.hf.item(Settlement, 'bad').get()).toMatchObject({ status: 'DISPATCHED' })
-  await expect(bus.sql(`select holdfast.schedule(null, 'nobody', 'x', '{}', now())`)).rejects.toThrow(
-    'HF_NOT_FOUND: there is no dispatch nobody',
+  await expect(bus.sql(`select holdfast.schedule('nobody', 'Items', 'x', '{}', now())`)).rejects.toThrow(
+    'HF_NOT_FOUND: there is no dispatch nobody/Items',
   )
   await expect(
-    bus.sql(`select holdfast.schedule(null, $1, 'x', '{}', 'infinity')`, [Settlement.itemType]),
+    bus.sql(`select holdfast.schedule($1, 'Items', 'x', '{}', 'infinity')`, [Settlement.domain]),
   ).rejects.toThrow('an item needs a context and a time to start at')
 })
 
@@ -181,15 +181,15 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
   })
   const name = itemType()
   const config = { jitterWindow: 0, dispatchInterval: 0 }
-  const First = defineDispatch(name, { target: processTarget(Settle), config })
-  const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
+  const First = defineDispatch(name, 'Items', { target: processTarget(Settle), settings: config })
+  const Second = defineDispatch(name, 'Items', { target: processTarget(Settle), settings: config, version: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
   await bus.hf.schedule(First, { key: 'one', context: { on: past }, startAt: past })
   await bus.hf.schedule(Second, { key: 'two', context: { on: past }, startAt: past })
   bus.hf.register(Second)
-  await bus.runProcesses(Settle)
-  await hasStatus(name, 'one', 'COMPLETED')
-  await hasStatus(name, 'two', 'COMPLETED')
+  await bus.runProcesses(Settle, { domains: [Settle.domain, name] })
+  await hasStatus(First.name, 'one', 'COMPLETED')
+  await hasStatus(First.name, 'two', 'COMPLETED')
   expect(seen).toEqual([true, true])
 })
 
@@ -210,25 +210,25 @@ test('K-10 a codec of its own: contexts are stored encoded, and come back whiche
   })
   const name = itemType()
   const config = { jitterWindow: 0, dispatchInterval: 0 }
-  const First = defineDispatch(name, { target: processTarget(Settle), config })
-  const Second = defineDispatch(name, { target: processTarget(Settle), config, contextVersion: 2 })
+  const First = defineDispatch(name, 'Items', { target: processTarget(Settle), settings: config })
+  const Second = defineDispatch(name, 'Items', { target: processTarget(Settle), settings: config, version: 2 })
   const past = new Date('2020-01-01T00:00:00Z')
   await secret.hf.schedule(First, { key: 'old', context: { note: 'old' }, startAt: past })
   await secret.hf.schedule(Second, { key: 'new', context: { note: 'new' }, startAt: past })
-  await bus.sql(`select holdfast.schedule(null, $1, 'sql', '{"note": "sql"}', $2)`, [name, past])
+  await bus.sql(`select holdfast.schedule($1, 'Items', 'sql', '{"note": "sql"}', $2)`, [name, past])
   const stored = await bus.sql(
     `select context from holdfast.dispatch_context where item_type = $1 and item_id = 'new'`,
-    [name],
+    [First.name],
   )
   expect(stored).toEqual([{ context: { hidden: '{"note":"new"}' } }])
   secret.hf.register(Second)
-  await secret.runProcesses(Settle)
-  for (const item of ['old', 'new', 'sql']) await hasStatus(name, item, 'COMPLETED')
+  await secret.runProcesses(Settle, { domains: [Settle.domain, name] })
+  for (const item of ['old', 'new', 'sql']) await hasStatus(First.name, item, 'COMPLETED')
   expect(new Set(seen)).toEqual(new Set(['new', 'old', 'sql']))
   await secret.close()
 })
 
-const anySettlement = () => defineDispatch(itemType(), { target: processTarget(settle(z.any())) })
+const anySettlement = () => defineDispatch(itemType(), 'Items', { target: processTarget(settle(z.any())) })
 
 test.each([
   [{ key: 'x', context: { amount: 1 }, startAt: 'tomorrow' }, 'HF_INVALID_OPTION', 'option `startAt` must be a Date'],
@@ -246,7 +246,7 @@ test.each([
     code,
     message: expect.stringContaining(message),
   })
-  await expect(bus.hf.dispatch.plan(Settlement)).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(bus.hf.dispatch.plan(Settlement)).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
 })
 
 test('D-01 a context that is too large or cannot be encoded is refused where it enters, with the item’s place', async () => {
@@ -269,13 +269,15 @@ test('D-01 a context that is too large or cannot be encoded is refused where it 
 test('D-01 what is no definition, and names that cannot be, are refused', async () => {
   await expect(bus.hf.schedule({} as never, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   const target = processTarget(settle())
-  expect(() => defineDispatch('no spaces', { target })).toThrow('must be letters, digits')
-  expect(() => defineDispatch('x', { target: {} as never })).toThrow('must be processTarget(…)')
-  expect(() => defineDispatch('x', { target, context: z.any() } as never)).toThrow('is the state of the process')
+  expect(() => defineDispatch('a/b', 'Items', { target })).toThrow('must not contain')
+  expect(() => defineDispatch('x', 'Items', { target: {} as never })).toThrow('must be processTarget(…)')
+  expect(() => defineDispatch('x', 'Items', { target, context: z.any() } as never)).toThrow(
+    'is the state of the process',
+  )
   expect(() => processTarget({} as never)).toThrow('must be made with defineProcess')
   const Settlement = settlement()
   bus.hf.register(Settlement)
-  expect(() => bus.hf.register(defineDispatch(Settlement.itemType, { target }))).toThrow(
+  expect(() => bus.hf.register(defineDispatch(Settlement.domain, 'Items', { target }))).toThrow(
     expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }),
   )
 })
@@ -284,7 +286,7 @@ test('D-01 a second item type needs a definition and a configuration row, which 
   const [One, Two] = [settlement(), settlement()]
   await bus.hf.schedule(One, { key: 'x', context: { amount: 1 }, startAt: at })
   await bus.hf.schedule(Two, { key: 'x', context: { amount: 2 }, startAt: at })
-  const types = (await bus.hf.dispatch.configs()).map((config) => config.itemType)
-  expect(types).toEqual(expect.arrayContaining([One.itemType, Two.itemType]))
+  const known = (await bus.hf.dispatch.settings()).map(({ domain, type }) => `${domain}/${type}`)
+  expect(known).toEqual(expect.arrayContaining([One.name, Two.name]))
   expect(await bus.hf.item(Two, 'x').get()).toMatchObject({ context: { amount: 2 } })
 })

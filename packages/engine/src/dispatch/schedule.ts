@@ -11,7 +11,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
-import { type DispatchDefinition, isDispatch } from './define.js'
+import { type DefinedDispatch, type DispatchDefinition, isDispatch } from './define.js'
 import { ScheduledItem } from './item-handle.js'
 import { checkItemKey, type ItemCalls } from './items.js'
 import { noteDispatch } from './queries/note-dispatch.js'
@@ -23,6 +23,7 @@ import {
   type ScheduleRequest,
   scheduleItems,
 } from './queries/schedule-items.js'
+import { subjectOf, unknownDefinition } from './reference.js'
 
 /** An item to be executed later. */
 export interface ItemToSchedule<Input> {
@@ -99,20 +100,20 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
   })
 
   /** The configuration is there before the first item, whoever is first; not in the caller's transaction, which may fail. */
-  async function known(definition: DispatchDefinition<never>): Promise<void> {
-    const { itemType } = definition
-    let noting = noted.get(itemType)
+  async function known(definition: DefinedDispatch): Promise<void> {
+    const { name } = definition
+    let noting = noted.get(name)
     if (!noting) {
       noting = noteDispatch(db, definition)
-      noted.set(itemType, noting)
-      noting.catch(() => noted.delete(itemType))
+      noted.set(name, noting)
+      noting.catch(() => noted.delete(name))
     }
     await noting
   }
 
   /** Schedules all or none. */
   async function attempt(
-    dispatch: DispatchDefinition<never>,
+    dispatch: DefinedDispatch,
     sealed: readonly SealedItem[],
     transaction: Queryable | undefined,
   ): Promise<readonly Accepted[] | 'unknown type'> {
@@ -138,11 +139,11 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
   }
 
   async function sealAll(
-    definition: DispatchDefinition<never>,
+    definition: DefinedDispatch,
     items: readonly ItemToSchedule<unknown>[],
     replace: boolean,
   ): Promise<SealedItem[]> {
-    const { itemType: type, contextVersion: version } = definition
+    const { name: type, version } = definition
     const sealed: SealedItem[] = []
     for (const [place, item] of items.entries()) {
       const where = items.length === 1 ? `schedule ${type}` : `schedule ${type}: items[${place}]`
@@ -156,11 +157,11 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
   }
 
   async function scheduleAll(
-    dispatch: DispatchDefinition<never>,
+    dispatch: DefinedDispatch,
     items: readonly ItemToSchedule<unknown>[],
     options: ScheduleOptions,
   ): Promise<readonly Accepted[]> {
-    const where = `schedule ${dispatch.itemType}`
+    const where = `schedule ${dispatch.name}`
     const checked = checkOptions(where, options, ['transaction', 'replace'])
     const replace = booleanOption(where, 'replace', checked.replace, { default: false })
     const sealed = await sealAll(dispatch, items, replace)
@@ -168,16 +169,16 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     const found = await attempt(dispatch, sealed, options.transaction)
     if (found !== 'unknown type') return found
     // The database was restored to an earlier state under this program: it is told again what it was told before.
-    noted.delete(dispatch.itemType)
+    noted.delete(dispatch.name)
     await known(dispatch)
     const again = await attempt(dispatch, sealed, options.transaction)
-    if (again === 'unknown type') throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType: dispatch.itemType })
+    if (again === 'unknown type') throw unknownDefinition(dispatch.name)
     return again
   }
 
   return {
     schedule: (async (
-      definition: DispatchDefinition<never>,
+      definition: DispatchDefinition,
       given: ItemToSchedule<unknown> | readonly ItemToSchedule<unknown>[],
       options: ScheduleOptions = {},
     ) => {
@@ -191,7 +192,7 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
 }
 
 async function sealRow(
-  { target, contextSchema }: DispatchDefinition<never>,
+  { target, contextSchema }: DefinedDispatch,
   item: {
     readonly key: string
     readonly init: string | undefined
@@ -218,14 +219,14 @@ async function sealRow(
  * one that came through SQL.
  */
 export async function sealContext(
-  definition: DispatchDefinition<never> | undefined,
+  definition: DefinedDispatch | undefined,
   context: unknown,
   where: string,
   codec: Codec,
 ): Promise<ItemChange> {
   const parsed = definition ? await parseWith(definition.contextSchema, context, where) : context
   const { json, notes } = codec.encode(parsed, { at: 'context' })
-  const sealed = { context: JSON.parse(json) as unknown, version: definition?.contextVersion ?? 1 }
+  const sealed = { context: JSON.parse(json) as unknown, version: definition?.version ?? 1 }
   if (!definition) return { ...sealed, notes: null, checked: false, details: null }
   const { target } = definition
   const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed as never)) : {}
@@ -257,9 +258,9 @@ function countOf(found: readonly Accepted[]): Scheduled {
   return { created: count('created'), existing: count('same') + count('replaced'), replaced: count('replaced') }
 }
 
-function refuseConflict({ itemType }: DispatchDefinition<never>, key: string, met: Met): Accepted {
+function refuseConflict({ name }: DefinedDispatch, key: string, met: Met): Accepted {
   if (met === 'created' || met === 'same' || met === 'replaced') return met
-  throw new HoldfastError('HF_ITEM_CONFLICT', { itemType, key, problem: conflictOf(met) })
+  throw new HoldfastError('HF_ITEM_CONFLICT', { ...subjectOf(name, key), problem: conflictOf(met) })
 }
 
 function conflictOf(met: Met): string {
@@ -268,7 +269,7 @@ function conflictOf(met: Met): string {
   return `is ${met} and cannot be replaced any more`
 }
 
-function checkDefinition(definition: unknown): DispatchDefinition<never> {
+function checkDefinition(definition: unknown): DefinedDispatch {
   if (isDispatch(definition)) return definition
   throw invalidOption('dispatch', 'definition', 'must be made with defineDispatch')
 }

@@ -19,7 +19,7 @@ const past = new Date('2020-01-01T00:00:00Z')
 const Settle = defineProcess('config', 'Settle', { state: z.object({}), execute: async () => undefined })
 
 async function settlement(config: DispatchSettings = {}, items = 0) {
-  const Settlement = defineDispatch(itemType(), { target: processTarget(Settle), config })
+  const Settlement = defineDispatch(itemType(), 'Items', { target: processTarget(Settle), settings: config })
   const due = Array.from({ length: items }, (_, n) => ({ key: `PAY-${n}`, context: {}, startAt: past }))
   await bus.hf.schedule(
     Settlement,
@@ -30,7 +30,7 @@ async function settlement(config: DispatchSettings = {}, items = 0) {
 
 test('D-02 the configuration begins as the definition says, and as the rule says where it says nothing', async () => {
   const Settlement = await settlement({ batchSize: 50 })
-  expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({
+  expect(await bus.hf.dispatch.settings(Settlement)).toMatchObject({
     enabled: true,
     batchSize: 50,
     dispatchInterval: 5_000,
@@ -50,7 +50,7 @@ test('D-02 a definition that is registered again does not undo what operators ha
   await bus.hf.dispatch.configure(Settlement, { batchSize: 70 }, by)
   const other = await openTestBus({ connectionString: bus.connectionString })
   await other.hf.schedule(Settlement, { key: 'y', context: {}, startAt: past })
-  expect(await other.hf.dispatch.config(Settlement)).toMatchObject({ batchSize: 70 })
+  expect(await other.hf.dispatch.settings(Settlement)).toMatchObject({ batchSize: 70 })
   await other.close()
 })
 
@@ -61,10 +61,10 @@ test('D-02 the next cycle goes by a change, whoever made it, and the change is o
   await bus.hf.dispatch.configure(Settlement, { batchSize: 4 }, by)
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 7 })
-  await bus.sql('update holdfast.dispatch_config set batch_size = 5 where item_type = $1', [Settlement.itemType])
+  await bus.sql('update holdfast.dispatch_config set batch_size = 5 where item_type = $1', [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 12 })
-  const changes = (await bus.hf.auditTrail({ name: Settlement.itemType })).filter(({ event }) => event === 'CONFIGURED')
+  const changes = (await bus.hf.auditTrail({ name: Settlement.name })).filter(({ event }) => event === 'CONFIGURED')
   expect(changes.slice(-2)).toMatchObject([
     { actor: 'ann', reason: 'ticket 7', before: { batch_size: 3 }, after: { batch_size: 4 } },
     { actor: expect.any(String), reason: 'changed by SQL', before: { batch_size: 4 }, after: { batch_size: 5 } },
@@ -80,17 +80,17 @@ test.each([
   'D-02 %s out of range is refused by the API and by the table with the same sentence',
   async (option, column, value, sentence) => {
     const Settlement = await settlement()
-    const before = await bus.hf.dispatch.config(Settlement)
+    const before = await bus.hf.dispatch.settings(Settlement)
     await expect(bus.hf.dispatch.configure(Settlement, { [option]: value }, by)).rejects.toMatchObject({
       code: 'HF_INVALID_OPTION',
-      message: `dispatch.configure ${Settlement.itemType}: option \`${option}\` ${sentence}`,
+      message: `dispatch.configure ${Settlement.name}: option \`${option}\` ${sentence}`,
     })
     const update = `update holdfast.dispatch_config set ${column} = $1 where item_type = $2`
-    await expect(bus.sql(update, [value, Settlement.itemType])).rejects.toMatchObject({
+    await expect(bus.sql(update, [value, Settlement.name])).rejects.toMatchObject({
       code: '23514',
       message: `${column} ${sentence}`,
     })
-    expect(await bus.hf.dispatch.config(Settlement)).toEqual(before)
+    expect(await bus.hf.dispatch.settings(Settlement)).toEqual(before)
   },
 )
 
@@ -104,10 +104,10 @@ test.each([
   await bus.hf.dispatch.configure(Settlement, { [option]: duration }, by)
   const [row] = await bus.sql<Record<string, unknown>>(
     `select ${column}::float8 as stored from holdfast.dispatch_config where item_type = $1`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   expect(row).toEqual({ stored })
-  const { [option]: shown } = await bus.hf.dispatch.config(Settlement)
+  const { [option]: shown } = await bus.hf.dispatch.settings(Settlement)
   expect(shown).toBe(parseDuration(duration, option))
   for (const wrong of [-1, '2d', 'soon', null]) {
     await expect(bus.hf.dispatch.configure(Settlement, { [option]: wrong as never }, by)).rejects.toMatchObject({
@@ -129,7 +129,7 @@ test('D-02 the table refuses by itself what the trigger would not see', async ()
   const Settlement = await settlement()
   await bus.sql('alter table holdfast.dispatch_config disable trigger user')
   const update = 'update holdfast.dispatch_config set batch_size = 0 where item_type = $1'
-  await expect(bus.sql(update, [Settlement.itemType])).rejects.toMatchObject({ code: '23514' })
+  await expect(bus.sql(update, [Settlement.name])).rejects.toMatchObject({ code: '23514' })
   await bus.sql('alter table holdfast.dispatch_config enable trigger user')
 })
 
@@ -144,10 +144,12 @@ test('D-02 what is no number, no known name, no known type, or nobody’s doing 
   await expect(configure({ batchSize: 5 }, { actor: 'ann', reason: '' })).rejects.toMatchObject({
     code: 'HF_INVALID_ACTOR',
   })
-  await expect(bus.hf.dispatch.configure('nobody', {}, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
-  await expect(bus.hf.dispatch.config('nobody')).rejects.toMatchObject({ code: 'HF_UNKNOWN_ITEM_TYPE' })
+  await expect(bus.hf.dispatch.configure('nobody/Knows', {}, by)).rejects.toMatchObject({
+    code: 'HF_UNKNOWN_DEFINITION',
+  })
+  await expect(bus.hf.dispatch.settings('nobody/Knows')).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
   await expect(settlement({ batchSize: 0 })).rejects.toThrow(
-    'config: option `batchSize` must be from 1 to 100000, not 0',
+    'settings: option `batchSize` must be from 1 to 100000, not 0',
   )
 })
 
@@ -160,7 +162,7 @@ test('D-02 with a rate limit a cycle claims what is granted, and starts lie on i
     `select extract(epoch from start_at - min(start_at) over ())::float8 * 1000 as ms
      from holdfast.process_detail join holdfast.process using (id)
      where dispatch_type = $1 order by start_at`,
-    [Settlement.itemType],
+    [Settlement.name],
   )
   // Two at once, then two per second for the five seconds of a cycle, less what it took to ask.
   const slots = [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -179,7 +181,7 @@ test('D-02 a rate limit that is gone stops the release and says so; configured a
   await bus.hf.limits.remove(key, by)
   await runDispatchCycle(bus.db, Settlement)
   const problem = 'select last_error, leased_at from holdfast.dispatch_cycle where item_type = $1'
-  expect(await bus.sql(problem, [Settlement.itemType])).toEqual([
+  expect(await bus.sql(problem, [Settlement.name])).toEqual([
     { last_error: `there is no rate limit \`${key}\``, leased_at: null },
   ])
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 3 })
@@ -197,7 +199,7 @@ test('D-02 another process may be named as what is started, and checks the conte
   const Settlement = await settlement({ jitterWindow: 0 }, 1)
   await bus.hf.dispatch.configure(Settlement, { execWorkflowType: 'config/Other' }, by)
   await runDispatchCycle(bus.db, Settlement)
-  expect(await bus.hf.process(Other, `exec:${Settlement.itemType}:PAY-0:0`).result()).toBe('none')
+  expect(await bus.hf.process(Other, `exec:${Settlement.name}:PAY-0:0`).result()).toBe('none')
   await waitFor('the item is completed', async () => (await bus.hf.dispatch.depth(Settlement)).COMPLETED === 1)
   await worker.stop()
 })

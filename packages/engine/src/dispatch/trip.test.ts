@@ -25,7 +25,7 @@ test('D-16 a window whose target refuses everything stops after so many in a row
   const asked: number[] = []
   let refuse = true
   const refused: StartOutcome = { failed: new BusinessError('closed', { code: 'CLOSED' }) }
-  const Settlement = defineDispatch(name(), {
+  const Settlement = defineDispatch(name(), 'Items', {
     context: z.object({ n: z.number() }),
     target: {
       name: 'bank',
@@ -35,7 +35,7 @@ test('D-16 a window whose target refuses everything stops after so many in a row
       },
       describe: async (ids) => ids.map(() => ({ status: 'RUNNING' as const })),
     },
-    config: { batchSize: 8, dispatchInterval: '1s', jitterWindow: 0, tripAfter: 12, maxDispatchRetries: 50 },
+    settings: { batchSize: 8, dispatchInterval: '1s', jitterWindow: 0, tripAfter: 12, maxDispatchRetries: 50 },
   })
   await bus.hf.schedule(Settlement, items(8))
   await runDispatchCycle(bus.db, Settlement)
@@ -43,52 +43,52 @@ test('D-16 a window whose target refuses everything stops after so many in a row
   await bus.hf.schedule(Settlement, items(40, 'LATER').slice(1))
   for (let cycle = 0; cycle < 10; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(asked).toEqual([8, 8, 2, 2])
-  const { tripped } = await bus.hf.dispatch.config(Settlement)
+  const { tripped } = await bus.hf.dispatch.settings(Settlement)
   expect(tripped).toMatchObject({ reason: 'CLOSED: closed', failures: 12 })
   expect(await bus.hf.dispatch.plan(Settlement)).toMatchObject({ tripped: true, forecast: { finishesAt: undefined } })
-  expect((await bus.hf.auditTrail({ name: Settlement.itemType })).at(-1)).toMatchObject({ event: 'TRIPPED' })
+  expect((await bus.hf.auditTrail({ name: Settlement.name })).at(-1)).toMatchObject({ event: 'TRIPPED' })
   refuse = false
   await bus.hf.dispatch.resume(Settlement, by)
-  expect(await bus.hf.dispatch.config(Settlement)).toMatchObject({ tripped: null })
+  expect(await bus.hf.dispatch.settings(Settlement)).toMatchObject({ tripped: null })
   await runDispatchCycle(bus.db, Settlement)
   expect(asked.at(-1)).toBe(8)
-  expect((await bus.hf.auditTrail({ name: Settlement.itemType })).map(({ event }) => event)).toContain('RESUMED')
+  expect((await bus.hf.auditTrail({ name: Settlement.name })).map(({ event }) => event)).toContain('RESUMED')
 })
 
 test('D-16 a window stops when no worker has the definition of what waits to begin', async () => {
   const domain = name()
   const Settle = defineProcess(domain, 'Settle', { state: z.object({ n: z.number() }), execute: async () => undefined })
-  const Settlement = defineDispatch(domain, {
+  const Settlement = defineDispatch(domain, 'Items', {
     target: processTarget(Settle),
-    config: { batchSize: 5, dispatchInterval: 0, jitterWindow: 0, tripAfter: 10 },
+    settings: { batchSize: 5, dispatchInterval: 0, jitterWindow: 0, tripAfter: 10 },
   })
   await bus.hf.schedule(Settlement, items(40))
   for (let cycle = 0; cycle < 2; cycle += 1) await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 10 })
   await bus.moveClock(200_000)
   await runDispatchCycle(bus.db, Settlement)
-  expect((await bus.hf.dispatch.config(Settlement)).tripped?.reason).toBe(
+  expect((await bus.hf.dispatch.settings(Settlement)).tripped?.reason).toBe(
     `10 executions of ${domain}/Settle wait, and no worker has that definition`,
   )
   // A worker comes, and an operator lets it go on.
   const worker = await bus.runProcesses(Settle)
   await bus.hf.dispatch.resume(Settlement, by)
   await runDispatchCycle(bus.db, Settlement)
-  expect((await bus.hf.dispatch.config(Settlement)).tripped).toBeNull()
+  expect((await bus.hf.dispatch.settings(Settlement)).tripped).toBeNull()
   await worker.stop()
   await bus.moveClock(0)
 })
 
 test('K-11 a database that is restored to an earlier state under a live program: scheduling and releasing go on', async () => {
   const flow = name()
-  const Payout = defineDispatch(flow, {
+  const Payout = defineDispatch(flow, 'Items', {
     target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
-    config: { dispatchInterval: 0, jitterWindow: 0 },
+    settings: { dispatchInterval: 0, jitterWindow: 0 },
   })
   await bus.hf.schedule(Payout, items(1))
   const lose = async () => {
     for (const table of ['config', 'cycle', 'item', 'context', 'tally']) {
-      await bus.sql(`delete from holdfast.dispatch_${table} where item_type = $1`, [flow])
+      await bus.sql(`delete from holdfast.dispatch_${table} where item_type = $1`, [Payout.name])
     }
     await bus.sql('delete from holdfast.workflow_definition where name = $1', [flow])
   }

@@ -11,13 +11,13 @@ const Pay = defineProcess('types', 'Pay', {
   state: z.object({ cents: z.number(), note: z.string().default('') }),
   execute: async () => ({ reference: 'r' }),
 })
-const Own = defineDispatch('own', { target: processTarget(Pay) })
+const Own = defineDispatch('types', 'Own', { target: processTarget(Pay) })
 const target: ExecutionTarget<{ cents: bigint }> = {
   name: 'elsewhere',
   start: async (items) => items.map(() => 'started'),
   describe: async (ids) => ids.map(() => ({ status: 'UNKNOWN' })),
 }
-const Remote = defineDispatch('remote', { context: z.object({ cents: z.string().transform(BigInt) }), target })
+const Remote = defineDispatch('types', 'Remote', { context: z.object({ cents: z.string().transform(BigInt) }), target })
 
 test('D-01 the context that schedulers give is what the process’s state takes', () => {
   expectTypeOf(Own).toEqualTypeOf<
@@ -56,10 +56,14 @@ test('U-04 U-09 a handle takes another context as its definition has it', () => 
   const use = (hf: Holdfast) => {
     const by = { actor: 'ann', reason: 'x' }
     expectTypeOf(hf.item(Own, 'x').result).returns.resolves.toEqualTypeOf<{ reference: string } | null>()
-    expectTypeOf(hf.item('own', 'x').result).returns.resolves.toBeUnknown()
+    expectTypeOf(hf.item('types/Own', 'x').result).returns.resolves.toBeUnknown()
     void hf.item(Own, 'x').reschedule(by, { context: { cents: 5 } })
     // @ts-expect-error cents are a number
     void hf.item(Own, 'x').reschedule(by, { context: { cents: '5' } })
   }
   expectTypeOf(use).toBeFunction()
+})
+
+test('U-12 a definition shows its names and version, and nothing of the engine', () => {
+  expectTypeOf<keyof typeof Own>().toEqualTypeOf<'domain' | 'type' | 'name' | 'version' | 'accepts' | 'returns'>()
 })

@@ -1,21 +1,26 @@
 import type { Why } from '../kernel/model/why.js'
-import type { ItemStanding } from './queries/read-standing.js'
+import { missingWorker } from '../kernel/results/presence.js'
+import type { Act, ItemStanding } from './queries/read-standing.js'
+import { whyProcess } from './why-process.js'
 
-/** Why an item has not been executed yet, in one sentence; pure, so that each reason has its test without a database. */
-export function whyOf(standing: ItemStanding): Why {
+/**
+ * Why an item has not been executed yet, in one sentence. Pure: `queries/read-standing.ts` reads everything that decides it in one
+ * statement. The first reason that holds is returned, in the order in which an operator would have to deal with them. `execution` is
+ * what the workflow of a dispatched item says of itself.
+ */
+export function whyOf(standing: ItemStanding, execution?: Why): Why {
   switch (standing.status) {
     case 'COMPLETED':
     case 'FAILED':
       return whyEnded(standing)
-    case 'DEAD_LETTER':
-      return {
-        reason: 'needsPerson',
-        text: `it is a dead letter after ${attempts(standing)}: ${standing.lastError}; retry, complete or cancel it`,
-      }
+    case 'DEAD_LETTER': {
+      const text = `It is a dead letter after ${attempts(standing)}: ${standing.lastError}. Retry, complete or cancel it.`
+      return { reason: 'needsPerson', text }
+    }
     case 'CLAIMED':
       return whyClaimed(standing)
     case 'DISPATCHED':
-      return whyDispatched(standing)
+      return whyDispatched(standing, execution)
     case 'READY':
       return whyReady(standing)
   }
@@ -23,64 +28,69 @@ export function whyOf(standing: ItemStanding): Why {
 
 function whyEnded({ status, completedAt, lastError }: ItemStanding): Why {
   const when = completedAt ? ` at ${completedAt.toISOString()}` : ''
-  return { reason: 'ended', text: `it ended ${status}${when}${status === 'FAILED' ? `: ${lastError}` : ''}` }
+  return { reason: 'ended', text: `It ended ${status}${when}${status === 'FAILED' ? `: ${lastError}` : ''}.` }
 }
 
-/** Only for targets elsewhere: it was claimed, and the start is not on record. */
+/** Only for targets elsewhere: it was claimed, and no start is on record. */
 function whyClaimed({ claimedAt, lastError, checkAt }: ItemStanding): Why {
   const at = checkAt ? { at: checkAt } : {}
   if (lastError === null) {
-    return { reason: 'running', text: `it has been given to its target since ${claimedAt?.toISOString()}`, ...at }
+    return { reason: 'running', text: `Its target was asked to start it at ${claimedAt?.toISOString()}.`, ...at }
   }
   const asked = checkAt ? ` at ${checkAt.toISOString()}` : ''
-  const text = `its start ended with ${lastError}, so the target is asked${asked} whether it was started`
+  const text = `Its start ended with ${lastError}, so the target is asked${asked} whether it was started.`
   return { reason: 'waiting', text, ...at }
 }
 
-function whyDispatched({ dispatchedAt, executionId, checkAt, execution }: ItemStanding): Why {
-  const since = `it was dispatched at ${dispatchedAt?.toISOString()} as ${executionId}`
-  if (execution === null) {
+function whyDispatched(standing: ItemStanding, execution: Why | undefined): Why {
+  const { dispatchedAt, executionId, checkAt, enabled } = standing
+  const since = `It was dispatched at ${dispatchedAt?.toISOString()} as ${executionId}`
+  if (standing.execution === null) {
     const asked = checkAt ? `; its target is asked about it at ${checkAt.toISOString()}` : ''
-    return { reason: 'running', text: `${since}, and its target has not reported its end${asked}` }
+    const text = `${since}, and its target has not reported its end${asked}.`
+    return { reason: 'running', text, ...(checkAt ? { at: checkAt } : {}) }
   }
-  return { reason: 'running', text: `${since}, which is ${execution.status}` }
+  if (standing.execution.held && !enabled) {
+    return { reason: 'paused', text: `${since} and has not begun: ${whySwitchedOff(standing)}` }
+  }
+  const { text, ...why } = execution ?? whyProcess(standing.execution, standing.now)
+  return { ...why, text: `${since}. ${text}` }
 }
 
 function whyReady(standing: ItemStanding): Why {
-  const { enabled, switchedOff, trippedAt, tripReason, dueAt, now, overdueMs, itemType } = standing
-  if (!enabled) {
-    const who = switchedOff ? ` by ${switchedOff.actor} at ${switchedOff.at}: ${switchedOff.reason}` : ''
-    return { reason: 'paused', text: `${itemType} is switched off${who}` }
-  }
+  const { enabled, pause, trippedAt, tripReason, dueAt, now, live, itemType } = standing
+  if (!enabled) return { reason: 'paused', text: whySwitchedOff(standing) }
+  if (pause) return { reason: 'paused', text: `${pause.subject} was paused${byWhom(pause)}.` }
   if (trippedAt) {
-    const text = `${itemType} has stopped by itself at ${trippedAt.toISOString()}: ${tripReason}; repair that and resume it`
+    const text = `${itemType} stopped by itself at ${trippedAt.toISOString()}: ${tripReason}. Repair that and resume it.`
     return { reason: 'needsPerson', text }
   }
   if (dueAt && dueAt > now) {
     const after = standing.retryCount > 0 ? `, after ${attempts(standing)}: ${standing.lastError}` : ''
-    return { reason: 'notDue', text: `it is due at ${dueAt.toISOString()}${after}`, at: dueAt }
+    return { reason: 'notDue', text: `It is due at ${dueAt.toISOString()}${after}.`, at: dueAt }
   }
-  if (overdueMs === null || overdueMs > MISSING_AFTER) {
-    const text = `no live worker has ${itemType}: register it with hf.register and start a worker with hf.run`
-    return { reason: 'noWorker', text }
-  }
+  if (!live) return { reason: 'noWorker', text: `${missingWorker('dispatch', itemType)}.` }
   return whyQueued(standing)
 }
 
+const whySwitchedOff = ({ itemType, switchedOff }: ItemStanding) =>
+  `${itemType} was switched off${switchedOff ? byWhom(switchedOff) : ''}.`
+
+const byWhom = ({ at, actor, reason }: Act) => ` at ${new Date(at).toISOString()} by ${actor}: ${reason}`
+
 function whyQueued({ before, rateLimitKey, limitPerSecond, batchSize, interval, cycleError }: ItemStanding): Why {
   const failed = cycleError === null ? '' : `; the last cycle failed: ${cycleError}`
-  const ahead = `${before > MOST_COUNTED ? `more than ${MOST_COUNTED}` : before} items are before it`
+  const ahead = before === 1 ? '1 item is before it' : `${counted(before)} items are before it`
   if (rateLimitKey !== null) {
     const rate = limitPerSecond === null ? 'which is gone' : `${limitPerSecond} per second`
-    return { reason: 'rateLimited', text: `it waits for the rate limit ${rateLimitKey} (${rate}); ${ahead}${failed}` }
+    return { reason: 'rateLimited', text: `It waits for the rate limit ${rateLimitKey} (${rate}); ${ahead}${failed}.` }
   }
   const batches = interval === 0 ? `in batches of ${batchSize}` : `${batchSize} every ${interval / 1_000} s`
-  return { reason: 'queued', text: `it is due, and ${ahead}, released ${batches}${failed}` }
+  return { reason: 'queued', text: `It is due, and items are released ${batches}; ${ahead}${failed}.` }
 }
 
+const counted = (before: number) => (before > MOST_COUNTED ? `more than ${MOST_COUNTED}` : before)
 const attempts = ({ retryCount }: ItemStanding) => (retryCount === 1 ? '1 attempt' : `${retryCount} attempts`)
 
-/** A cycle that nobody has run for so long after it was due has no worker: a live one looks every second. Milliseconds. */
-const MISSING_AFTER = 15_000
 /** So many items before one are counted, and no more. */
 export const MOST_COUNTED = 10_000

@@ -7,7 +7,7 @@ import { checksOf, runChecks, typeOfChecks } from './cycle/checks.js'
 import { runCycle } from './cycle/cycle.js'
 import { createMarks, type Marks } from './cycle/marks.js'
 import type { CycleParts } from './cycle/parts.js'
-import type { DispatchDefinition } from './define.js'
+import type { DefinedDispatch } from './define.js'
 import { createDepthGauge } from './depth.js'
 import { noteDispatch } from './queries/note-dispatch.js'
 import type { DispatchRegistry } from './registry.js'
@@ -31,7 +31,7 @@ export function dispatchWork(
   { domains, loop }: WorkerParts,
 ): ModelWork {
   const { db, logger, metrics } = runtime
-  const noted = new Set<DispatchDefinition<never>>()
+  const noted = new Set<DefinedDispatch>()
   const marks = new Map<string, Marks>()
   const gauge = metrics === noMetrics ? undefined : createDepthGauge(db, metrics)
   let noting: NodeJS.Timeout | undefined
@@ -65,7 +65,7 @@ export function dispatchWork(
 
   return {
     async grow({ addOwn }) {
-      for (const definition of registry.inDomains(domains())) {
+      for (const definition of domains().flatMap((domain) => registry.inDomain(domain))) {
         if (noted.has(definition)) continue
         await noteDispatch(db, definition)
         noted.add(definition)
@@ -75,6 +75,7 @@ export function dispatchWork(
       const source = cycleSource(db.reserved, () => cyclesOf([...noted]))
       addOwn(loop({ source, run, concurrency: AT_ONCE, topic: 'dispatch', gate: 'none' }))
     },
+    has: () => [...noted].map(({ name, version }) => ({ model: 'dispatch', name, version })),
     stopping() {
       stopping = true
       clearInterval(noting)
@@ -83,6 +84,6 @@ export function dispatchWork(
 }
 
 /** Each item type has a cycle of releases, and a remote one also a cycle of checks. */
-function cyclesOf(definitions: readonly DispatchDefinition<never>[]): readonly string[] {
-  return definitions.flatMap(({ itemType, target }) => (isOwn(target) ? [itemType] : [itemType, checksOf(itemType)]))
+function cyclesOf(definitions: readonly DefinedDispatch[]): readonly string[] {
+  return definitions.flatMap(({ name, target }) => (isOwn(target) ? [name] : [name, checksOf(name)]))
 }

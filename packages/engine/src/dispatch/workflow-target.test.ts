@@ -26,10 +26,10 @@ async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolea
     .step('pay', `pay ${name}`, { retry: { maxAttempts: 1 } })
     .build()
   bus.hf.handle(`pay ${name}`, pay)
-  const Payout = defineDispatch(name, {
+  const Payout = defineDispatch(name, 'Items', {
     target: workflowTarget(Flow),
     context: z.object({ cents: z.number() }),
-    config: { ...quick, ...options.config },
+    settings: { ...quick, ...options.config },
   })
   const until = (key: string, status: string) =>
     waitFor(`${key} is ${status}`, async () => {
@@ -54,9 +54,9 @@ test('D-05 a batch of items becomes workflow instances in one statement; each ge
   for (const { key } of items) await until(key, 'COMPLETED')
   // The condition is false of the first.
   expect(paid).toHaveLength(19)
-  const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec:${name}:P-7:0` })
+  const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec:${Payout.name}:P-7:0` })
   expect(first).toMatchObject({ status: 'COMPLETED', input: { cents: 7 } })
-  expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [name])).toHaveLength(0)
+  expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [Payout.name])).toHaveLength(0)
 })
 
 test('D-06 an instance that failed and was undone, was cancelled or aborted fails its item for good; in the DLQ it stays dispatched', async () => {
@@ -70,7 +70,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     await bus.hf.schedule(Payout, { key: 'P-2', context: { cents: 1 }, startAt: past })
     await runDispatchCycle(bus.db, Payout)
   }
-  const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}:P-2:0` })
+  const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}/Items:P-2:0` })
   await bus.hf.workflow(second?.id ?? '').cancel(by)
   expect(await undone.until('P-2', 'FAILED')).toMatchObject({ lastError: 'CANCELLED: the workflow ended CANCELLED' })
   await undone.work()
@@ -79,7 +79,7 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     'both are in the DLQ',
     async () => (await bus.hf.workflows.list({ workflow: frozen.name, status: 'DLQ' })).length === 2,
   )
-  const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec:${frozen.name}:P-1:0` })
+  const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec:${frozen.name}/Items:P-1:0` })
   expect(await bus.hf.item(frozen.Payout, 'P-1').get()).toMatchObject({ status: 'DISPATCHED' })
   await bus.hf.workflow(stuck?.id ?? '').cancel(by, { compensate: false })
   await frozen.until('P-1', 'FAILED')
@@ -125,17 +125,17 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
   await runDispatchCycle(bus.db, Payout)
   await work()
   await until('P-1', 'COMPLETED')
-  const [instance] = await bus.hf.workflows.list({ workflow: `${name}-other`, key: `exec:${name}:P-1:0` })
+  const [instance] = await bus.hf.workflows.list({ workflow: `${name}-other`, key: `exec:${Payout.name}:P-1:0` })
   expect(instance).toMatchObject({ version: 2, output: 'other' })
   // Undone by hand: the next release finds the execution that is there.
   await bus.sql(
     `update holdfast.dispatch_item set status = 'READY', due_at = holdfast.now(), completed_at = null where item_type = $1`,
-    [name],
+    [Payout.name],
   )
   await bus.sql(
     `insert into holdfast.dispatch_context (item_type, item_id, context, context_version, checked, created_at, updated_at)
      values ($1, 'P-1', '{"cents": 1}', 1, true, now(), now())`,
-    [name],
+    [Payout.name],
   )
   await runDispatchCycle(bus.db, Payout)
   await until('P-1', 'COMPLETED')
@@ -144,11 +144,11 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
 
 test('D-08 bad input: no workflow, a context that does not fit, a context that is gone', async () => {
   expect(() => workflowTarget({ name: 'x' } as never)).toThrow(/must be a built workflow/)
-  const { Payout, name } = await payouts(() => 1, { config: { maxDispatchRetries: 1 } })
+  const { Payout } = await payouts(() => 1, { config: { maxDispatchRetries: 1 } })
   const wrong = { key: 'P-1', context: { cents: 'many' }, startAt: past }
   await expect(bus.hf.schedule(Payout, wrong as never)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
   await bus.hf.schedule(Payout, { key: 'P-2', context: { cents: 1 }, startAt: past })
-  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [name])
+  await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Payout.name])
   await runDispatchCycle(bus.db, Payout)
   expect(await bus.hf.item(Payout, 'P-2').get()).toMatchObject({ status: 'DEAD_LETTER' })
 })

@@ -188,10 +188,10 @@ export const errorRegistry = {
     (d) => `there is no queue \`${d.queue}\``,
     'Create the queue or correct its name; sending to it outside a transaction makes it.',
   ),
-  HF_DUPLICATE_COMMAND: entry<{ commandId: string; domain: string }>(
+  HF_DUPLICATE_COMMAND: entry<{ id: string; domain: string; type: string }>(
     409,
-    (d) => `command ${d.commandId} exists in domain ${d.domain}`,
-    "Nothing was sent. If the repetition is intended, send with `ifExists: 'ignore'`.",
+    (d) => `command ${d.id} exists in domain ${d.domain}`,
+    "Nothing was sent. If the repetition is intended, send with a `key`, or with `ifExists: 'ignore'`.",
   ),
   HF_DUPLICATE_DEFINITION: entry<{ model: string; domain?: string; type: string }>(
     409,
@@ -274,11 +274,6 @@ export const errorRegistry = {
     409,
     (d) => `${d.id} of ${d.domain}/${d.type} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
     'There is no result. Its `history()` says what happened.',
-  ),
-  HF_COMMAND_NOT_COMPLETED: entry<{ commandId: string; status: string; code: string; message: string }>(
-    409,
-    (d) => `command ${d.commandId} ended ${d.status}${d.code ? ` with ${d.code}: ${d.message}` : ''}`,
-    'There is no result. The audit trail of the command says what happened.',
   ),
   HF_PROCESS_OF_OTHER_TYPE: entry<{ id: string; process: string; actual: string }>(
     409,
@@ -436,14 +431,14 @@ export const errorRegistry = {
     (d) => `workflow instance ${d.id} ended ${d.status}: ${d.code}: ${d.message}`,
     'Look at its steps and events: `steps()` and `history()` of its handle, `hf.workflow(Order, id)`.',
   ),
-  HF_UNKNOWN_ITEM_TYPE: entry<{ itemType: string }>(
+  HF_UNKNOWN_DEFINITION: entry<{ model: string; domain: string; type: string }>(
     404,
-    (d) => `there is no item type \`${d.itemType}\``,
-    'Correct the name. An item type is there once its definition was registered or something was scheduled with it.',
+    (d) => `${d.model} knows no definition ${d.domain}/${d.type}`,
+    'Correct the name. A definition is known once a worker has registered it or something was begun with it.',
   ),
-  HF_ITEM_CONFLICT: entry<{ itemType: string; key: string; problem: string }>(
+  HF_ITEM_CONFLICT: entry<{ model: string; domain: string; type: string; id: string; problem: string }>(
     409,
-    (d) => `item ${d.key} of ${d.itemType} ${d.problem}`,
+    (d) => `item ${d.id} of ${d.domain}/${d.type} ${d.problem}`,
     'Nothing was changed. To change an item that is still READY, schedule it with `replace: true` or call `hf.item(…).reschedule`.',
   ),
   HF_TARGET_TIMEOUT: entry<{ target: string; limit: string }>(

@@ -39,9 +39,9 @@ export async function openTrouble() {
       },
     })
     hf.register(Payment)
-    const Settlement = defineDispatch(type, {
+    const Settlement = defineDispatch('default', type, {
       target: processTarget(Payment),
-      config: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
+      settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
     })
     const handler = `${type}.call`
     const Order = defineWorkflow(type, 1, { dlq: true })
@@ -63,7 +63,7 @@ export async function openTrouble() {
     const schedule = async (key: string) => {
       await hf.schedule(Settlement, { key, context: { n: 1 }, startAt: past })
       // Without what it is to be executed with, it is given up at once.
-      await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.itemType])
+      await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
       await runDispatchCycle(bus.db, Settlement)
       return key
     }

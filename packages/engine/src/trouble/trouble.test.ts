@@ -420,7 +420,7 @@ test('U-06 a person is assigned, shown, found by, audited, and forgotten when th
     after: { assignedTo: 'bob' },
     detail: { step: 'pay' },
   })
-  expect((await hf.auditTrail({ name: `${type}/${ids.dispatch}` })).at(-1)).toMatchObject({
+  expect((await hf.auditTrail({ name: `default/${type}/${ids.dispatch}` })).at(-1)).toMatchObject({
     event: 'ASSIGNED',
   })
   await hf.trouble.assign([ids.commands], by, { to: null })

@@ -5,6 +5,8 @@ import {
   createLimiter,
   createMarks,
   type Database,
+  type DefinedDispatch,
+  isDispatch,
   type Metrics,
   noMetrics,
   noReports,
@@ -13,8 +15,13 @@ import {
   silentLogger,
 } from 'holdfast/internal'
 
+interface Options {
+  readonly codec?: Codec
+  readonly metrics?: Metrics
+}
+
 /**
- * Runs one cycle of an item type now, whenever the next would be due: what a dispatcher does, without waiting for it.
+ * Runs one cycle of a type of items now, whenever the next would be due: what a dispatcher does, without waiting for it.
  *
  * @example
  * await hf.schedule(Settlement, { key: 'PAY-1', context, startAt })
@@ -22,56 +29,52 @@ import {
  */
 export async function runDispatchCycle<Input>(
   db: Database,
-  definition: DispatchDefinition<Input>,
-  { codec = createCodec(), metrics = noMetrics }: { readonly codec?: Codec; readonly metrics?: Metrics } = {},
+  dispatch: DispatchDefinition<Input>,
+  options: Options = {},
 ): Promise<void> {
-  const type = definition.itemType
-  const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
-  if (!row) throw new Error(`there is no cycle of ${type}: schedule something, or start a worker`)
-  const limiter = createLimiter(db)
-  const workflows = { definitions: createDefinitions(db) }
-  const parts = {
-    db,
-    definition,
-    limiter,
-    codec,
-    marks: createMarks(),
-    workflows,
-    logger: silentLogger,
-    metrics,
-    reports: noReports,
-  }
-  const signal = new AbortController().signal
-  await runCycle(parts, { type, epoch: row.epoch, signal }, () => false)
-  await limiter.close()
+  const definition = definedOf(dispatch)
+  await running(db, definition, definition.name, options, (parts, cycle) => runCycle(parts, cycle, () => false))
 }
 
 /** Asks a remote target about everything that is stale now: what the checks of a dispatcher do. */
 export async function runDispatchChecks<Input>(
   db: Database,
-  definition: DispatchDefinition<Input>,
-  { codec = createCodec(), metrics = noMetrics }: { readonly codec?: Codec; readonly metrics?: Metrics } = {},
+  dispatch: DispatchDefinition<Input>,
+  options: Options = {},
 ): Promise<void> {
-  const { target } = definition
-  if ('kind' in target) throw new Error(`${definition.itemType} is executed by our own engine`)
-  const type = checksOf(definition.itemType)
+  const definition = definedOf(dispatch)
+  const { target, name } = definition
+  if ('kind' in target) throw new Error(`${name} is executed by our own engine`)
+  await running(db, definition, checksOf(name), options, (parts, cycle) => runChecks(parts, cycle, target, () => true))
+}
+
+function definedOf(dispatch: object): DefinedDispatch {
+  if (isDispatch(dispatch)) return dispatch
+  throw new Error('a definition is made with defineDispatch')
+}
+
+async function running(
+  db: Database,
+  definition: DefinedDispatch,
+  type: string,
+  { codec = createCodec(), metrics = noMetrics }: Options,
+  run: (parts: Parameters<typeof runCycle>[0], cycle: Parameters<typeof runCycle>[1]) => Promise<void>,
+): Promise<void> {
   const [row] = await db.run<{ epoch: number }>(claimStatement, [type])
-  if (!row) throw new Error(`there are no checks of ${definition.itemType}: schedule something, or start a worker`)
+  if (!row) throw new Error(`there is no cycle ${type}: schedule something, or start a worker`)
   const limiter = createLimiter(db)
-  const workflows = { definitions: createDefinitions(db) }
   const parts = {
     db,
     definition,
     limiter,
     codec,
     marks: createMarks(),
-    workflows,
+    workflows: { definitions: createDefinitions(db) },
     logger: silentLogger,
     metrics,
     reports: noReports,
   }
-  const signal = new AbortController().signal
-  await runChecks(parts, { type, epoch: row.epoch, signal }, target, () => true)
+  await run(parts, { type, epoch: row.epoch, signal: new AbortController().signal })
   await limiter.close()
 }
 

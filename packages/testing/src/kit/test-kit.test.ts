@@ -223,7 +223,7 @@ test('X-01 a drain releases what dispatch has scheduled, and skips to its time w
       await ctx.step('pay', async () => void paid.push(payment))
     },
   })
-  const Window = defineDispatch('window', { target: processTarget(Settle) })
+  const Window = defineDispatch('window', 'Items', { target: processTarget(Settle) })
   const kit = await testKit({ register: [Settle, Window] })
   onTestFinished(() => kit.close())
   await kit.drain({ skipTime: true })

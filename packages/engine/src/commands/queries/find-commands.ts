@@ -6,6 +6,8 @@ import type { CommandStatus } from '../states.js'
 /** A command as it stands. */
 export interface CommandRecord {
   readonly id: string
+  /** The key that it was sent with. */
+  readonly key: string | null
   readonly domain: string
   readonly type: string
   readonly status: CommandStatus
@@ -41,6 +43,7 @@ export interface CommandFilter {
 
 interface Row {
   command_id: string
+  key: string | null
   domain: string
   type: string
   status: CommandStatus
@@ -83,6 +86,7 @@ export async function findCommands(executor: Executor, codec: Codec, filter: Com
 function toRecord(row: Row, codec: Codec): CommandRecord {
   return {
     id: row.command_id,
+    key: row.key,
     domain: row.domain,
     type: row.type,
     status: row.status,

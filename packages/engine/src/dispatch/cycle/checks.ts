@@ -1,5 +1,6 @@
 import { finishCycle } from '../queries/finish-cycle.js'
 import { readConfig } from '../queries/read-config.js'
+import { namesOf } from '../reference.js'
 import type { ExecutionTarget } from '../targets.js'
 import type { Cycle, CycleParts } from './parts.js'
 import { recoverStale } from './recover.js'
@@ -27,11 +28,11 @@ export async function runChecks(
   mayGoOn: () => boolean,
 ): Promise<void> {
   const { db, definition, logger, metrics } = parts
-  const labels = { model: 'dispatch', type: definition.itemType }
+  const labels = { model: 'dispatch', ...namesOf(definition.name) }
   let problem: string | null = null
   try {
     for (;;) {
-      const config = await readConfig(db, definition.itemType)
+      const config = await readConfig(db, definition.name)
       if (!config) break
       const { recovered, full } = await recoverStale(parts, cycle, target, config.maxStaleRecoveryPerCycle)
       metrics.count('dispatch_stale_recovered', labels, recovered)
@@ -39,7 +40,7 @@ export async function runChecks(
     }
   } catch (error) {
     problem = error instanceof Error ? error.message : String(error)
-    logger.warn({ err: error, type: definition.itemType }, 'checks of remote executions failed; the next ones follow')
+    logger.warn({ err: error, type: definition.name }, 'checks of remote executions failed; the next ones follow')
   }
   await finishCycle(db, cycle, { intervalMs: 0, restMs: IDLE_MS, error: problem })
 }

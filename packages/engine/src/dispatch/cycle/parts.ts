@@ -1,11 +1,11 @@
 import type { Runtime } from '../../kernel/model/runtime.js'
 import type { WorkflowEngine } from '../../workflows/index.js'
-import type { DispatchDefinition } from '../define.js'
+import type { DefinedDispatch } from '../define.js'
 import type { Marks } from './marks.js'
 
 /** What the stages of a cycle work with. */
 export interface CycleParts extends Pick<Runtime, 'db' | 'codec' | 'limiter' | 'logger' | 'metrics' | 'reports'> {
-  readonly definition: DispatchDefinition<never>
+  readonly definition: DefinedDispatch
   readonly marks: Marks
   /** For targets that are workflows. */
   readonly workflows: Pick<WorkflowEngine, 'definitions'>

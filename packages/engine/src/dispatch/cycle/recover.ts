@@ -20,7 +20,7 @@ export async function recoverStale(
   target: ExecutionTarget<never>,
   mostPerCall: number,
 ): Promise<{ readonly recovered: number; readonly full: boolean }> {
-  const { itemType } = parts.definition
+  const itemType = parts.definition.name
   const items = await findDueChecks(parts.db, itemType)
   const chunks = Array.from({ length: Math.ceil(items.length / mostPerCall) }, (_, nth) =>
     items.slice(nth * mostPerCall, (nth + 1) * mostPerCall),
@@ -51,7 +51,7 @@ async function describeAll(
     throw new HoldfastError('HF_TARGET_INVALID_RESULT', { target: target.name, problem })
   } catch (error) {
     logger.warn(
-      { err: error, type: definition.itemType, items: ids.length },
+      { err: error, type: definition.name, items: ids.length },
       'a target could not say where executions stand',
     )
     return []

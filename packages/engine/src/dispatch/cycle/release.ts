@@ -23,7 +23,7 @@ export async function releaseBatch(
     epoch: cycle.epoch,
     batch: newId(),
     most: grant.most,
-    contextVersion: definition.contextVersion,
+    contextVersion: definition.version,
     ...(await executionOf(parts, target, config)),
   }
   const began = performance.now()

@@ -62,8 +62,8 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
     try {
       // What came through SQL is plain.
       const decoded = item.checked ? codec.decode({ json: item.context, notes: item.notes }) : item.context
-      const fits = item.checked && contextVersion === definition.contextVersion
-      const where = `dispatch ${definition.itemType}: ${key}`
+      const fits = item.checked && contextVersion === definition.version
+      const where = `dispatch ${definition.name}: ${key}`
       // The target's type says what the schema makes.
       const context = (fits ? decoded : await parseWith(definition.contextSchema, decoded, where)) as never
       starts.push({

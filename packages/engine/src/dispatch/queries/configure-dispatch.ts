@@ -1,6 +1,6 @@
 import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import { HoldfastError } from '../../kernel/errors.js'
+import { unknownDefinition } from '../reference.js'
 import { refusedSetting } from '../settings.js'
 
 export async function configureDispatch(
@@ -21,12 +21,12 @@ export async function configureDispatch(
   } catch (error) {
     throw refusedSetting(`dispatch.configure ${itemType}`, error)
   }
-  if (!known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+  if (!known) throw unknownDefinition(itemType)
 }
 
 export async function resumeDispatch(executor: Executor, itemType: string, { actor, reason }: By): Promise<void> {
   const [row] = await executor.run<{ known: boolean }>(resumeStatement, [itemType, actor, reason])
-  if (!row?.known) throw new HoldfastError('HF_UNKNOWN_ITEM_TYPE', { itemType })
+  if (!row?.known) throw unknownDefinition(itemType)
 }
 
 const resumeStatement = { name: 'dispatch.resume', text: 'select holdfast.resume_dispatch($1, $2, $3) as known' }

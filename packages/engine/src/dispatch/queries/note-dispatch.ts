@@ -1,16 +1,13 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import type { DispatchDefinition } from '../define.js'
+import type { DefinedDispatch } from '../define.js'
 import { refusedSetting } from '../settings.js'
 
 /** Makes the rows of an item type that nobody has heard of yet. */
-export async function noteDispatch(
-  executor: Executor,
-  { itemType, engine, settings }: DispatchDefinition<never>,
-): Promise<void> {
+export async function noteDispatch(executor: Executor, { name, engine, settings }: DefinedDispatch): Promise<void> {
   try {
-    await executor.run(noteStatement, [itemType, engine, JSON.stringify(settings)])
+    await executor.run(noteStatement, [name, engine, JSON.stringify(settings)])
   } catch (error) {
-    throw refusedSetting(`defineDispatch ${itemType}: config`, error)
+    throw refusedSetting(`defineDispatch ${name}: settings`, error)
   }
 }
 

@@ -10,7 +10,7 @@ interface Durations {
   readonly staleClaimThreshold: number
 }
 
-/** The configuration of an item type as it is now; durations in milliseconds. */
+/** The settings of an item type as they are now; durations in milliseconds. */
 export interface DispatchConfig extends Required<Omit<DispatchSettings, keyof Durations>>, Durations {
   readonly itemType: string
   readonly engine: Engine

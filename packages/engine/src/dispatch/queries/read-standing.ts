@@ -1,6 +1,32 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchStatus } from '../states.js'
 
+/** What a person did, when and why. */
+export interface Act {
+  readonly at: string
+  readonly actor: string
+  readonly reason: string
+}
+
+/** The process or workflow of a dispatched item. Of a workflow only `held` is read: it says the rest itself. */
+export interface OwnExecutionStanding {
+  readonly model: 'processes' | 'workflows'
+  readonly id: string
+  readonly type: string
+  readonly status: string
+  /** It has not begun and has no time at which it would: the kill switch holds it. */
+  readonly held: boolean
+  /** A worker has it. */
+  readonly leased: boolean
+  /** Its domain or definition is paused. */
+  readonly paused: boolean
+  /** Whether a live worker has its definition. */
+  readonly live: boolean
+  readonly startAt: string | null
+  readonly waitingFor: string | null
+  readonly error: string | null
+}
+
 /** An item and everything that decides when it is executed. */
 export interface ItemStanding {
   readonly itemType: string
@@ -15,10 +41,12 @@ export interface ItemStanding {
   readonly retryCount: number
   readonly lastError: string | null
   readonly executionId: string | null
-  /** Of its execution on our own engine, while it is DISPATCHED. */
-  readonly execution: { readonly model: 'processes' | 'workflows'; readonly status: string } | null
+  /** While it is DISPATCHED to our own engine. */
+  readonly execution: OwnExecutionStanding | null
   readonly enabled: boolean
-  readonly switchedOff: { readonly at: string; readonly actor: string; readonly reason: string } | null
+  readonly switchedOff: Act | null
+  /** Of its domain or definition. */
+  readonly pause: (Act & { readonly subject: string }) | null
   readonly trippedAt: Date | null
   readonly tripReason: string | null
   readonly batchSize: number
@@ -26,8 +54,8 @@ export interface ItemStanding {
   readonly interval: number
   readonly rateLimitKey: string | null
   readonly limitPerSecond: number | null
-  /** For how long the cycle of its type has been due without a worker that runs it; null where there is no cycle. */
-  readonly overdueMs: number | null
+  /** Whether a live worker has its definition. */
+  readonly live: boolean
   readonly cycleError: string | null
   /** How many items are before it, up to one more than are counted. */
   readonly before: number
@@ -43,6 +71,25 @@ export async function readStanding(
   return row
 }
 
+/** A worker that has not been seen for longer is gone, as in `kernel/results/presence.ts`. */
+const LIVE = `> holdfast.now() - interval '150 seconds'`
+
+const EXECUTION = `
+        select 'processes' as model, process.id, process.type, process.status, process.leased_at is not null as leased,
+          process.status = 'PENDING' and process.due_at is null and process.queued_at is null as held,
+          holdfast.is_paused(array['domain:' || pg_catalog.split_part(process.type, '/', 1), 'definition:' || process.type]) as paused,
+          coalesce(holdfast.last_seen('processes', process.type) ${LIVE}, false) as live, detail.start_at as "startAt",
+          detail.waiting_for as "waitingFor", detail.error_code || ': ' || detail.error_message as error
+        from holdfast.process_detail as detail
+        join holdfast.process on process.id = detail.id
+        where detail.key = item.execution_id and detail.type = any (cycle.exec_types)
+        union all
+        select 'workflows', workflow.id, workflow.name, workflow.status, null, workflow.status = 'PENDING' and root.due_at is null,
+          null, null, null, null, null
+        from holdfast.workflow
+        left join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
+        where workflow.key = item.execution_id and workflow.name = any (cycle.exec_types)`
+
 const standingStatement = {
   name: 'dispatch.read-standing',
   text: `
@@ -54,29 +101,24 @@ const standingStatement = {
       config.rate_limit_key as "rateLimitKey",
       (select tickets_per_second from holdfast.rate_limit where resource_key = config.rate_limit_key) as "limitPerSecond",
       cycle.tripped_at as "trippedAt", cycle.trip_reason as "tripReason", cycle.last_error as "cycleError",
-      extract(epoch from holdfast.now() - cycle.due_at)::float8 * 1000::float8 as "overdueMs",
       case when not config.enabled then (
         select pg_catalog.json_build_object('at', at, 'actor', actor, 'reason', reason)
         from holdfast.audit
-        where subject_name = item.item_type and model = 'dispatch' and event = 'CONFIGURED'
+        where subject_name = any (array[item.item_type, case when pg_catalog.starts_with(item.item_type, 'default/') then pg_catalog.substr(item.item_type, 9) end])
+          and model = 'dispatch' and event = 'CONFIGURED'
           and after ->> 'enabled'::text = 'false'
         order by seq desc
         limit 1
       ) end as "switchedOff",
-      case when item.status = 'DISPATCHED' then (
-        select pg_catalog.json_build_object('model', found.model, 'status', found.status)
-        from (
-          select 'processes' as model, process.status
-          from holdfast.process_detail as detail
-          join holdfast.process on process.id = detail.id
-          where detail.key = item.execution_id and detail.type = any (cycle.exec_types)
-          union all
-          select 'workflows', workflow.status
-          from holdfast.workflow
-          where workflow.key = item.execution_id and workflow.name = any (cycle.exec_types)
-        ) as found
+      (
+        select pg_catalog.json_build_object('subject', subject, 'at', paused_at, 'actor', actor, 'reason', reason)
+        from holdfast.pause
+        where subject in ('domain:' || pg_catalog.split_part(item.item_type, '/', 1), 'definition:' || item.item_type)
+        order by paused_at
         limit 1
-      ) end as execution,
+      ) as pause,
+      coalesce(holdfast.last_seen('dispatch', item.item_type) ${LIVE}, false) as live,
+      case when item.status = 'DISPATCHED' then (select pg_catalog.to_json(found) from (${EXECUTION}) as found limit 1) end as execution,
       (
         select pg_catalog.count(*)::int
         from (

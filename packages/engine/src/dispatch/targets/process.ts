@@ -15,7 +15,7 @@ export interface ProcessTarget<Input = never, Result = unknown> {
  * Executes items as processes: a batch is started by one statement, in the transaction that marks its items.
  *
  * @example
- * const Settlement = defineDispatch('payment', { target: processTarget(SettlePayment) })
+ * const Settlement = defineDispatch('payments', 'Settlement', { target: processTarget(SettlePayment) })
  */
 export function processTarget<Input, Responses extends ResponseSchemas, Result>(
   process: ProcessDefinition<Input, Responses, Result>,

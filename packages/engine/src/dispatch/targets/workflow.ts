@@ -12,7 +12,7 @@ export interface WorkflowTarget {
  * Executes items as workflow instances: a batch is started by one statement, in the transaction that marks its items.
  *
  * @example
- * const Payout = defineDispatch('payout', { target: workflowTarget(PayOut), context: PayoutInput })
+ * const Payout = defineDispatch('payments', 'Payout', { target: workflowTarget(PayOut), context: PayoutInput })
  */
 export function workflowTarget(workflow: WorkflowDefinition): WorkflowTarget {
   if (isWorkflow(workflow)) return { kind: 'WORKFLOW', workflow }

@@ -102,6 +102,7 @@ export function createMissingWorkers({
 const WHAT_TO_DO: Readonly<Record<string, string>> = {
   commands: 'register its handler with hf.handle and start a worker with hf.run',
   processes: 'register it with hf.register and start a worker with hf.run',
+  dispatch: 'register it with hf.register and start a worker with hf.run',
   workflows: 'register the handler with hf.handle and start a worker with hf.run',
 }
 

@@ -22,9 +22,9 @@ export function forgetGone(outgoing: Outgoing, refusal: string, { domain }: Enve
   return true
 }
 
-export function toRefusedError(refusal: string, { commandId, domain, queue }: Envelope): HoldfastError {
+export function toRefusedError(refusal: string, { commandId, domain, type, queue }: Envelope): HoldfastError {
   if (refusal === 'queue gone' || refusal === 'reply queue gone')
     return new HoldfastError('HF_QUEUE_NOT_FOUND', { queue })
   if (refusal === 'batch closed') return new HoldfastError('HF_BATCH_CLOSED', { batchId: '', commandId })
-  return new HoldfastError('HF_DUPLICATE_COMMAND', { commandId, domain })
+  return new HoldfastError('HF_DUPLICATE_COMMAND', { id: commandId, domain, type })
 }

@@ -1,0 +1,16 @@
+import type { DispatchConfig } from './queries/read-config.js'
+import { namesOf } from './reference.js'
+
+/** Where items are executed: by our own processes or workflows, or by an engine elsewhere. */
+export type TargetKind = 'process' | 'workflow' | 'remote'
+
+/** The settings of a type of items as they are now; durations in milliseconds. */
+export interface DispatchSettingsRecord extends Omit<DispatchConfig, 'itemType' | 'engine'> {
+  readonly domain: string
+  readonly type: string
+  readonly target: TargetKind
+}
+
+export function toRecord({ itemType, engine, ...config }: DispatchConfig): DispatchSettingsRecord {
+  return { ...namesOf(itemType), target: engine.toLowerCase() as TargetKind, ...config }
+}
