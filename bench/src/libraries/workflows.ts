@@ -14,7 +14,7 @@ import { chunksOf } from './payload.js'
 export const NOOP = 'Noop'
 
 /** The steps of `fiveSteps`, declared. */
-export const chain = defineWorkflow('chain', 1)
+export const chain = defineWorkflow('test', 'chain')
   .step('a', NOOP)
   .step('b', NOOP)
   .step('c', NOOP)
@@ -23,7 +23,7 @@ export const chain = defineWorkflow('chain', 1)
   .build()
 
 /** Eight steps at once, joined. */
-export const fork = defineWorkflow('fork', 1)
+export const fork = defineWorkflow('test', 'fork')
   .fork(
     'begin',
     (b) => b.step('a', NOOP),

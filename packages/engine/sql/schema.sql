@@ -2558,7 +2558,7 @@ begin
     v_paused := array(
       select definition.id
       from holdfast.workflow_definition as definition
-      join holdfast.pause on pause.subject = 'definition:' || definition.name
+      where holdfast.is_paused(array['domain:' || split_part(definition.name, '/', 1), 'definition:' || definition.name])
     );
   end if;
   if exists (select from holdfast.workflow_set_aside) then
@@ -4934,7 +4934,8 @@ begin
     return exists (select from holdfast.command_queue where domain = p_name)
       or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
       or exists (select from holdfast.dispatch_config where split_part(item_type, '/', 1) = p_name)
-      or cardinality(holdfast.process_types(p_name, null)) > 0;
+      or cardinality(holdfast.process_types(p_name, null)) > 0
+      or exists (select from holdfast.workflow_definition where split_part(name, '/', 1) = p_name);
   end if;
   if p_kind = 'definition' then
     if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)

@@ -25,7 +25,7 @@ const Round = defineManager('bad', 'Round', {
   onReply: (state) => state,
   nextStep: () => null,
 })
-const Ship = defineWorkflow('bad-ship', 1).step('a', 'bad-a').build()
+const Ship = defineWorkflow('test', 'bad-ship').step('a', 'bad-a').build()
 const Later = defineDispatch('bad-later', 'Items', { target: processTarget(Order) })
 
 let bus: TestBus
@@ -134,7 +134,7 @@ test.each<[string, () => unknown]>([
   ['start of a workflow with options that cannot be read', () => bus.hf.start(Ship, {}, trap)],
   ['a worker with NUL in its name', () => bus.hf.run({ name: 'a\0b' })],
   ['a worker with half a surrogate pair in its name', () => bus.hf.run({ name: 'x\ud800y' })],
-  ['fork of nothing', () => defineWorkflow('bad-fork', 1).fork('f', none)],
+  ['fork of nothing', () => defineWorkflow('test', 'bad-fork').fork('f', none)],
   ['defineCommand with a symbol', () => defineCommand(Symbol('x') as never, 'a')],
   [
     'defineProcess with a symbol',
@@ -144,7 +144,7 @@ test.each<[string, () => unknown]>([
     'defineDispatch with a symbol',
     () => defineDispatch(Symbol('x') as never, 'Items', { target: processTarget(Order) }),
   ],
-  ['defineWorkflow with a symbol', () => defineWorkflow(Symbol('x') as never, 1)],
+  ['defineWorkflow with a symbol', () => defineWorkflow('test', Symbol('x') as never)],
 ])('K-14 %s is refused with a code, and nothing is written', async (_, call) => {
   const before = await written()
   const error = await (async () => call())().then(
@@ -166,7 +166,7 @@ test.each<[string, () => unknown]>([
   ['troubleshooting.list', () => bus.hf.troubleshooting.list(HUGE)],
   ['an option of that name', () => bus.hf.send(Pay, 1, { [HUGE]: 1 } as never)],
   ['defineCommand', () => defineCommand(HUGE, HUGE)],
-  ['defineWorkflow', () => defineWorkflow(HUGE, 1)],
+  ['defineWorkflow', () => defineWorkflow('test', HUGE)],
 ])('K-13 a text of 3 MB as the options of %s is refused at once, in a short message', async (_, call) => {
   const began = performance.now()
   const error = await (async () => call())().catch((problem: unknown) => problem)
@@ -187,8 +187,8 @@ describe.each(['a/b', 'a#2', 'a\0b', 'x\ud800', '', ' ', 'x'.repeat(201), undefi
     ['the type of a command', () => defineCommand('a', name)],
     ['the domain of a process', () => defineProcess(name, 'a', { state: Any, execute: async () => 1 })],
     ['the type of a process', () => defineProcess('a', name, { state: Any, execute: async () => 1 })],
-    ['a workflow', () => defineWorkflow(name, 1)],
-    ['a step of a workflow', () => defineWorkflow('a', 1).step(name, 'h').build()],
+    ['a workflow', () => defineWorkflow('test', name)],
+    ['a step of a workflow', () => defineWorkflow('test', 'a').step(name, 'h').build()],
     ['a type of dispatched items', () => defineDispatch(name, 'Items', { target: processTarget(Order) })],
   ])('is refused for %s', (_, call) => {
     expect(call).toThrow(expect.objectContaining({ name: 'HoldfastError' }))

@@ -306,7 +306,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       handlerOptions?: CommandHandlerOptions<unknown, unknown> & StepHandlerOptions,
     ) => {
       if (typeof what === 'string' || isWorkflow(what)) {
-        handleSteps(workflowEngine.handlers, what, handler, handlerOptions)
+        handleSteps(workflowEngine, what, handler, handlerOptions)
         return
       }
       addHandler(registry, what, handler, handlerOptions)

@@ -134,7 +134,7 @@ test('K-26 a workflow step whose input cannot be decoded fails at once, and is n
   const name = domainOf()
   let calls = 0
   bus.hf.handle(`pay ${name}`, async () => ++calls)
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .step('pay', `pay ${name}`, { retry: { maxAttempts: 5 } })
     .build()
   const { id } = await bus.hf.start(Flow, { n: 1 })
@@ -164,7 +164,7 @@ test.each([
     bus.hf.register(Pay)
     bus.hf.handle(Book, async () => ({ raw, n: ++calls.handler }))
     bus.hf.handle(`pay ${domain}`, async () => ({ raw, n: ++calls.workflow }))
-    const Flow = defineWorkflow(domain, 1, { dlq: true })
+    const Flow = defineWorkflow('test', domain, { dlq: true })
       .step('pay', `pay ${domain}`, { retry: { maxAttempts: 5 } })
       .build()
     await work(domain)

@@ -78,7 +78,7 @@ test('K-27 what another role plants in public is never called, from the installa
       return ctx.step('refund', () => 'refunded')
     },
   })
-  const Flow = defineWorkflow('planted', 1).step('ship', 'planted ship').build()
+  const Flow = defineWorkflow('test', 'planted').step('ship', 'planted ship').build()
   const Settle = defineProcess('planted', 'Settle', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch('planted', 'Items', {
     target: processTarget(Settle),

@@ -21,7 +21,7 @@ const Order = defineProcess('sinks', 'Order', {
     return 'ordered'
   },
 })
-const Ship = defineWorkflow('sinks-ship', 1).step('a', 'sinks-a').build()
+const Ship = defineWorkflow('test', 'sinks-ship').step('a', 'sinks-a').build()
 
 let calls = 0
 const boom = (): never => {

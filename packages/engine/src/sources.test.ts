@@ -83,7 +83,7 @@ const processSample = (type: string, concurrency?: number) => async (): Promise<
 }
 
 async function workflows(): Promise<Sample> {
-  const Do = defineWorkflow('sampled', 1).step('a', 'sampled').build()
+  const Do = defineWorkflow('test', 'sampled').step('a', 'sampled').build()
   const started = await some(() => bus.hf.start(Do, null))
   return {
     source: stepSource(bus.db, {

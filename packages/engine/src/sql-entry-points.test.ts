@@ -17,7 +17,7 @@ const Pay = defineProcess('payments', 'Payment', {
   },
 })
 const Settlement = defineDispatch('payments', 'Settlement', { target: processTarget(Pay) })
-const Order = defineWorkflow('order', 1)
+const Order = defineWorkflow('shop', 'order')
   .step('reserve', 'reserve')
   .waitHumanConfirm('approve')
   .step('ship', 'ship')
@@ -41,7 +41,7 @@ const json = (bytes: number) => JSON.stringify({ note: 'x'.repeat(bytes - '{"not
 test.each([
   ['send', `holdfast.send('payments', 'BookRisk', $1)`, 'the data of the command'],
   ['start of a process', `holdfast.start('payments', 'Payment', $1)`, 'the state of the process'],
-  ['start of a workflow', `holdfast.start(null, 'order', $1)`, 'the input of the workflow'],
+  ['start of a workflow', `holdfast.start('shop', 'order', $1)`, 'the input of the workflow'],
   [
     'the attributes of start',
     `holdfast.start('payments', 'Payment', '{"note": ""}', jsonb_build_object('attributes', $1::jsonb))`,
@@ -110,7 +110,7 @@ test.each([
 test.each([
   ['send', `holdfast.send('payments', 'BookRisk', '{}', '{"Key": "K"}')`, 'id, key, correlationId'],
   ['start', `holdfast.start('payments', 'Payment', '{}', '{"Key": "K"}')`, 'id, key, startAt'],
-  ['start of a workflow', `holdfast.start(null, 'order', '{}', '{"Key": "K"}')`, 'id, key, startAt'],
+  ['start of a workflow', `holdfast.start('shop', 'order', '{}', '{"Key": "K"}')`, 'id, key, startAt'],
   ['respond', `holdfast.respond('payments', 'Payment', 'P', 'go', '{}', '{"Key": "K"}')`, 'responseId'],
   ['decide', `holdfast.decide(${someId}, 'a', 'confirm', '{"Key": "K"}')`, 'actor, reason'],
   ['schedule', `holdfast.schedule('payments', 'Settlement', 'K', '{}', now(), '{"Key": "K"}')`, 'replace'],
@@ -123,7 +123,7 @@ test.each([
 })
 
 const started = async (options: object) => {
-  const call = `select holdfast.start(null, 'order', '{"total": 120}', $1) as id`
+  const call = `select holdfast.start('shop', 'order', '{"total": 120}', $1) as id`
   return (await bus.sql<{ id: string }>(call, [options]))[0]?.id ?? ''
 }
 const decide = (id: string, decision: string) =>

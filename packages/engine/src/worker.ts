@@ -20,9 +20,12 @@ import { limiterChores } from './limiter/index.js'
 import { measureNeedingPerson } from './trouble/index.js'
 
 export interface WorkerOptions {
-  /** The domains whose commands and processes it runs; all that are registered here, now or later, unless given. */
+  /** The domains whose commands, processes and workflows it runs; all that are registered here, now or later, unless given. */
   readonly domains?: readonly string[]
-  /** Whether it runs the steps of workflows whose handlers are registered here; yes, unless `domains` is given. */
+  /**
+   * Whether it runs the steps of workflows whose handlers are registered here. Default: yes; where `domains` is given, those handlers
+   * that workflows of these domains use, as far as they are registered here or were given to `hf.handle` with their handlers.
+   */
   readonly workflows?: boolean
   /** Shown to operators beside what this worker holds; host, process and a random part by default. */
   readonly name?: string
@@ -217,7 +220,7 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
   return {
     ...given,
     domains: checkDomains(options?.domains, known),
-    workflows: workflows ?? options?.domains === undefined,
+    workflows: workflowsOf(workflows, options?.domains !== undefined),
     name: name ?? workerName(),
     leaseMs: lease,
     pollMs: poll,
@@ -225,6 +228,12 @@ function checkWorkerOptions(options: WorkerOptions | undefined, known: readonly 
     maxAttempts: retry.maxAttempts ?? 3,
     retry: retry.policy ?? DEFAULT_RETRY,
   }
+}
+
+/** Which steps of workflows a worker runs: of all handlers that are here, of those of its domains, or none. */
+function workflowsOf(given: boolean | undefined, hasDomains: boolean): 'all' | 'ofDomains' | 'none' {
+  if (given === undefined) return hasDomains ? 'ofDomains' : 'all'
+  return given ? 'all' : 'none'
 }
 
 /** Host, process and a random part. */
@@ -240,7 +249,7 @@ function checkDomains(domains: readonly string[] | undefined, known: readonly st
     throw invalidOption(
       'run',
       'domains',
-      `names \`${domain}\`, which has no handler and no process here; register one with hf.handle or hf.register first`,
+      `names \`${domain}\`, which has no handler, process or workflow here; register one with hf.handle or hf.register first`,
     )
   }
   return domains === undefined ? undefined : [...new Set(domains)]

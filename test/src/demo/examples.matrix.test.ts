@@ -367,7 +367,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
     'W-11 W-12 W-15 what people do with workflows',
     'workflow-operations',
     [
-      'workflow payment-v1 was not started: the hook auditors refused it: the books are closed',
+      'workflow payments/payment-v1 was not started: the hook auditors refused it: the books are closed',
       'write: PENDING, no worker has WriteReport: true',
       'payment, attempt 1',
       'report written',
@@ -389,7 +389,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
       'ABORTED: import',
       'DLQ: none',
       'removed: 0',
-      'report completed, payment completed, import CANCELLED, import ABORTED',
+      'reports/report completed, payments/payment completed, reports/import CANCELLED, reports/import ABORTED',
     ],
   ],
   [

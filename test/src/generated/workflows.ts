@@ -147,7 +147,7 @@ function generatedWorkflow(seed: number): Generated {
     return built
   }
 
-  let builder = defineWorkflow(`generated-${seed}`, 1) as unknown as AnyBuilder
+  let builder = defineWorkflow('test', `generated-${seed}`) as unknown as AnyBuilder
   const parts = 1 + Math.floor(random() * 3)
   for (let made = 0; made < parts; made++) {
     builder = path(builder, 1 + Math.floor(random() * 2), 2, false)

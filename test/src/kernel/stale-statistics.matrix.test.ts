@@ -55,7 +55,11 @@ const Reserve = defineProcess('stale', 'Reserve', {
     if (n % 2 === 1) throw new BusinessError('no')
   },
 })
-const Ship = defineWorkflow('Ship', 1).step('pack', 'pack').onFailure('unpack', 'unpack').step('send', 'send').build()
+const Ship = defineWorkflow('test', 'Ship')
+  .step('pack', 'pack')
+  .onFailure('unpack', 'unpack')
+  .step('send', 'send')
+  .build()
 const Settle = defineProcess('stale', 'Settle', {
   state: numbered,
   execute: call,

@@ -30,7 +30,7 @@ test('K-23 `close` returns although handlers and steps of all models hang for ev
     state: z.any(),
     execute: async (ctx) => ctx.transaction('hang', hanging, { timeout: '1h' }),
   })
-  const Flow = defineWorkflow('hanging', 1).step('hang', 'hanging', { timeout: '1h' }).build()
+  const Flow = defineWorkflow('test', 'hanging').step('hang', 'hanging', { timeout: '1h' }).build()
   hf.handle(Command, (within, ctx) => (within ? ctx.transaction(hanging) : hanging()))
   hf.register(Step)
   hf.register(Transaction)

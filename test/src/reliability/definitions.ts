@@ -17,7 +17,7 @@ const PoisonProcess = defineProcess('apples', 'Eat', {
     await ctx.step('eat', () => eat(state as Given))
   },
 })
-const PoisonWorkflow = defineWorkflow('Eat', 1)
+const PoisonWorkflow = defineWorkflow('test', 'Eat')
   .step('eat', 'eat', { retry: { maxAttempts: 3 } })
   .build()
 

@@ -37,7 +37,7 @@ const items = {
     }
   },
   workflows(name: string) {
-    const Do = defineWorkflow(name, 1)
+    const Do = defineWorkflow('test', name)
       .step('call', name, { retry: { maxAttempts: 3 } })
       .build()
     return {

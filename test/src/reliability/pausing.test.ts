@@ -84,8 +84,8 @@ test.each([{ domain: 'held' }, { definition: 'held/Do' }])(
 
 test('K-18 a paused backlog of a workflow is set aside: claims of other work do not go through it again', async () => {
   const backlog = 5_000
-  const Paused = defineWorkflow('backlog', 1).step('a', 'shared').build()
-  const Other = defineWorkflow('other', 1).step('a', 'shared').build()
+  const Paused = defineWorkflow('test', 'backlog').step('a', 'shared').build()
+  const Other = defineWorkflow('test', 'other').step('a', 'shared').build()
   bus.hf.register(Paused)
   const { id } = await bus.hf.start(Paused, null)
   await bus.sql(
@@ -97,7 +97,7 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
      where workflow_id = $1`,
     [id, backlog],
   )
-  await bus.hf.pause({ definition: 'backlog' }, by)
+  await bus.hf.pause({ definition: 'test/backlog' }, by)
   bus.hf.handle('shared', () => 'done')
   await bus.hf.run({ poll: '20ms' })
   expect(await (await bus.hf.start(Other, null)).result()).toBe('done')
@@ -111,7 +111,7 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
   await bus.sql(
     `delete from holdfast.workflow_step where not exists (select from holdfast.workflow where id = workflow_id)`,
   )
-  await bus.hf.resume({ definition: 'backlog' }, by)
+  await bus.hf.resume({ definition: 'test/backlog' }, by)
   expect(await bus.hf.workflow(id).result()).toBe('done')
   expect(await bus.sql('select from holdfast.workflow_set_aside')).toEqual([])
 })
@@ -131,14 +131,14 @@ test('K-18 K-22 whoever awaits something that is paused is told so', async () =>
   const hf = bus.hf
   const Do = defineCommand('awaited', 'Do')
   const Run = defineProcess('awaited', 'Run', { state: z.any(), execute: async () => undefined })
-  const Flow = defineWorkflow('awaited', 1).step('a', 'awaited').build()
+  const Flow = defineWorkflow('test', 'awaited').step('a', 'awaited').build()
   hf.handle(Do, () => undefined)
   hf.register(Run)
   hf.register(Flow)
   hf.handle('awaited', () => undefined)
   const workflow = await hf.start(Flow, {}, { startAt: new Date(Date.now() + 3_600_000) })
   await hf.pause({ domain: 'awaited' }, by)
-  await hf.pause({ definition: 'awaited' }, by)
+  await hf.pause({ definition: 'test/awaited' }, by)
   const { id: command } = await hf.send(Do, null)
   const process = await hf.start(Run, {})
   const wait = { timeout: '20ms' } as const

@@ -63,7 +63,7 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
 
 test('K-21 a workflow and its handler are taken up by a worker that runs already', async () => {
   await running()
-  const Flow = defineWorkflow('later', 1).step('a', 'later-a').build()
+  const Flow = defineWorkflow('test', 'later').step('a', 'later-a').build()
   bus.hf.register(Flow)
   bus.hf.handle('later-a', () => 'done')
   expect(await (await bus.hf.start(Flow, null)).result()).toBe('done')

@@ -124,7 +124,7 @@ export function definitionsOf(connectionString: string) {
   })
 
   const again = { retry: { maxAttempts: 1000, delay: '1s', factor: 1 } } as const
-  const Shipping = defineWorkflow('shipping', 1)
+  const Shipping = defineWorkflow('default', 'shipping')
     .step('reserve', 'Reserve')
     .onFailure('release', 'Release', again)
     .fork(
@@ -135,12 +135,12 @@ export function definitionsOf(connectionString: string) {
     .join('ready', 'all')
     .step('ship', 'Ship')
     .build()
-  const Approval = defineWorkflow('approval', 1)
+  const Approval = defineWorkflow('default', 'approval')
     .step('check', 'Check')
     .waitHumanConfirm('approve')
     .step('pay', 'PayOut')
     .build()
-  const Letters = defineWorkflow('letters', 1, { dlq: true })
+  const Letters = defineWorkflow('default', 'letters', { dlq: true })
     .step('transfer', 'Transfer')
     .step('thank', 'Thank')
     .build()

@@ -180,7 +180,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
   bus.hf.handle(name, (input) => {
     if (input === 'bad') throw new TransientError('no', { code: 'NO' })
   })
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
@@ -203,7 +203,7 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
 test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead letter holds needs a person', async () => {
   const name = domain()
   bus.hf.handle(name, () => Promise.reject(new Error('socket hang up')))
-  const Flow = defineWorkflow(name, 1).step('pay', name, { nonIdempotent: true }).build()
+  const Flow = defineWorkflow('test', name).step('pay', name, { nonIdempotent: true }).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   const { id } = await bus.hf.start(Flow, {})
   await waitFor('it is told', () => told.about(id).some(({ event }) => event === 'needs_person'))
@@ -262,7 +262,7 @@ test('K-21 labels of metrics never hold an id', () => {
 
 test('K-21 a workflow: how long its steps waited, how long handlers ran, and how long it took in all', async () => {
   const name = domain()
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: ['1ms'] })
     .then('b', name)
     .build()

@@ -50,7 +50,7 @@ test('K-22 the result of a process that needs a person is an error at once that 
 test('K-22 the result of a workflow instance with a dead letter is an error at once that names the step', async () => {
   const name = domain()
   bus.hf.handle(name, broken)
-  const Flow = defineWorkflow(name, 1, { dlq: true }).step('book', name).build()
+  const Flow = defineWorkflow('test', name, { dlq: true }).step('book', name).build()
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   await expect(bus.hf.start(Flow, {}).then((it) => it.result())).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
@@ -86,7 +86,7 @@ test('K-22 when the time is over the error says the status, what it waits for an
     late('a live worker has its definition'),
   )
   await worker.stop()
-  const Flow = defineWorkflow(`${name}_flow`, 1).step('book', `${name}_nobody`).build()
+  const Flow = defineWorkflow('test', `${name}_flow`).step('book', `${name}_nobody`).build()
   await expect(bus.hf.start(Flow, {}).then((it) => it.result({ timeout: '20ms' }))).rejects.toMatchObject(
     late(`Step \`book\` waits: no live worker has the handler ${name}_nobody`),
   )
@@ -167,7 +167,7 @@ test('K-22 work that nobody has the code for is told of shortly after it was mad
   const alone = await openTestBus({ connectionString: bus.connectionString, logger: told.logger })
   const name = domain()
   const Payment = defineProcess(name, 'Payment', { state: z.object({}), execute: async () => undefined })
-  const Flow = defineWorkflow(`${name}_flow`, 1).step('book', `${name}_nobody`).build()
+  const Flow = defineWorkflow('test', `${name}_flow`).step('book', `${name}_nobody`).build()
   await alone.hf.send(defineCommand(name, 'Pay'), {})
   await alone.hf.startMany(Payment, [{ state: {} }, { state: {} }])
   await alone.hf.start(Flow, {})

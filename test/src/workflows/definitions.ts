@@ -10,7 +10,7 @@ export function workflowsOf(round: string) {
   const soon = { retry: { maxAttempts: 4, delays: ['20ms'] } } as const
 
   /** A chain, a retry, a fork with a join, and a step that ends with its own transaction. */
-  const Journey = defineWorkflow(`journey ${round}`, 1)
+  const Journey = defineWorkflow('test', `journey ${round}`)
     .step('plain', handler('Note'), soon)
     .step('flaky', handler('Flaky'), soon)
     .fork(
@@ -24,7 +24,7 @@ export function workflowsOf(round: string) {
     .build()
 
   /** Fails at its end and takes everything back, with a compensation that needs a second attempt. */
-  const Undone = defineWorkflow(`undone ${round}`, 1)
+  const Undone = defineWorkflow('test', `undone ${round}`)
     .step('first', handler('Note'), soon)
     .onFailure('undo first', handler('Undo'), soon)
     .fork(
@@ -38,7 +38,7 @@ export function workflowsOf(round: string) {
     .build()
 
   /** A call that must never be repeated. */
-  const Careful = defineWorkflow(`careful ${round}`, 1)
+  const Careful = defineWorkflow('test', `careful ${round}`)
     .step('before', handler('Note'), soon)
     .step('pay', handler('Note'), { nonIdempotent: true })
     .step('after', handler('Note'), soon)

@@ -13,7 +13,7 @@ afterAll(() => bus.close())
 const ROUNDS = longOr(10, 3)
 const by = { actor: 'ann', reason: 'because' }
 const forked = (name: string, join: 'all' | 'any') =>
-  defineWorkflow(name, 1)
+  defineWorkflow('test', name)
     .fork(
       'f',
       (b) => b.step('left', `${name} left`).onFailure('undo left', `${name} undo`),

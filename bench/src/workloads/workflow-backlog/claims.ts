@@ -17,7 +17,7 @@ function mixedWorkflow(place: number): WorkflowDefinition {
   const priority = 5 + 10 * (place % 10)
   let definition = known.get(priority)
   if (definition === undefined) {
-    definition = defineWorkflow(`mixed ${priority}`, 1).step('only', NOOP, { priority }).build()
+    definition = defineWorkflow('test', `mixed ${priority}`).step('only', NOOP, { priority }).build()
     known.set(priority, definition)
   }
   return definition

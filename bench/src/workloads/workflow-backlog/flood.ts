@@ -16,8 +16,8 @@ const CALL_MS = 20
 /** Before the low one is started, so that it finds the queue full. */
 const FULL_AFTER_MS = 500
 
-const high = defineWorkflow('high', 1).step('only', NOOP, { priority: 100 }).build()
-const low = defineWorkflow('low', 1).step('only', NOOP, { priority: LOWEST }).build()
+const high = defineWorkflow('test', 'high').step('only', NOOP, { priority: 100 }).build()
+const low = defineWorkflow('test', 'low').step('only', NOOP, { priority: LOWEST }).build()
 
 /**
  * A worker that never comes to the end of a queue of priority 100, and one step of priority 0: how long it waits. What
@@ -38,7 +38,7 @@ export function underFlood(concurrency: number): System {
 
 async function openFlood({ connectionString }: Task, concurrency: number): Promise<Run> {
   const hf = await holdfast({ connectionString })
-  await hf.workflows.setAging(AGING, { actor: 'benchmark', reason: 'measured with this rate' })
+  await hf.workflows.configure({ aging: AGING }, { actor: 'benchmark', reason: 'measured with this rate' })
   const waiting = new Map<string, () => void>()
   let overtaking = 0
   await runWorkflows(hf, {

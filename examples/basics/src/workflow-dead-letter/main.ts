@@ -4,7 +4,7 @@ import { defineWorkflow, holdfast, PermanentError } from 'holdfast'
 import { z } from 'zod'
 
 // `dlq`: a step that failed for good is not undone. It waits for a person, and its instance with it.
-const Payroll = defineWorkflow('payroll', 1, { dlq: true, retry: { maxAttempts: 2 } })
+const Payroll = defineWorkflow('payroll', 'payroll', { dlq: true, retry: { maxAttempts: 2 } })
   .step('hold', 'HoldMoney')
   .fork(
     'pay',
@@ -39,11 +39,11 @@ while ((await salary.get()).status !== 'DLQ') await sleep(20)
 console.log(await salary.render())
 console.log((await salary.why()).text)
 
-for (const { code, shape, count } of await hf.workflows.deadLetters.groups({ workflow: 'payroll' })) {
+for (const { code, shape, count } of await hf.workflows.deadLetters.groups({ type: 'payroll' })) {
   console.log(`${count} with ${code}: ${shape}`)
 }
 
-const [letter] = await hf.workflows.deadLetters.list({ workflow: 'payroll', step: 'transfer' })
+const [letter] = await hf.workflows.deadLetters.list({ type: 'payroll', step: 'transfer' })
 if (!letter) throw new Error('there is no dead letter')
 const corrected = { ...Salary.parse(letter.input), iban: 'DE-1' }
 const ann = { actor: 'ann', reason: 'two letters were swapped' }

@@ -4,7 +4,7 @@ import { startEmbedded } from '@holdfast/embedded'
 import { defineWorkflow, holdfast } from 'holdfast'
 import { z } from 'zod'
 
-const Fulfilment = defineWorkflow('fulfilment', 1)
+const Fulfilment = defineWorkflow('shop', 'fulfilment')
   .fork(
     'prepare',
     // Steps after a condition are its true side; the else branch ends where it ends, and the join waits for the side taken.

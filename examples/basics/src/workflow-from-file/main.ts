@@ -19,7 +19,7 @@ hf.register(Order) // stored when a worker starts: from then on others can start
 await hf.run()
 
 const order = { total: 20 }
-console.log(await (await hf.start('order', order)).result())
+console.log(await (await hf.start('shop/order', order)).result())
 
 // A stored version never changes under its instances: another graph is another version.
 const changed = { ...JSON.parse(file), dlq: true }
@@ -28,8 +28,8 @@ await refused.catch(({ code }: Error & { code: string }) => console.log(code))
 
 const OrderV2 = loadWorkflow({ ...changed, version: 2 })
 await (await hf.start(OrderV2, order)).result()
-console.log(await (await hf.start('order', order)).result()) // the newest
-console.log(await (await hf.start('order-v1', order)).result()) // that one
+console.log(await (await hf.start('shop/order', order)).result()) // the newest
+console.log(await (await hf.start('shop/order-v1', order)).result()) // that one
 
 await hf.close()
 await database.stop()

@@ -3,7 +3,7 @@ import { startEmbedded } from '@holdfast/embedded'
 import { defineWorkflow, holdfast } from 'holdfast'
 import { z } from 'zod'
 
-const Payout = defineWorkflow('payout', 1)
+const Payout = defineWorkflow('payments', 'payout')
   .step('check', 'CheckAccount')
   .condition('isSmall', '{{ le .euros 100 }}', (e) =>
     e.waitHumanConfirm('approve', { metadata: { team: 'treasury' } }).step('payBig', 'Pay'),
@@ -23,10 +23,10 @@ await hf.run()
 console.log(await (await hf.start(Payout, { iban: 'DE-1', euros: 20 })).result())
 
 for (const euros of [5_000, 9_999]) await hf.start(Payout, { iban: 'DE-2', euros }, { key: `P-${euros}` })
-while ((await hf.workflows.decisions.waiting({ workflow: 'payout' })).length < 2) await sleep(20)
+while ((await hf.workflows.decisions.waiting({ type: 'payout' })).length < 2) await sleep(20)
 
 // What a page for the treasury would show: no worker and no memory is busy with these.
-for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({ workflow: 'payout' })) {
+for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({ type: 'payout' })) {
   const { euros } = Order.parse(input)
   if (euros === 5_000) await hf.workflow(instanceId).decide(step, 'confirm', { actor: 'ann', reason: 'invoice seen' })
   else await hf.workflow(instanceId).decide(step, 'reject', { actor: 'bob', reason: 'we owe them nothing' })

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbedded } from '@holdfast/embedded'
 import { defineWorkflow, holdfast, TransientError, type WorkflowHandle, type WorkflowStepRecord } from 'holdfast'
 
-const Report = defineWorkflow('report', 1).step('write', 'WriteReport', { priority: 10 }).build()
-const Payment = defineWorkflow('payment', 1)
+const Report = defineWorkflow('reports', 'report').step('write', 'WriteReport', { priority: 10 }).build()
+const Payment = defineWorkflow('payments', 'payment')
   .step('pay', 'Pay', { priority: 90, retry: { delay: '1h', factor: 1 } })
   .build()
-const Import = defineWorkflow('import', 1)
+const Import = defineWorkflow('reports', 'import')
   .step('open', 'OpenLedger')
   .onFailure('close', 'CloseLedger')
   .step('copy', 'CopyRows')
@@ -17,7 +17,7 @@ const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 const ann = { actor: 'ann', reason: 'the supplier has called' }
 // Points of priority per second that what waits gains, in the whole installation; 0 switches it off.
-await hf.workflows.setAging(0.5, { actor: 'ann', reason: 'as it was' })
+await hf.workflows.configure({ aging: 0.5 }, { actor: 'ann', reason: 'as it was' })
 const codeOf = ({ code }: Error & { code: string }) => code
 
 hf.handle('WriteReport', () => console.log('report written'))
@@ -45,11 +45,11 @@ const forget = hf.workflows.use({
   workflowFailed: ({ workflow, status }) => void ends.push(`${workflow} ${status}`),
 })
 
-audited.add('payment')
+audited.add(Payment.name)
 await hf.start(Payment, null).catch((error: Error) => console.log(error.message))
 audited.clear()
 
-// Nobody works yet: whoever looks at a step sees what it waits for.
+// No worker runs yet: a step says what it waits for.
 const report = await hf.start(Report)
 const payment = await hf.start(Payment, null, { key: 'PAY-1' })
 for (const { name, status, queued } of await report.steps()) {
@@ -80,8 +80,8 @@ for (const compensate of [true, false]) {
 }
 
 for (const status of ['COMPLETED', 'CANCELLED', 'ABORTED', 'DLQ'] as const) {
-  const found = await hf.workflows.list({ status })
-  console.log(`${status}: ${found.map(({ workflow }) => workflow).join(', ') || 'none'}`)
+  const { items: found } = await hf.workflows.list({ status })
+  console.log(`${status}: ${found.map(({ type }) => type).join(', ') || 'none'}`)
 }
 console.log(`removed: ${await hf.workflows.cleanUp({ olderThan: '30d', statuses: ['COMPLETED', 'ABORTED'] })}`)
 

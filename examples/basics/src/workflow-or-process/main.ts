@@ -22,7 +22,7 @@ const shop = {
   },
 }
 
-const PurchaseWorkflow = defineWorkflow('purchase', 1)
+const PurchaseWorkflow = defineWorkflow('shop', 'purchase')
   .step('reserve', 'Reserve')
   .onFailure('putBack', 'PutBack')
   .step('charge', 'Charge', { retry: { maxAttempts: 3, delay: '5s', factor: 1 } })

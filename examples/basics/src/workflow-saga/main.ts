@@ -3,7 +3,7 @@ import { BusinessError, defineWorkflow, holdfast, TransientError } from 'holdfas
 import { z } from 'zod'
 
 // A graph of names; nothing in it is code. What a step answers is the input of the next.
-const Trip = defineWorkflow('trip', 1)
+const Trip = defineWorkflow('travel', 'trip')
   .step('consult', 'Consult')
   .savePoint('advised') // once it is reached, nothing before it is undone
   .step('flight', 'BookFlight', { retry: { maxAttempts: 5, delay: '50ms', factor: 1 }, timeout: '10s' })

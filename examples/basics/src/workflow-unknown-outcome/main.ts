@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbedded } from '@holdfast/embedded'
 import { defineWorkflow, holdfast } from 'holdfast'
 
-const Payment = defineWorkflow('payment', 1, { dlq: true })
+const Payment = defineWorkflow('payments', 'payment', { dlq: true })
   .step('pay', 'Pay', { nonIdempotent: true, retry: ['10ms'] })
   .step('confirm', 'Confirm')
   .build()

@@ -18,7 +18,8 @@ begin
     return exists (select from holdfast.command_queue where domain = p_name)
       or exists (select from holdfast.worker_definition where model = 'processes' and split_part(name, '/', 1) = p_name)
       or exists (select from holdfast.dispatch_config where split_part(item_type, '/', 1) = p_name)
-      or cardinality(holdfast.process_types(p_name, null)) > 0;
+      or cardinality(holdfast.process_types(p_name, null)) > 0
+      or exists (select from holdfast.workflow_definition where split_part(name, '/', 1) = p_name);
   end if;
   if p_kind = 'definition' then
     if exists (select from holdfast.worker_definition where model in ('commands', 'processes') and name = p_name)

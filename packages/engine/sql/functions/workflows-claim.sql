@@ -1,4 +1,4 @@
--- revision: 9
+-- revision: 10
 -- after: kernel, workflows-write, workflows-set-aside, lost-claims, dispatch-begin
 --
 -- Claiming steps of workflows, called by each worker for the handlers that it has. One claim goes through all handlers in the
@@ -40,7 +40,7 @@ begin
     v_paused := array(
       select definition.id
       from holdfast.workflow_definition as definition
-      join holdfast.pause on pause.subject = 'definition:' || definition.name
+      where holdfast.is_paused(array['domain:' || split_part(definition.name, '/', 1), 'definition:' || definition.name])
     );
   end if;
   if exists (select from holdfast.workflow_set_aside) then

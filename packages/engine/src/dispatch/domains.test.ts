@@ -154,7 +154,7 @@ test('U-01 types of items from before domains belong to `default`: items of ever
     settings: { ...quick, maxDispatchRetries: 1 },
   })
   const flow = name()
-  const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
+  const Flow = defineWorkflow('test', flow).step('pay', `pay ${flow}`).build()
   const Graph = defineDispatch('default', 'graph', { target: workflowTarget(Flow), settings: quick })
   const { target, started, states, answers } = engine()
   const Remote = defineDispatch('default', 'remote', {

@@ -110,7 +110,7 @@ test('U-04 result is what the process returned, for as many waiters as there are
 
 test('U-04 result is the output of the workflow', async () => {
   const flow = name()
-  const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
+  const Flow = defineWorkflow('test', flow).step('pay', `pay ${flow}`).build()
   bus.hf.handle(`pay ${flow}`, async () => ({ reference: 'r1' }))
   const Payout = defineDispatch(flow, 'Items', {
     target: workflowTarget(Flow),

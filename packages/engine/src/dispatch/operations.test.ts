@@ -91,7 +91,7 @@ test('D-15 a dispatched item is refused nothing but cancelled by its execution, 
 
   const flow = name()
   const Payout = defineDispatch(flow, 'Items', {
-    target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
+    target: workflowTarget(defineWorkflow('test', flow).step('pay', `pay ${flow}`).build()),
   })
   await bus.hf.schedule(Payout, items(1, past))
   await runDispatchCycle(bus.db, Payout)

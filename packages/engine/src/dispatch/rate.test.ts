@@ -156,7 +156,7 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   const workflow = name()
   const rateLimitKey = `limit_${workflow}`
   await bus.hf.limits.set(rateLimitKey, { ticketsPerSecond: RATE, burst: BURST }, by)
-  const PayOut = defineWorkflow(workflow, 1).step('pay', `pay ${workflow}`).build()
+  const PayOut = defineWorkflow('test', workflow).step('pay', `pay ${workflow}`).build()
   const Payout = defineDispatch(workflow, 'Items', {
     target: workflowTarget(PayOut),
     settings: { rateLimitKey, dispatchInterval: '1s' },

@@ -82,7 +82,7 @@ test('D-16 a window stops when no worker has the definition of what waits to beg
 test('K-11 a database that is restored to an earlier state under a live program: scheduling and releasing go on', async () => {
   const flow = name()
   const Payout = defineDispatch(flow, 'Items', {
-    target: workflowTarget(defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()),
+    target: workflowTarget(defineWorkflow('test', flow).step('pay', `pay ${flow}`).build()),
     settings: { dispatchInterval: 0, jitterWindow: 0 },
   })
   await bus.hf.schedule(Payout, items(1))

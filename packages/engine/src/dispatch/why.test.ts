@@ -173,7 +173,7 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
 
 test('U-04 why: dispatched to begin at its time, and what its workflow says of itself', async () => {
   const flow = name()
-  const Flow = defineWorkflow(flow, 1).step('pay', `pay ${flow}`).build()
+  const Flow = defineWorkflow('test', flow).step('pay', `pay ${flow}`).build()
   const settings = { dispatchInterval: 0, jitterWindow: 0, preStartBuffer: '10m' } as const
   const Payout = defineDispatch(flow, 'Payout', { target: workflowTarget(Flow), settings })
   const { Settlement } = await settlement(settings)

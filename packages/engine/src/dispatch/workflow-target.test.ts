@@ -21,7 +21,7 @@ const quick: DispatchSettings = { dispatchInterval: 0, jitterWindow: 0 }
 /** A type of items whose executions are a workflow of one step after a condition; what it does is the test's. */
 async function payouts(pay: (input: unknown) => unknown, options: { dlq?: boolean; config?: DispatchSettings } = {}) {
   const name = named()
-  const Flow = defineWorkflow(name, 1, { dlq: options.dlq ?? false })
+  const Flow = defineWorkflow('test', name, { dlq: options.dlq ?? false })
     .condition('large', '{{ gt .cents 0 }}')
     .step('pay', `pay ${name}`, { retry: { maxAttempts: 1 } })
     .build()
@@ -49,12 +49,12 @@ test('D-05 a batch of items becomes workflow instances in one statement; each ge
   const items = Array.from({ length: 20 }, (_, n) => ({ key: `P-${n}`, context: { cents: n }, startAt: past }))
   await bus.hf.schedule(Payout, items)
   await runDispatchCycle(bus.db, Payout)
-  expect(await bus.hf.workflows.list({ workflow: name, status: 'PENDING' })).toHaveLength(20)
+  expect((await bus.hf.workflows.list({ type: name, status: 'PENDING' })).items).toHaveLength(20)
   await work()
   for (const { key } of items) await until(key, 'COMPLETED')
   // The condition is false of the first.
   expect(paid).toHaveLength(19)
-  const [first] = await bus.hf.workflows.list({ workflow: name, key: `exec:${Payout.name}:P-7:0` })
+  const [first] = (await bus.hf.workflows.list({ type: name, key: `exec:${Payout.name}:P-7:0` })).items
   expect(first).toMatchObject({ status: 'COMPLETED', input: { cents: 7 } })
   expect(await bus.sql('select from holdfast.dispatch_context where item_type = $1', [Payout.name])).toHaveLength(0)
 })
@@ -70,16 +70,18 @@ test('D-06 an instance that failed and was undone, was cancelled or aborted fail
     await bus.hf.schedule(Payout, { key: 'P-2', context: { cents: 1 }, startAt: past })
     await runDispatchCycle(bus.db, Payout)
   }
-  const [second] = await bus.hf.workflows.list({ workflow: undone.name, key: `exec:${undone.name}/Items:P-2:0` })
+  const [second] = (await bus.hf.workflows.list({ type: undone.Flow.type, key: `exec:${undone.name}/Items:P-2:0` }))
+    .items
   await bus.hf.workflow(second?.id ?? '').cancel(by)
   expect(await undone.until('P-2', 'FAILED')).toMatchObject({ lastError: 'CANCELLED: the workflow ended CANCELLED' })
   await undone.work()
   expect(await undone.until('P-1', 'FAILED')).toMatchObject({ lastError: 'NO_ACCOUNT: no such account', retryCount: 0 })
   await waitFor(
     'both are in the DLQ',
-    async () => (await bus.hf.workflows.list({ workflow: frozen.name, status: 'DLQ' })).length === 2,
+    async () => (await bus.hf.workflows.list({ type: frozen.Flow.type, status: 'DLQ' })).items.length === 2,
   )
-  const [stuck] = await bus.hf.workflows.list({ workflow: frozen.name, key: `exec:${frozen.name}/Items:P-1:0` })
+  const [stuck] = (await bus.hf.workflows.list({ type: frozen.Flow.type, key: `exec:${frozen.name}/Items:P-1:0` }))
+    .items
   expect(await bus.hf.item(frozen.Payout, 'P-1').get()).toMatchObject({ status: 'DISPATCHED' })
   await bus.hf.workflow(stuck?.id ?? '').cancel(by, { compensate: false })
   await frozen.until('P-1', 'FAILED')
@@ -97,7 +99,7 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
   const roots = () =>
     bus.sql<{ due_at: Date | null }>(
       `select due_at from holdfast.workflow_step join holdfast.workflow on id = workflow_id where number = -1 and workflow.name = $1`,
-      [name],
+      [`test/${name}`],
     )
   expect((await roots()).map(({ due_at }) => due_at)).toEqual([startAt, startAt, startAt])
   await bus.hf.dispatch.pause(Payout, by)
@@ -114,18 +116,20 @@ test('D-04 no instance begins before its time, and the kill switch holds back th
 
 test('D-02 D-07 an operator may name another workflow, or a version; one that is not stored is refused; an execution is made once', async () => {
   const { name, Payout, until, work } = await payouts(() => 1)
-  const Other = defineWorkflow(`${name}-other`, 2).step('a', `other ${name}`).build()
+  const Other = defineWorkflow('test', `${name}-other`, { version: 2 }).step('a', `other ${name}`).build()
   bus.hf.handle(`other ${name}`, () => 'other')
   await bus.hf.schedule(Payout, { key: 'P-1', context: { cents: 1 }, startAt: past })
-  await expect(bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)).rejects.toMatchObject({
+  await expect(
+    bus.hf.dispatch.configure(Payout, { execWorkflowType: `test/${name}-other-v2` }, by),
+  ).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })
   await bus.hf.start(Other, {}, { startAt: new Date('2999-01-01') })
-  await bus.hf.dispatch.configure(Payout, { execWorkflowType: `${name}-other-v2` }, by)
+  await bus.hf.dispatch.configure(Payout, { execWorkflowType: `test/${name}-other-v2` }, by)
   await runDispatchCycle(bus.db, Payout)
   await work()
   await until('P-1', 'COMPLETED')
-  const [instance] = await bus.hf.workflows.list({ workflow: `${name}-other`, key: `exec:${Payout.name}:P-1:0` })
+  const [instance] = (await bus.hf.workflows.list({ type: `${name}-other`, key: `exec:${Payout.name}:P-1:0` })).items
   expect(instance).toMatchObject({ version: 2, output: 'other' })
   // Undone by hand: the next release finds the execution that is there.
   await bus.sql(
@@ -139,7 +143,7 @@ test('D-02 D-07 an operator may name another workflow, or a version; one that is
   )
   await runDispatchCycle(bus.db, Payout)
   await until('P-1', 'COMPLETED')
-  expect(await bus.hf.workflows.list({ workflow: `${name}-other`, status: 'COMPLETED' })).toHaveLength(1)
+  expect((await bus.hf.workflows.list({ type: `${name}-other`, status: 'COMPLETED' })).items).toHaveLength(1)
 })
 
 test('D-08 bad input: no workflow, a context that does not fit, a context that is gone', async () => {

@@ -44,7 +44,7 @@ export async function openTrouble() {
       settings: { dispatchInterval: 0, jitterWindow: 0, maxDispatchRetries: 1 },
     })
     const handler = `${type}.call`
-    const Order = defineWorkflow(type, 1, { dlq: true })
+    const Order = defineWorkflow('test', type, { dlq: true })
       .step('reserve', handler)
       .onFailure('undo', handler)
       .step('pay', handler)

@@ -32,7 +32,7 @@ async function lostCalls() {
   })
   hf.register(Payment)
   hf.handle(`${type}.pay`, () => pay('workflow'))
-  const Order = defineWorkflow(type, 1, { dlq: true }).step('pay', `${type}.pay`, { nonIdempotent: true }).build()
+  const Order = defineWorkflow('test', type, { dlq: true }).step('pay', `${type}.pay`, { nonIdempotent: true }).build()
   await hf.send(Pay, 'x')
   const process = await hf.start(Payment, 'x')
   const workflow = await hf.start(Order, 'x')

@@ -28,7 +28,7 @@ test.each([
     calls += 1
     return answer()
   })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   const { error } = await see.until(id, 'FAILED')
   expect(error).toMatchObject({ step: 'a', kind: 'PERMANENT', code: 'OUTPUT_NOT_ENCODABLE' })
   expect(calls).toBe(1)
@@ -43,7 +43,7 @@ test.each([
   const name = named()
   // oxlint-disable-next-line prefer-promise-reject-errors -- what users do
   bus.hf.handle(name, () => Promise.reject(thrown))
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.start(Flow)
@@ -58,7 +58,7 @@ test('W-01 a handler that never settles has its time, then its signal fires and 
     signal.addEventListener('abort', () => reasons.push([attempt, (signal.reason as Error).message]))
     return new Promise(() => undefined)
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.start(Flow)
@@ -78,7 +78,7 @@ test.each([
   'W-06 an input that is a %s where a condition needs an object fails the step, and the instance with it',
   async (_, input) => {
     const name = named()
-    const Flow = defineWorkflow(name, 1).condition('check', '{{ gt .total 100 }}').step('a', name).build()
+    const Flow = defineWorkflow('test', name).condition('check', '{{ gt .total 100 }}').step('a', name).build()
     const { id } = await bus.hf.start(Flow, input)
     const { status, error } = await bus.hf.workflow(id).get()
     expect([status, error?.step, error?.kind]).toEqual(['FAILED', 'check', 'PERMANENT'])
@@ -88,7 +88,7 @@ test.each([
 
 test('W-14 starts with something that is no option, id, key or time are refused, and nothing is written', async () => {
   const name = named()
-  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const Flow = defineWorkflow('test', name).step('a', name).build()
   const start = (options: object) => bus.hf.start(Flow, null, options)
   await expect(start({ id: 'nonsense' })).rejects.toMatchObject({ code: 'HF_INVALID_ID' })
   await expect(start({ key: '' })).rejects.toMatchObject({ code: expect.stringMatching(/^HF_INVALID/) })
@@ -98,7 +98,7 @@ test('W-14 starts with something that is no option, id, key or time are refused,
   await expect(bus.hf.workflow(Flow, 'k').result({ timeout: '-1s' })).rejects.toMatchObject({
     code: expect.stringMatching(/^HF_INVALID/),
   })
-  expect(await bus.hf.workflows.list({ workflow: name })).toEqual([])
+  expect((await bus.hf.workflows.list({ type: name })).items).toEqual([])
 })
 
 test('W-04 handlers that are none, have no name or are there already are refused', () => {
@@ -111,7 +111,7 @@ test('W-04 handlers that are none, have no name or are there already are refused
   refused('HF_INVALID_OPTION', () => bus.hf.handle('x', 5))
   // @ts-expect-error nothing at all
   refused('HF_INVALID_OPTION', () => bus.hf.handle(null, {}))
-  const Flow = defineWorkflow(name, 1).step('a', 'ChargeCard').build()
+  const Flow = defineWorkflow('test', name).step('a', 'ChargeCard').build()
   // @ts-expect-error not one of its handlers
   refused('HF_UNKNOWN_OPTION', () => bus.hf.handle(Flow, { ChargeCrad: () => 1 }))
 })

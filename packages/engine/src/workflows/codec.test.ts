@@ -26,7 +26,7 @@ function encrypting(key: Buffer): Codec {
   }
 }
 
-const Flow = defineWorkflow('secret', 1)
+const Flow = defineWorkflow('test', 'secret')
   .step('a', 'Work')
   .condition('large', '{{ gt .total 99999999999999999999 }}')
   .fork(
@@ -68,7 +68,7 @@ test('K-10 a service with another key: its steps fail for good with what is wron
   await other.hf.run({ poll: '20ms' })
   const { id } = await bus.hf.start(Flow, 1)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a' })
-  const Human = defineWorkflow('secret human', 1).waitHumanConfirm('ok').condition('c', '{{ gt .n 1 }}').build()
+  const Human = defineWorkflow('test', 'secret human').waitHumanConfirm('ok').condition('c', '{{ gt .n 1 }}').build()
   const { id: waiting } = await bus.hf.start(Human, { n: 5 })
   await other.hf.workflow(waiting).decide('ok', 'confirm', { actor: 'ann', reason: 'fine' })
   expect((await see.until(waiting, 'FAILED')).error).toMatchObject({ step: 'c', code: 'HF_NOT_DECODABLE' })

@@ -31,7 +31,7 @@ test('W-05 a handler knows its instance, step, attempt, key, input and metadata;
   bus.hf.handle(`fail ${name}`, () => {
     throw new Error('never')
   })
-  const Flow = defineWorkflow(name, 4)
+  const Flow = defineWorkflow('test', name, { version: 4 })
     .step('work', name, { ...soon, metadata: { colour: 'blue' } })
     .onFailure('take back', `undo ${name}`, soon)
     .step('fail', `fail ${name}`, { retry: { maxAttempts: 1 } })
@@ -42,7 +42,7 @@ test('W-05 a handler knows its instance, step, attempt, key, input and metadata;
   const base = {
     transaction,
     instanceId: id,
-    workflow: name,
+    workflow: `test/${name}`,
     version: 4,
     stepName: 'work',
     maxAttempts: 3,
@@ -64,7 +64,7 @@ test('W-05 the output of a step is the input of the next, of a join that of each
     inputs[stepName] = input
     return { of: stepName, at: new Date(0), n: 10n }
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('first', name)
     .condition('check', '{{ eq .of "first" }}')
     .fork(
@@ -108,7 +108,7 @@ test('W-05 an input schema types, checks and fills in what a handler gets; what 
     },
     { input },
   )
-  const Flow = defineWorkflow(name, 1).step('a', name, soon).build()
+  const Flow = defineWorkflow('test', name).step('a', name, soon).build()
   expect(await (await bus.hf.start(Flow, { n: 1 })).result()).toBe('1 red')
   const { id } = await bus.hf.start(Flow, { n: 'one' })
   const { error } = await see.until(id, 'FAILED')
@@ -121,7 +121,7 @@ test('W-05 nothing, null and undefined are inputs and outputs like others', asyn
   const name = named()
   const seen: unknown[] = []
   bus.hf.handle(name, (input) => void seen.push(input))
-  const Chain = defineWorkflow(name, 1).step('a', name).step('b', name).build()
+  const Chain = defineWorkflow('test', name).step('a', name).step('b', name).build()
   expect(await (await bus.hf.start(Chain)).result()).toBeNull()
   expect(seen).toEqual([null, null])
 })
@@ -133,7 +133,7 @@ test('W-01 a step that must not be repeated is called once, also if it failed; i
     calls.push(compensation ?? stepName)
     throw new Error('who knows')
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('pay', name, { nonIdempotent: true })
     .onFailure('repay', name, { nonIdempotent: true })
     .build()
@@ -151,7 +151,10 @@ test('W-01 a crash during a step that must not be repeated: it is not called aga
     calls += 1
     return hung
   })
-  const Flow = defineWorkflow(name, 1).step('begin', name).step('pay', `pay ${name}`, { nonIdempotent: true }).build()
+  const Flow = defineWorkflow('test', name)
+    .step('begin', name)
+    .step('pay', `pay ${name}`, { nonIdempotent: true })
+    .build()
   bus.hf.handle(name, () => 1)
   const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'begin', 'COMPLETED')
@@ -177,7 +180,7 @@ test('W-05 K-26 a call that a stop has interrupted is made again, and uses up no
     return new Promise(() => undefined)
   })
   bus.hf.handle(name, () => 1)
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .step('b', `b ${name}`, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()

@@ -35,7 +35,7 @@ function failing(name: string, ...steps: string[]) {
 test('W-09 in DLQ mode nothing is undone: a record says what failed with what, and the step and the instance wait', async () => {
   const name = named()
   const { calls } = failing(name, 'b')
-  const Flow = defineWorkflow(name, 2, { dlq: true })
+  const Flow = defineWorkflow('test', name, { version: 2, dlq: true })
     .step('a', name)
     .onFailure('ua', name)
     .step('b', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
@@ -51,7 +51,8 @@ test('W-09 in DLQ mode nothing is undone: a record says what failed with what, a
   expect(more).toEqual([])
   expect(letter).toMatchObject({
     instanceId: id,
-    workflow: name,
+    domain: 'test',
+    type: name,
     version: 2,
     step: 'b',
     stepType: 'task',
@@ -69,7 +70,7 @@ test('W-09 in DLQ mode nothing is undone: a record says what failed with what, a
 test('W-09 a requeue, with another input, starts the step afresh, and the instance completes', async () => {
   const name = named()
   const { calls, mend } = failing(name, 'a')
-  const Flow = defineWorkflow(name, 1, { dlq: true }).step('a', name, { delay: '20ms' }).step('b', name).build()
+  const Flow = defineWorkflow('test', name, { dlq: true }).step('a', name, { delay: '20ms' }).step('b', name).build()
   const { id } = await operator.hf.start(Flow, 'bad')
   await see.until(id, 'DLQ')
   mend('a')
@@ -90,7 +91,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
   const { mend } = failing(name, 'a')
   const running = gate()
   bus.hf.handle(`${name} slow`, () => running.passed.then(() => 'slow'))
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .fork(
       'f',
       (b) => b.step('a', name, { delay: '300ms' }),
@@ -121,7 +122,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
 test('W-09 several failed branches are requeued independently, also many at once by what they failed with', async () => {
   const name = named()
   const { mend } = failing(name, 'a', 'b')
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .fork(
       'f',
       (b) => b.step('a', name),
@@ -148,11 +149,11 @@ test('W-09 several failed branches are requeued independently, also many at once
   }
   expect(await see.statuses(id)).toMatchObject({ a: 'COMPLETED', b: 'PAUSED', j: 'PENDING' })
   mend('b')
-  const all = await operator.hf.workflows.deadLetters.list({ workflow: name })
-  const groups = await operator.hf.workflows.deadLetters.groups({ workflow: name })
+  const all = await operator.hf.workflows.deadLetters.list({ type: name })
+  const groups = await operator.hf.workflows.deadLetters.groups({ type: name })
   expect(groups.reduce((sum, { count }) => sum + count, 0)).toBe(all.length)
   for (let rounds = 0; rounds < 3; rounds += 1) {
-    const left = await operator.hf.workflows.deadLetters.groups({ workflow: name })
+    const left = await operator.hf.workflows.deadLetters.groups({ type: name })
     for (const { fingerprint } of left) {
       const answers = await operator.hf.workflows.requeueMany({ fingerprint }, by)
       expect(answers.every(({ outcome }) => outcome === 'requeued')).toBe(true)
@@ -164,14 +165,14 @@ test('W-09 several failed branches are requeued independently, also many at once
   }
   await see.until(id, 'COMPLETED')
   await see.until(other.id, 'COMPLETED')
-  expect(await operator.hf.workflows.deadLetters.count({ workflow: name })).toBe(0)
+  expect(await operator.hf.workflows.deadLetters.count({ type: name })).toBe(0)
 })
 
 test('W-08 a compensation that fails for good leaves a record and the rest still run; its requeue reruns it alone', async () => {
   const name = named()
   const { calls, mend } = failing(name, 'c', 'ub')
   const once = { retry: { maxAttempts: 1 } }
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .onFailure('ua', name)
     .step('b', name)
@@ -195,7 +196,7 @@ test('W-08 a compensation that fails for good leaves a record and the rest still
 test('W-09 an unknown record, and one that was requeued already, are refused and change nothing', async () => {
   const name = named()
   const { calls, mend } = failing(name, 'a')
-  const { id } = await operator.hf.start(defineWorkflow(name, 1, { dlq: true }).step('a', name).build())
+  const { id } = await operator.hf.start(defineWorkflow('test', name, { dlq: true }).step('a', name).build())
   await see.until(id, 'DLQ')
   const [letter] = await letters(id)
   const old = letter?.id ?? ''
@@ -220,7 +221,7 @@ test('W-09 an unknown record, and one that was requeued already, are refused and
 test('W-09 the dead letter of a condition is requeued with an input that it can look into', async () => {
   const name = named()
   failing(name)
-  const Flow = defineWorkflow(name, 1, { dlq: true }).condition('c', '{{ gt .n 5 }}').step('a', name).build()
+  const Flow = defineWorkflow('test', name, { dlq: true }).condition('c', '{{ gt .n 5 }}').step('a', name).build()
   const { id } = await operator.hf.start(Flow, 'no object')
   await see.until(id, 'DLQ')
   const [letter] = await letters(id)

@@ -7,7 +7,14 @@ describe('W-01 the builder', () => {
   it('makes plain data, with every default filled in', () => {
     const workflow = order()
     expect(JSON.parse(JSON.stringify(workflow))).toEqual(workflow)
-    expect(workflow).toMatchObject({ name: 'order', version: 3, dlq: false, lease: 60_000 })
+    expect(workflow).toMatchObject({
+      domain: 'test',
+      type: 'order',
+      name: 'test/order',
+      version: 3,
+      dlq: false,
+      lease: 60_000,
+    })
     expect(workflow.steps.map(({ name, next }) => [name, next])).toEqual([
       ['charge', 'paid'],
       ['paid', 'fulfil'],
@@ -52,9 +59,9 @@ describe('W-01 the builder', () => {
   })
 
   it('has the defaults of W-01, and the workflow may give another number of attempts', () => {
-    const [step] = defineWorkflow('d', 1).step('a', 'A').build().steps
+    const [step] = defineWorkflow('test', 'd').step('a', 'A').build().steps
     expect(step).toMatchObject({ maxAttempts: 3, retry: { kind: 'exponential', base: 1000 }, delay: 0, priority: 50 })
-    const [other] = defineWorkflow('d', 1, { retry: { maxAttempts: 7 } })
+    const [other] = defineWorkflow('test', 'd', { retry: { maxAttempts: 7 } })
       .step('a', 'A')
       .onFailure('b', 'B')
       .build().steps
@@ -63,7 +70,7 @@ describe('W-01 the builder', () => {
 
   it('K-20 a step and a compensation that must not be repeated keep their attempts for what was not done', () => {
     const once = { nonIdempotent: true }
-    const [step] = defineWorkflow('d', 1)
+    const [step] = defineWorkflow('test', 'd')
       .step('a', 'A', once)
       .onFailure('b', 'B', { ...once, retry: { maxAttempts: 2 } })
       .build().steps
@@ -76,16 +83,16 @@ describe('W-01 the builder', () => {
 
   it('K-19 a compensation says which calls it undoes', () => {
     const undo = { compensateIf: 'completed' } as const
-    const [step] = defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B', undo).build().steps
+    const [step] = defineWorkflow('test', 'd').step('a', 'A').onFailure('b', 'B', undo).build().steps
     expect(step).toMatchObject({ onFailure: { compensateIf: 'completed', maxAttempts: 3 } })
     const wrong = { compensateIf: 'always' } as unknown as typeof undo
-    expect(() => defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B', wrong)).toThrow(
+    expect(() => defineWorkflow('test', 'd').step('a', 'A').onFailure('b', 'B', wrong)).toThrow(
       "option `compensateIf` must be one of 'possible', 'completed', 'attempted'",
     )
   })
 
   it('leaves the builder that it was called on as it was', () => {
-    const start = defineWorkflow('d', 1).step('a', 'A')
+    const start = defineWorkflow('test', 'd').step('a', 'A')
     const one = start.step('b', 'B').build()
     const two = start.step('c', 'C').build()
     expect(one.steps.map(({ name }) => name)).toEqual(['a', 'b'])
@@ -93,7 +100,7 @@ describe('W-01 the builder', () => {
   })
 
   it('makes a fork of a parallel that is joined by name', () => {
-    const parallel = defineWorkflow('d', 1).parallel(
+    const parallel = defineWorkflow('test', 'd').parallel(
       'p',
       (b) => b.step('a', 'A'),
       (b) => b.step('b', 'B'),
@@ -121,8 +128,8 @@ describe('W-01 the builder', () => {
       >
     >()
     // @ts-expect-error a name that is taken
-    expect(() => defineWorkflow('d', 1).step('a', 'A').step('a', 'B').build()).toThrow('the name is used twice')
-    defineWorkflow('d', 1)
+    expect(() => defineWorkflow('test', 'd').step('a', 'A').step('a', 'B').build()).toThrow('the name is used twice')
+    defineWorkflow('test', 'd')
       .step('a', 'A')
       .fork(
         'f',
@@ -131,9 +138,9 @@ describe('W-01 the builder', () => {
         (b) => b.step('b', 'B'),
       )
     // @ts-expect-error an option that does not exist
-    expect(() => defineWorkflow('d', 1).step('a', 'A', { retri: [] })).toThrow('did you mean `retry`?')
+    expect(() => defineWorkflow('test', 'd').step('a', 'A', { retri: [] })).toThrow('did you mean `retry`?')
     const name: string = 'computed'
-    expect(defineWorkflow('d', 1).step(name, 'A').step('b', 'B').build().steps).toHaveLength(2)
+    expect(defineWorkflow('test', 'd').step(name, 'A').step('b', 'B').build().steps).toHaveLength(2)
   })
 
   it('lists the handlers that it needs', () => {

@@ -10,7 +10,7 @@ import {
 } from './definition/definition.js'
 import { type Draft, flatten, type Path } from './definition/flatten.js'
 import { invalidWorkflow } from './definition/invalid.js'
-import { workflowNameProblem } from './definition/names.js'
+import { nameProblem, workflowTypeProblem } from './definition/names.js'
 import {
   type CompensationOptions,
   checkCall,
@@ -51,32 +51,36 @@ type NewName<Name extends string, Taken extends string> = string extends Taken
 type Branch<Taken extends string> = (branch: WorkflowBuilder<Taken, never, never>) => AnyNames
 
 interface Head {
+  readonly domain: string
+  readonly type: string
   readonly name: string
   readonly version: number
   readonly settings: WorkflowSettings
 }
 
 /**
- * Declares a workflow: a saga as a graph of named steps. What a step returns is the input of the next. Each call answers a
+ * Declares a workflow: a saga as a graph of named steps. What a step returns is the input of the next. Each call returns a
  * new builder and leaves the one it was called on as it was; branches return theirs.
  *
  * @example
- * const Order = defineWorkflow('order', 1)
+ * const Order = defineWorkflow('shop', 'order', { version: 2 })
  *   .step('charge', 'ChargeCard').onFailure('refund', 'RefundCard', { retry: { maxAttempts: 5 } })
  *   .fork('fulfil', (b) => b.step('ship', 'ShipOrder'), (b) => b.step('invoice', 'SendInvoice'))
  *   .join('fulfilled', 'all')
  *   .build()
  */
 export function defineWorkflow(
-  name: string,
-  version: number,
-  options?: WorkflowOptions,
+  domain: string,
+  type: string,
+  options: WorkflowOptions = {},
 ): WorkflowBuilder<never, never, never> {
-  const where = `defineWorkflow ${shown(name)}`
-  const problem = workflowNameProblem(name)
-  if (problem !== undefined) throw invalidWorkflow(shown(name), undefined, problem)
-  const head = { name, version: checkVersion(where, version), settings: checkWorkflowOptions(where, options) }
-  return new WorkflowBuilder(head, [])
+  const name = `${shown(domain)}/${shown(type)}`
+  const where = `defineWorkflow ${name}`
+  const problem = nameProblem(domain) ?? workflowTypeProblem(type)
+  if (problem !== undefined) throw invalidWorkflow(name, undefined, problem)
+  const settings = checkWorkflowOptions(where, options)
+  const version = checkVersion(where, options.version ?? 1)
+  return new WorkflowBuilder({ domain, type, name: `${domain}/${type}`, version, settings }, [])
 }
 
 export class WorkflowBuilder<Steps extends string, Handlers extends string, Humans extends string>
@@ -221,10 +225,10 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
 
   /** The definition as plain data; refuses what can never work (W-02), naming the step and the fix. */
   build(): Workflow<Steps, Handlers, Humans> {
-    const { name, version, settings } = this.#head
+    const { domain, type, name, version, settings } = this.#head
     const { dlq, lease } = settings
     const steps = checkSteps(name, flatten(name, this.#path))
-    return { name, version, dlq, ...(lease === undefined ? {} : { lease }), steps }
+    return { domain, type, name, version, dlq, ...(lease === undefined ? {} : { lease }), steps }
   }
 
   #add<S extends string, H extends string, U extends string>(

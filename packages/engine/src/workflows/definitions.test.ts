@@ -14,11 +14,13 @@ afterAll(() => bus.close())
 
 const named = numbered('order')
 const rows = (name: string) =>
-  bus.sql<{ version: number }>('select version from holdfast.workflow_definition where name = $1 order by 1', [name])
+  bus.sql<{ version: number }>('select version from holdfast.workflow_definition where name = $1 order by 1', [
+    `test/${name}`,
+  ])
 
 test('W-03 a definition is stored once per version, whoever starts it and however often', async () => {
   const name = named()
-  const Order = () => defineWorkflow(name, 1).step('a', 'Any').build()
+  const Order = () => defineWorkflow('test', name).step('a', 'Any').build()
   const other = await openTestBus({ connectionString: bus.connectionString })
   await Promise.all([bus.hf.start(Order()), bus.hf.start(Order()), other.hf.start(Order())])
   await other.close()
@@ -26,7 +28,7 @@ test('W-03 a definition is stored once per version, whoever starts it and howeve
 })
 
 test("W-03 two programs that store the same definition at the same moment: the second goes on with the first one's", async () => {
-  const Order = defineWorkflow(named(), 1).step('a', 'Any').build()
+  const Order = defineWorkflow('test', named()).step('a', 'Any').build()
   const other = new pg.Client({ connectionString: bus.connectionString })
   await other.connect()
   await other.query('begin')
@@ -47,15 +49,15 @@ test("W-03 two programs that store the same definition at the same moment: the s
 
 test('W-03 another graph under a stored version is refused by a start and by a worker, and nothing is changed', async () => {
   const name = named()
-  await bus.hf.start(defineWorkflow(name, 1).step('a', 'Any').build())
-  const Edited = defineWorkflow(name, 1).step('a', 'Any').step('b', 'Any').build()
+  await bus.hf.start(defineWorkflow('test', name).step('a', 'Any').build())
+  const Edited = defineWorkflow('test', name).step('a', 'Any').step('b', 'Any').build()
   const refusal = { code: 'HF_WORKFLOW_CHANGED', message: expect.stringContaining(`${name} has another graph`) }
   await expect(bus.hf.start(Edited)).rejects.toMatchObject(refusal)
   const other = await openTestBus({ connectionString: bus.connectionString })
   other.hf.register(Edited)
   await expect(other.hf.run()).rejects.toMatchObject(refusal)
   await other.close()
-  expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(1)
+  expect((await bus.hf.workflows.list({ type: name })).items).toHaveLength(1)
 })
 
 test('U-02 W-03 a name is the newest version, name-vN that one; running instances go on with the version they began with', async () => {
@@ -65,17 +67,17 @@ test('U-02 W-03 a name is the newest version, name-vN that one; running instance
     bus.hf.handle(handler, () => void calls.push(handler))
   }
   const first = await bus.hf.start(
-    defineWorkflow(name, 1).waitHumanConfirm('ok').step('a', `${name} 1`).step('b', `${name} end`).build(),
+    defineWorkflow('test', name).waitHumanConfirm('ok').step('a', `${name} 1`).step('b', `${name} end`).build(),
   )
-  bus.hf.register(defineWorkflow(name, 2).step('a', `${name} 2`).build())
+  bus.hf.register(defineWorkflow('test', name, { version: 2 }).step('a', `${name} 2`).build())
   const worker = await bus.hf.run({ poll: '20ms' })
-  const newest = await bus.hf.start(name)
+  const newest = await bus.hf.start(`test/${name}`)
   await see.until(newest.id, 'COMPLETED')
   expect(calls).toEqual([`${name} 2`])
   await bus.hf.workflow(first.id).decide('ok', 'confirm', { actor: 'ann', reason: 'fine' })
   await see.until(first.id, 'COMPLETED')
   expect(calls).toEqual([`${name} 2`, `${name} 1`, `${name} end`])
-  const older = await bus.hf.start(`${name}-v1`)
+  const older = await bus.hf.start(`test/${name}-v1`)
   const [newestRecord, olderRecord] = await Promise.all([
     bus.hf.workflow(newest.id).get(),
     bus.hf.workflow(older.id).get(),
@@ -85,12 +87,12 @@ test('U-02 W-03 a name is the newest version, name-vN that one; running instance
 })
 
 test('W-03 a name that is not stored is refused and the nearest one named', async () => {
-  await bus.hf.start(defineWorkflow('onboarding', 3).step('a', 'Any').build())
-  await expect(bus.hf.start('onbording')).rejects.toMatchObject({
+  await bus.hf.start(defineWorkflow('test', 'onboarding', { version: 3 }).step('a', 'Any').build())
+  await expect(bus.hf.start('test/onbording')).rejects.toMatchObject({
     code: 'HF_UNKNOWN_WORKFLOW',
-    message: expect.stringContaining('did you mean `onboarding`'),
+    message: expect.stringContaining('did you mean `test/onboarding`'),
   })
-  await expect(bus.hf.start('onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+  await expect(bus.hf.start('test/onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
 })
 
 test('W-03 a service that has only handlers runs what another has defined and started', async () => {
@@ -102,7 +104,7 @@ test('W-03 a service that has only handlers runs what another has defined and st
     return { big: true }
   })
   await service.hf.run({ poll: '20ms' })
-  const Order = defineWorkflow(name, 7)
+  const Order = defineWorkflow('test', name, { version: 7 })
     .step('a', `${name} work`, { metadata: { queue: 'blue' } })
     .condition('large', '{{ .big }}')
     .step('b', `${name} work`)
@@ -110,15 +112,15 @@ test('W-03 a service that has only handlers runs what another has defined and st
   const { id } = await bus.hf.start(Order, { n: 1 })
   await see.until(id, 'COMPLETED')
   expect(seen).toEqual([
-    { input: { n: 1 }, workflow: name, version: 7, metadata: { queue: 'blue' } },
-    { input: { big: true }, workflow: name, version: 7, metadata: {} },
+    { input: { n: 1 }, workflow: `test/${name}`, version: 7, metadata: { queue: 'blue' } },
+    { input: { big: true }, workflow: `test/${name}`, version: 7, metadata: {} },
   ])
   await service.close()
 })
 
 test('W-02 a definition that was put together by hand is checked like a built one before it is stored', async () => {
   const name = named()
-  const { steps, ...rest } = defineWorkflow(name, 1).step('a', 'Any').build()
+  const { steps, ...rest } = defineWorkflow('test', name).step('a', 'Any').build()
   const broken = { ...rest, steps: steps.map((step) => ({ ...step, next: 'nowhere' })) }
   await expect(bus.hf.start(broken)).rejects.toMatchObject({ code: 'HF_INVALID_WORKFLOW' })
   expect(await rows(name)).toEqual([])

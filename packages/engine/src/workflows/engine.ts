@@ -28,6 +28,8 @@ export interface WorkflowEngine {
   readonly reports: Reports
   /** Definitions that workers store before they begin. */
   readonly registered: Set<WorkflowDefinition>
+  /** Definitions whose handlers were registered with them: they say to which domains a handler belongs. */
+  readonly handled: Set<WorkflowDefinition>
   close(): Promise<void>
 }
 
@@ -68,6 +70,7 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
     inquireForMs,
     reports,
     registered: new Set(),
+    handled: new Set(),
     async close() {
       aborts.close()
       await happenings.close(1_000)

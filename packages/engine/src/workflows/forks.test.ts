@@ -31,7 +31,7 @@ test('W-07 branches on several workers: a join `all` fires once, with what each 
   const name = named()
   const stop = await everywhere({ [name]: (_, { stepName }) => stepName })
   const steps = ['a', 'b', 'c', 'd', 'e', 'g']
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .fork('f', ...steps.map(branchOf(name)))
     .join('j', 'all')
     .step('last', name)
@@ -64,7 +64,7 @@ test('W-07 `any` goes on with the first success; the losers are told to stop, an
         })
       }),
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .fork(
       'f',
       (b) => b.step('fast', `${name} fast`),
@@ -106,7 +106,7 @@ test('W-07 `any` bears a failing branch, and fails when all have failed; what th
     [`${name} undo`]: (_, { stepName }) => void undone.push(stepName),
   })
   const flow = (version: number, last: string) =>
-    defineWorkflow(name, version)
+    defineWorkflow('test', name, { version })
       .fork(
         'f',
         (b) => b.step('a', `${name} ok`).onFailure('ua', `${name} undo`).step('b', `${name} no`),
@@ -131,7 +131,7 @@ test('W-07 `any` bears a failing branch, and fails when all have failed; what th
 test('W-07 W-16 nested forks with conditions that take either side: each join waits for what was really taken', async () => {
   const name = named()
   const stop = await everywhere({ [name]: (_, { stepName }) => ({ step: stepName, n: 5 }) })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('first', name)
     .fork(
       'outer',
@@ -187,7 +187,7 @@ test('W-08 rollback undoes the failing step first, then strictly the last to end
     },
   })
   const undo = `${name} undo`
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('before', `${name} ok`)
     .onFailure('u before', undo)
     .savePoint('save')
@@ -237,7 +237,7 @@ test('W-07 W-08 only the executed side of a condition is undone', async () => {
     [`${name} undo`]: (_, { stepName }) => void calls.push(stepName),
   })
   const undo = `${name} undo`
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', `${name} ok`)
     .onFailure('u a', undo)
     .condition('c', '{{ gt .n 5 }}', (e) =>
@@ -266,7 +266,7 @@ test('a step is tried exactly N times, each after its delay, and a business fail
       throw new BusinessError('no')
     },
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: { maxAttempts: 3, delays: ['1h', '1h'] } })
     .build()
   const { id } = await bus.hf.start(Flow)
@@ -285,7 +285,7 @@ test('a step is tried exactly N times, each after its delay, and a business fail
   }
   await see.until(id, 'FAILED')
   expect(attempts).toEqual([1, 2, 3])
-  const other = await bus.hf.start(defineWorkflow(`${name} b`, 1).step('a', `${name} declined`, soon).build())
+  const other = await bus.hf.start(defineWorkflow('test', `${name} b`).step('a', `${name} declined`, soon).build())
   await see.until(other.id, 'FAILED')
   expect(declined).toBe(1)
   await stop()
@@ -302,7 +302,7 @@ test('W-08 two branches that fail in the same moment, reported together: both ar
   })
   const worker = await bus.hf.run({ poll: '20ms', concurrency: 4 })
   const { id } = await bus.hf.start(
-    defineWorkflow(name, 1).fork('f', branchOf(name)('a'), branchOf(name)('b')).join('j', 'all').build(),
+    defineWorkflow('test', name).fork('f', branchOf(name)('a'), branchOf(name)('b')).join('j', 'all').build(),
   )
   await waitFor('both are called', () => waiting === 2)
   both.open()

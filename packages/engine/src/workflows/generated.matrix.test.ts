@@ -33,7 +33,9 @@ async function start(tree: Tree, round: string): Promise<Generated> {
     const undo = 'onFailure' in step ? { onFailure: { ...step.onFailure, ...PATIENT, handler: `U ${round}` } } : {}
     return step.type === 'task' ? { ...step, ...PATIENT, handler: `H ${round}`, ...undo } : step
   })
-  const unique = loadWorkflow({ ...definition, name: `generated ${newId()}`, steps: JSON.parse(JSON.stringify(steps)) })
+  const { name: _, ...body } = definition
+  const type = `generated ${newId()}`
+  const unique = loadWorkflow({ ...body, type, steps: JSON.parse(JSON.stringify(steps)) })
   const { id } = await bus.hf.start(unique)
   return { id, tree, fails, calls: [] }
 }

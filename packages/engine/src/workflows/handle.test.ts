@@ -27,7 +27,7 @@ afterAll(() => Promise.all([bus.close(), operator.close()]))
 
 const named = numbered('handle')
 const by = { actor: 'ann', reason: 'because' }
-const simple = (name: string) => defineWorkflow(name, 1).step('a', 'Work').build()
+const simple = (name: string) => defineWorkflow('test', name).step('a', 'Work').build()
 
 describe('U-02 starting a workflow', () => {
   test('returns a handle that says whether this call began it', async () => {
@@ -154,7 +154,7 @@ describe('U-04 the handle of an instance', () => {
 
   test('retries all that failed for good, or the one that is named; an input or an answer is for one', async () => {
     const name = named()
-    const Flow = defineWorkflow(name, 1, { dlq: true })
+    const Flow = defineWorkflow('test', name, { dlq: true })
       .fork(
         'f',
         (b) => b.step('a', 'Work'),
@@ -192,7 +192,7 @@ describe('U-04 the handle of an instance', () => {
       if (calls < 3) throw new Error('not yet')
       return calls
     })
-    const Flow = defineWorkflow(name, 1)
+    const Flow = defineWorkflow('test', name)
       .step('a', name, { retry: ['1h', '1h'] })
       .build()
     const flow = await operator.hf.start(Flow, 1, { key: 'K' })
@@ -211,7 +211,7 @@ describe('U-04 the handle of an instance', () => {
   test('undoes what was done when it is cancelled, unless it is told not to', async () => {
     const name = named()
     bus.hf.handle(`${name} undo`, () => undefined)
-    const Flow = defineWorkflow(name, 1)
+    const Flow = defineWorkflow('test', name)
       .step('a', 'Work')
       .onFailure('ua', `${name} undo`)
       .waitHumanConfirm('ok')

@@ -14,7 +14,7 @@ import type { Definitions } from './definitions.js'
 import { instanceNotFound } from './not-found.js'
 import type { CompleteOptions, InstanceOperations, OperatedInstance, RetryOptions } from './operations.js'
 import { findEvents, type WorkflowEventRecord } from './queries/find-events.js'
-import { findInstances, type WorkflowRecord } from './queries/find-instances.js'
+import { findInstance, type WorkflowRecord } from './queries/find-instances.js'
 import { findSteps, type WorkflowStepRecord } from './queries/find-steps.js'
 import { findWhy } from './queries/find-why.js'
 import { loadInstances } from './queries/load-instances.js'
@@ -174,11 +174,11 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
 
   async #find(executor: Executor = this.#parts.db): Promise<WorkflowRecord> {
     const workflow = this.#workflow
-    const which = isId(this.id) ? { id: this.id } : { ...(workflow === undefined ? {} : { workflow }), key: this.id }
-    const [record] = await findInstances(executor, this.#parts.codec, { ...which, limit: 1 })
+    const which = isId(this.id) ? { id: this.id } : { workflow: workflow ?? '', key: this.id }
+    const record = await findInstance(executor, this.#parts.codec, which)
     if (!record) throw this.#notFound()
-    if (workflow !== undefined && record.workflow !== workflow) {
-      const actual = `${record.workflow}-v${record.version}`
+    if (workflow !== undefined && `${record.domain}/${record.type}` !== workflow) {
+      const actual = `${record.domain}/${record.type}-v${record.version}`
       throw new HoldfastError('HF_INSTANCE_OF_OTHER_WORKFLOW', { id: this.id, workflow, actual })
     }
     this.#known = record.id

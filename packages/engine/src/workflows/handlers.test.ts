@@ -40,7 +40,7 @@ test('W-04 two services with disjoint handlers carry one instance together, its 
   for (const handler of ['A', 'UndoB']) left.hf.handle(`${name} ${handler}`, note('left'))
   for (const handler of ['B', 'UndoA', 'D']) right.hf.handle(`${name} ${handler}`, note('right'))
   await Promise.all([left.hf.run({ poll: '20ms' }), right.hf.run({ poll: '20ms' })])
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', `${name} A`)
     .onFailure('undo a', `${name} UndoA`)
     .step('b', `${name} B`)
@@ -63,7 +63,7 @@ test('W-04 a handler that comes later is found by workers that run already', asy
   const name = named()
   const service = await open()
   await service.hf.run({ poll: '20ms' })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   service.hf.handle(name, () => 'late')
   expect((await see.until(id, 'COMPLETED')).output).toBe('late')
   await service.close()
@@ -80,7 +80,7 @@ test('W-04 a handler that was removed between claim and call: given back with a 
     metrics,
     faults: (point) => (point === 'after workflows.claim' ? remove() : undefined),
   })
-  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const Flow = defineWorkflow('test', name).step('a', name).build()
   const { id } = await bus.hf.start(Flow)
   service.hf.handle(name, () => 1)
   await service.hf.run({ poll: '20ms' })
@@ -119,7 +119,7 @@ test('W-04 a compensation whose handler was removed is given back in the same wa
   service.hf.handle(name, () => {
     throw new Error('no')
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: { maxAttempts: 1 } })
     .onFailure('u', `undo ${name}`)
     .build()
@@ -142,10 +142,12 @@ test('W-04 a step that nobody has a handler for is shown: on the step, as an eve
   const service = await open(metrics)
   const other = named()
   service.hf.handle(other, () => 1)
-  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const Flow = defineWorkflow('test', name).step('a', name).build()
   const first = await bus.hf.start(Flow)
   const second = await bus.hf.start(Flow)
-  const delayed = await bus.hf.start(defineWorkflow(other, 1).step('a', `${name} delayed`, { delay: '10s' }).build())
+  const delayed = await bus.hf.start(
+    defineWorkflow('test', other).step('a', `${name} delayed`, { delay: '10s' }).build(),
+  )
   await bus.sql(`update holdfast.chore set due_at = holdfast.now() where name = 'workflow_handlers'`)
   await service.hf.run({ poll: '20ms' })
   const missing = () => eventsNamed(first.id, 'step_skipped_missing_handler')
@@ -183,21 +185,21 @@ test('W-04 W-12 handlers and definitions that are paused are left alone until th
   }
   await service.hf.pause({ handler: `${name} 1` }, by)
   const flow = (letter: string, handler: number) =>
-    defineWorkflow(`${name} ${letter}`, 1).step('a', `${name} ${handler}`).build()
+    defineWorkflow('test', `${name} ${letter}`).step('a', `${name} ${handler}`).build()
   const paused = await bus.hf.start(flow('p', 1))
   service.hf.register(flow('q', 2))
-  await service.hf.pause({ definition: `${name} q` }, by)
+  await service.hf.pause({ definition: `test/${name} q` }, by)
   const quiet = await bus.hf.start(flow('q', 2))
   const free = await bus.hf.start(flow('r', 2))
   await service.hf.run({ poll: '20ms' })
   await see.until(free.id, 'COMPLETED')
-  expect(calls).toEqual([`${name} r ${name} 2`])
+  expect(calls).toEqual([`test/${name} r ${name} 2`])
   for (const { id } of [paused, quiet]) {
     expect(await bus.hf.workflow(id).get()).toMatchObject({ paused: true })
     expect((await bus.hf.workflow(id).steps())[0]?.queued).toMatchObject({ paused: true, dueAt: expect.any(Date) })
   }
   await bus.hf.resume({ handler: `${name} 1` }, by)
-  await bus.hf.resume({ definition: `${name} q` }, by)
+  await bus.hf.resume({ definition: `test/${name} q` }, by)
   await see.until(paused.id, 'COMPLETED')
   await see.until(quiet.id, 'COMPLETED')
   await service.close()
@@ -212,7 +214,7 @@ test('W-04 a worker that stops gives back what it claimed and never called, as i
     called += 1
     await busy.passed
   })
-  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const Flow = defineWorkflow('test', name).step('a', name).build()
   const ids = await Promise.all(Array.from({ length: 8 }, async () => (await bus.hf.start(Flow)).id))
   const worker = await service.hf.run({ poll: '20ms', concurrency: 2 })
   await waitFor('two are called', () => called === 2)

@@ -22,7 +22,7 @@ function noting(name: string) {
   const note =
     (what: string) =>
     (it: { workflow: string; step?: string; attempt?: number; status?: string; error?: { code: string } }) => {
-      if (it.workflow !== name) return
+      if (it.workflow !== `test/${name}`) return
       heard.push([what, it.step, it.attempt, it.status, it.error?.code].filter((part) => part !== undefined).join(' '))
     }
   const hooks: WorkflowHooks = {
@@ -45,12 +45,12 @@ test('W-15 hooks hear of starts, ends and failures of workflows and steps', asyn
   const { heard, hooks } = noting(name)
   const remove = bus.hf.workflows.use(hooks)
   const good = await bus.hf.start(
-    defineWorkflow(name, 1)
+    defineWorkflow('test', name)
       .step('a', name, { retry: ['1ms'] })
       .build(),
   )
   await see.until(good.id, 'COMPLETED')
-  const bad = await bus.hf.start(defineWorkflow(name, 2).step('b', name).build())
+  const bad = await bus.hf.start(defineWorkflow('test', name, { version: 2 }).step('b', name).build())
   await see.until(bad.id, 'FAILED')
   await waitFor('all is heard', () => heard.length === 9)
   expect(heard).toEqual([
@@ -65,7 +65,7 @@ test('W-15 hooks hear of starts, ends and failures of workflows and steps', asyn
     'failed FAILED DECLINED',
   ])
   remove()
-  await bus.hf.start(`${name}-v2`)
+  await bus.hf.start(`test/${name}-v2`)
   expect(heard).toHaveLength(9)
 })
 
@@ -73,7 +73,7 @@ test('W-15 hooks hear of an instance that ends with its start', async () => {
   const name = named()
   const { heard, hooks } = noting(name)
   const remove = bus.hf.workflows.use(hooks)
-  await bus.hf.start(defineWorkflow(name, 1).condition('c', '{{ eq 1 2 }}').step('a', name).build())
+  await bus.hf.start(defineWorkflow('test', name).condition('c', '{{ eq 1 2 }}').step('a', name).build())
   await waitFor('it is heard', () => heard.length === 2)
   expect(heard).toEqual(['starting', 'completed'])
   remove()
@@ -84,15 +84,15 @@ test('W-15 a start hook vetoes: nothing is written, and who refused is named', a
   const remove = bus.hf.workflows.use({
     name: 'budget',
     async workflowStarting({ workflow, input }) {
-      if (workflow === name && input === 'too much') throw new Error('no money left')
+      if (workflow === `test/${name}` && input === 'too much') throw new Error('no money left')
     },
   })
-  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const Flow = defineWorkflow('test', name).step('a', name).build()
   await expect(bus.hf.start(Flow, 'too much')).rejects.toMatchObject({
     code: 'HF_START_VETOED',
     message: expect.stringMatching(/budget.*no money left/),
   })
-  expect(await bus.hf.workflows.list({ workflow: name })).toEqual([])
+  expect((await bus.hf.workflows.list({ type: name })).items).toEqual([])
   await bus.hf.start(Flow, 'little')
   remove()
 })
@@ -105,10 +105,10 @@ test('W-15 a step hook vetoes: that attempt fails, and the handler is not called
   })
   const remove = bus.hf.workflows.use({
     stepStarting({ workflow, attempt }) {
-      if (workflow === name && attempt === 1) throw new Error('not now')
+      if (workflow === `test/${name}` && attempt === 1) throw new Error('not now')
     },
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: ['1ms'] })
     .build()
   const { id } = await bus.hf.start(Flow)
@@ -124,9 +124,9 @@ test('W-15 a step hook that never answers takes no longer than the step may', as
   bus.hf.handle(name, () => 'called')
   const remove = bus.hf.workflows.use({
     stepStarting: ({ workflow, attempt }) =>
-      workflow === name && attempt === 1 ? new Promise<void>(() => undefined) : undefined,
+      workflow === `test/${name}` && attempt === 1 ? new Promise<void>(() => undefined) : undefined,
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { timeout: '50ms', retry: ['1ms'] })
     .build()
   expect(await (await bus.hf.start(Flow)).result()).toBe('called')
@@ -137,7 +137,7 @@ test('K-23 a hook that never answers holds neither a start nor a slot: it has a 
   const name = named()
   bus.hf.handle(name, () => 'called')
   const hang = new Promise<void>(() => undefined)
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: ['1ms'] })
     .onFailure('undo a', name)
     .build()
@@ -171,7 +171,7 @@ test('W-15 a hook that throws after the fact changes nothing', async () => {
     workflowFailed: fails,
     workflowCompleted: async () => fails(),
   })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).step('b', name, once).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).step('b', name, once).build())
   await see.until(id, 'FAILED')
   expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', b: 'ROLLED_BACK' })
   remove()

@@ -21,8 +21,8 @@ afterAll(() => bus.close())
 
 const named = numbered('instance')
 const by = { actor: 'ann', reason: 'because' }
-const simple = (name: string) => defineWorkflow(name, 1).step('a', 'Work').build()
-const asleep = (name: string) => defineWorkflow(name, 1).step('a', 'Nobody').build()
+const simple = (name: string) => defineWorkflow('test', name).step('a', 'Work').build()
+const asleep = (name: string) => defineWorkflow('test', name).step('a', 'Nobody').build()
 
 test('W-14 starting with the same id or key is starting once, whoever does it and however often', async () => {
   const name = named()
@@ -42,8 +42,8 @@ test('W-14 starting with the same id or key is starting once, whoever does it an
   ])
   expect(new Set(keyed.map((start) => start.id)).size).toBe(1)
   expect(keyed.filter(({ created }) => created)).toHaveLength(1)
-  expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(2)
-  expect(await bus.hf.workflows.list({ workflow: name, key: 'k' })).toMatchObject([{ id: keyed[0]?.id, key: 'k' }])
+  expect((await bus.hf.workflows.list({ type: name })).items).toHaveLength(2)
+  expect((await bus.hf.workflows.list({ type: name, key: 'k' })).items).toMatchObject([{ id: keyed[0]?.id, key: 'k' }])
   // The key is the workflow's own.
   expect(await bus.hf.start(asleep(named()), 1, { key: 'k' })).toMatchObject({ created: true })
   await other.close()
@@ -83,7 +83,7 @@ test('K-15 W-14 a start in a transaction of the caller begins when it commits, a
   const gone = await bus.hf.start(simple(name), 'gone', { transaction: client })
   await client.query('rollback')
   await expect(bus.hf.workflow(gone.id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
-  expect(await bus.hf.workflows.list({ workflow: name })).toHaveLength(1)
+  expect((await bus.hf.workflows.list({ type: name })).items).toHaveLength(1)
   // The same id may be used again, and what is remembered of it is not what was rolled back.
   await bus.hf.start(simple(name), 'again', { id: gone.id })
   expect((await see.until(gone.id, 'COMPLETED')).output).toBe('again')
@@ -93,7 +93,7 @@ test('K-15 W-14 a start in a transaction of the caller begins when it commits, a
 test('W-14 the result of an instance is its output, or says how it ended, or that it has not', async () => {
   const name = named()
   expect(await (await bus.hf.start(simple(name), { at: new Date(0) })).result()).toEqual({ at: new Date(0) })
-  const Failing = defineWorkflow(`${name} fails`, 1).step('a', 'Fail').build()
+  const Failing = defineWorkflow('test', `${name} fails`).step('a', 'Fail').build()
   await expect(bus.hf.start(Failing).then((it) => it.result())).rejects.toMatchObject({
     code: 'HF_WORKFLOW_NOT_COMPLETED',
     message: expect.stringMatching(/FAILED.*DECLINED/),
@@ -101,7 +101,7 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
   await expect(
     bus.hf.start(asleep(`${name} sleeps`), 1, { key: 'k' }).then((it) => it.result({ timeout: '50ms' })),
   ).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
-  const [sleeping] = await bus.hf.workflows.list({ workflow: `${name} sleeps` })
+  const [sleeping] = (await bus.hf.workflows.list({ type: `${name} sleeps` })).items
   const id = sleeping?.id ?? ''
   await expect(bus.hf.workflow(id).result({ timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
   const told = expect(bus.hf.workflow(id).result()).rejects.toMatchObject({
@@ -115,13 +115,17 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
 
 test('W-13 W-14 an instance and its steps as they stand; lists by status and workflow', async () => {
   const name = named()
-  const Flow = defineWorkflow(name, 3).step('a', 'Work', { priority: 70 }).waitHumanConfirm('ok').build()
+  const Flow = defineWorkflow('test', name, { version: 3 })
+    .step('a', 'Work', { priority: 70 })
+    .waitHumanConfirm('ok')
+    .build()
   const { id } = await bus.hf.start(Flow, { n: 1n }, { key: 'O-1' })
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   expect(await bus.hf.workflow(id).get()).toEqual({
     id,
     key: 'O-1',
-    workflow: name,
+    domain: 'test',
+    type: name,
     version: 3,
     status: 'RUNNING',
     input: { n: 1n },
@@ -150,7 +154,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
     },
     expect.objectContaining({ name: 'ok', status: 'WAITING_DECISION', input: { n: 1n }, endedAt: null }),
   ])
-  const listed = (filter: object) => bus.hf.workflows.list({ workflow: name, ...filter })
+  const listed = (filter: object) => bus.hf.workflows.list({ type: name, ...filter }).then(({ items }) => items)
   expect(await listed({ status: 'RUNNING' })).toMatchObject([{ id }])
   expect(await listed({ status: 'COMPLETED' })).toEqual([])
   expect(await listed({ version: 3, since: new Date(0), limit: 5 })).toMatchObject([{ id }])
@@ -163,7 +167,7 @@ test('W-13 W-14 an instance and its steps as they stand; lists by status and wor
 })
 
 test('W-14 an instance is rendered with how far it has come', async () => {
-  const Flow = defineWorkflow(named(), 1).step('a', 'Work').waitHumanConfirm('ok').step('b', 'Work').build()
+  const Flow = defineWorkflow('test', named()).step('a', 'Work').waitHumanConfirm('ok').step('b', 'Work').build()
   const { id } = await bus.hf.start(Flow)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   const text = await bus.hf.workflow(id).render()
@@ -181,7 +185,7 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
     if (stepName === 'd') throw new BusinessError('no', { code: 'DECLINED' })
   })
   const soon = { retry: ['1ms'] } as const
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, soon)
     .onFailure('ua', name, soon)
     .waitHumanConfirm('ok')
@@ -240,7 +244,7 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
 test('W-14 clean-up removes what ended long ago, of every terminal status, and nothing that somebody still needs', async () => {
   const name = named()
   const flow = (kind: string, steps: (b: ReturnType<typeof defineWorkflow>) => { build(): WorkflowDefinition }) =>
-    bus.hf.start(steps(defineWorkflow(`${name} ${kind}`, 1)).build())
+    bus.hf.start(steps(defineWorkflow('test', `${name} ${kind}`)).build())
   const completed = await flow('completed', (b) => b.step('a', 'Work'))
   const failed = await flow('failed', (b) => b.step('a', 'Fail'))
   const stuck = await flow('stuck', (b) =>
@@ -288,7 +292,7 @@ test('W-14 clean-up leaves an ended instance alone while a handler of it still r
     running.open()
     await end.passed
   })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   await running.passed
   await bus.hf.workflow(id).cancel(by, { compensate: false })
   await bus.sql(`update holdfast.workflow set ended_at = ended_at - interval '2 days' where id = $1`, [id])

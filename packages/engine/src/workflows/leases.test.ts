@@ -26,7 +26,7 @@ test('K-03 a lease that has ended is extended as long as nobody has claimed the 
     await end.passed
   })
   const { id } = await bus.hf.start(
-    defineWorkflow(name, 1)
+    defineWorkflow('test', name)
       .step('a', name, { retry: { maxAttempts: 1 } })
       .build(),
   )
@@ -56,7 +56,7 @@ test('K-02 W-05 a lease that somebody else has claimed is lost: the signal fires
     answered.open()
     return 'too late'
   })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   const worker = await bus.hf.run({ lease: '600ms', poll: '1h', concurrency: 1 })
   await waitFor('it is called', () => lost !== undefined)
   // A heartbeat may extend the lease between the two.
@@ -77,7 +77,7 @@ test('W-01 a workflow says how long its steps are held', async () => {
   const name = named()
   const end = gate()
   bus.hf.handle(name, () => end.passed)
-  const Flow = defineWorkflow(name, 1, { lease: '1h' }).step('a', name).build()
+  const Flow = defineWorkflow('test', name, { lease: '1h' }).step('a', name).build()
   const { id } = await bus.hf.start(Flow)
   const worker = await bus.hf.run({ lease: '2s', poll: '20ms' })
   await see.untilStep(id, 'a', 'RUNNING')

@@ -33,7 +33,7 @@ const named = numbered('lost')
 const by = { actor: 'ann', reason: 'because' }
 
 test('K-05 W-10 of two decisions in one flush the second is refused, also when the answer to the flush is lost', async () => {
-  const Flow = defineWorkflow(named(), 1).waitHumanConfirm('ok').build()
+  const Flow = defineWorkflow('test', named()).waitHumanConfirm('ok').build()
   for (const lost of [0, 1]) {
     const { id } = await bus.hf.start(Flow)
     write.lose(lost)
@@ -50,7 +50,7 @@ test('K-05 W-10 of two decisions in one flush the second is refused, also when t
 test('K-05 a happening whose answer is lost is recorded once', async () => {
   const name = named()
   bus.hf.handle(name, (_, { stepName }) => stepName)
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .fork(
       'f',
@@ -83,7 +83,7 @@ test('K-05 W-01 a taken-over call whose decision has lost its answer is made onc
   }
   victim.hf.handle(name, handler)
   const { id } = await bus.hf.start(
-    defineWorkflow(name, 1)
+    defineWorkflow('test', name)
       .step('a', name, { retry: { maxAttempts: 2 } })
       .build(),
   )

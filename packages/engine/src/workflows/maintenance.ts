@@ -20,18 +20,24 @@ export interface CleanUpOptions {
   readonly limit?: number
 }
 
+/** What operators set for the workflows of the whole installation. */
+export interface WorkflowSettings {
+  /** Points of priority per second that what waits gains, so that nothing starves; 0: none. Default: 0.5. */
+  readonly aging: number
+}
+
 /** What operators do with the workflows of the whole installation. */
 export interface WorkflowMaintenance {
-  /** Points of priority per second that queued steps of all workflows gain, so that nothing starves; 0: none (W-12). */
-  aging(): Promise<number>
+  /** What operators set for the workflows of the installation. */
+  settings(): Promise<WorkflowSettings>
   /**
-   * Changes that for the whole installation: what is queued from now on has it. Default: 0.5.
+   * Changes that for the whole installation: what is queued from now on has it.
    *
    * @example
-   * await hf.workflows.setAging(0.1, { actor: 'ann', reason: 'night run first' })
+   * await hf.workflows.configure({ aging: 0.1 }, { actor: 'ann', reason: 'night run first' })
    */
-  setAging(pointsPerSecond: number, by: By): Promise<void>
-  /** Removes instances that ended long ago; those with a dead letter wait for a person. Answers how many. */
+  configure(settings: WorkflowSettings, by: By): Promise<void>
+  /** Removes instances that ended long ago; those with a dead letter wait for a person. Returns how many. */
   cleanUp(options: CleanUpOptions): Promise<number>
 }
 
@@ -39,14 +45,16 @@ const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED', 'ABORTED'] as const satisfies 
 
 export function createWorkflowMaintenance(db: Database): WorkflowMaintenance {
   return {
-    async aging() {
+    async settings() {
       const [row] = await db.run<{ aging: number }>(agingStatement)
-      return row?.aging ?? 0
+      return { aging: row?.aging ?? 0 }
     },
-    async setAging(pointsPerSecond, by) {
-      const { actor, reason } = checkBy('workflows.setAging', by)
-      const rate = numberOption('workflows.setAging', 'pointsPerSecond', pointsPerSecond, { min: 0, max: 1_000 })
-      await operatorCall(db, 'set the aging of workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
+    async configure(settings, by) {
+      const where = 'workflows.configure'
+      const { actor, reason } = checkBy(where, by)
+      const given = checkOptions(where, settings, ['aging'])
+      const rate = numberOption(where, 'aging', given.aging, { min: 0, max: 1_000 })
+      await operatorCall(db, 'configure workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
     },
     async cleanUp(options) {
       const where = 'workflows.cleanUp'

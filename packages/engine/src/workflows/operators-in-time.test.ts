@@ -28,10 +28,10 @@ async function waiting() {
     throw new Error('not yet')
   })
   const worker = await bus.hf.run({ poll: '20ms' })
-  const ask = await bus.hf.start(defineWorkflow(`${name} ask`, 1).waitHumanConfirm('ok').build())
-  const dead = await bus.hf.start(defineWorkflow(`${name} dead`, 1, { dlq: true }).step('a', `${name} no`).build())
+  const ask = await bus.hf.start(defineWorkflow('test', `${name} ask`).waitHumanConfirm('ok').build())
+  const dead = await bus.hf.start(defineWorkflow('test', `${name} dead`, { dlq: true }).step('a', `${name} no`).build())
   const later = await bus.hf.start(
-    defineWorkflow(`${name} later`, 1)
+    defineWorkflow('test', `${name} later`)
       .step('a', `${name} later`, { retry: ['1h'] })
       .build(),
   )

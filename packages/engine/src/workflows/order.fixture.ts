@@ -2,7 +2,7 @@ import { defineWorkflow } from './define.js'
 
 /** A workflow that has a bit of everything. */
 export const order = () =>
-  defineWorkflow('order', 3, { lease: '1m' })
+  defineWorkflow('test', 'order', { version: 3, lease: '1m' })
     .step('charge', 'ChargeCard', { retry: { maxAttempts: 5, delay: '5s', factor: 1 }, priority: 90 })
     .onFailure('refund', 'RefundCard', { timeout: '10s' })
     .savePoint('paid')

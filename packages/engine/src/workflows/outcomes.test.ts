@@ -60,7 +60,7 @@ test('K-19 a compensation knows what is known of its step: its output where it c
   })
   const undo = `${name} undo`
   const flow = (last: string, version: number) =>
-    defineWorkflow(name, version)
+    defineWorkflow('test', name, { version })
       .step('ok', `${name} ok`)
       .onFailure('undo ok', undo)
       .step('last', last, { retry: { maxAttempts: 2, delays: ['1ms'] } })
@@ -84,7 +84,7 @@ test('K-19 a step whose input does not fit its schema was never called: it is no
   const name = named()
   const told = undoing(name)
   bus.hf.handle(name, () => 1, { input: z.object({ amount: z.number() }) })
-  const Flow = defineWorkflow(name, 1).step('a', name).onFailure('undo a', `${name} undo`).build()
+  const Flow = defineWorkflow('test', name).step('a', name).onFailure('undo a', `${name} undo`).build()
   const { id } = await bus.hf.start(Flow, { amount: 'much' })
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'a', code: 'HF_INVALID_DATA' })
   expect(told).toEqual([])
@@ -97,7 +97,7 @@ test('K-19 a handler whose output cannot be stored has had its effect: it is und
   const name = named()
   const told = undoing(name)
   bus.hf.handle(name, () => () => 1)
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .onFailure('undo a', `${name} undo`, { compensateIf: 'possible' })
     .build()
@@ -126,7 +126,7 @@ test('K-19 an attempt whose time is up is waited for: the next attempt and the c
     running -= 1
   })
   bus.hf.handle(`${name} undo`, () => enter('undo'))
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { timeout: '30ms', retry: { maxAttempts: 2, delays: ['1ms'] } })
     .onFailure('undo a', `${name} undo`)
     .build()
@@ -136,7 +136,7 @@ test('K-19 an attempt whose time is up is waited for: the next attempt and the c
 })
 
 const payFlow = (name: string, dlq = false) =>
-  defineWorkflow(name, 1, { dlq })
+  defineWorkflow('test', name, { dlq })
     .step('pay', `${name} pay`, { nonIdempotent: true, ...soon })
     .onFailure('refund', `${name} undo`)
     .step('ship', `${name} ship`)
@@ -293,7 +293,7 @@ test('K-20 one that goes on beyond the grace is not inquired about: nobody knows
       },
     },
   )
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('pay', `${name} pay`, { nonIdempotent: true, timeout: '20ms', ...soon })
     .build()
   await hasty.hf.run({ poll: '20ms' })
@@ -318,7 +318,7 @@ test.each(['after a crash', 'after an error'])(
       service.hf.handle(`${name} pay`, pay, { inquire })
       return service
     }
-    const Flow = defineWorkflow(name, 1)
+    const Flow = defineWorkflow('test', name)
       .step('pay', `${name} pay`, { nonIdempotent: true, ...soon })
       .build()
     const { id } = await bus.hf.start(Flow)
@@ -373,7 +373,7 @@ test('K-20 a compensation that must not be repeated waits for a person, who says
     refunds += 1
     throw new Error('socket hang up')
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('pay', `${name} no`)
     .onFailure('refund', `${name} refund`, { nonIdempotent: true, ...soon })
     .build()
@@ -390,7 +390,7 @@ test('K-26 orderly stops during a call are no crashes: a step of two attempts su
   const name = named()
   const attempts: number[] = []
   let stopped = 0
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { retry: { maxAttempts: 2, delays: ['1ms'] } })
     .build()
   const { id } = await bus.hf.start(Flow)

@@ -20,7 +20,7 @@ const people = () => operator.hf
 /** A worker of the handlers that are there, which sleeps unless it is woken. */
 const sleepy = () => bus.hf.run({ poll: '1h' })
 const startHuman = async (name: string, input: unknown = null) => {
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .onFailure('ua', name)
     .waitHumanConfirm('ok')
@@ -45,8 +45,16 @@ test('W-10 confirmed, an instance goes on at once: its worker is woken, not foun
   const worker = await sleepy()
   const id = await startHuman(name, { total: 5 })
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
-  expect(await people().workflows.decisions.waiting({ workflow: name })).toMatchObject([
-    { instanceId: id, workflow: name, version: 1, step: 'ok', input: { total: 5 }, since: expect.any(Date) },
+  expect(await people().workflows.decisions.waiting({ type: name })).toMatchObject([
+    {
+      instanceId: id,
+      domain: 'test',
+      type: name,
+      version: 1,
+      step: 'ok',
+      input: { total: 5 },
+      since: expect.any(Date),
+    },
   ])
   await people().workflow(id).decide('ok', 'confirm', { actor: 'bob', reason: 'checked' })
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ total: 5 })
@@ -55,7 +63,7 @@ test('W-10 confirmed, an instance goes on at once: its worker is woken, not foun
   expect(await people().workflows.decisions.of(id)).toEqual([
     { step: 'ok', decision: 'confirm', actor: 'bob', reason: 'checked', at: expect.any(Date) },
   ])
-  expect(await people().workflows.decisions.waiting({ workflow: name })).toEqual([])
+  expect(await people().workflows.decisions.waiting({ type: name })).toEqual([])
   const made = (await people().workflow(id).history()).find(({ type }) => type === 'decision_made')
   expect(made).toMatchObject({
     step: 'ok',
@@ -133,7 +141,7 @@ function stoppable(name: string, onAbort: (reason: unknown) => unknown) {
   return { running, told }
 }
 const longFlow = (name: string) =>
-  defineWorkflow(name, 1)
+  defineWorkflow('test', name)
     .step('a', name)
     .onFailure('ua', name)
     .step('long', `${name} long`)
@@ -246,7 +254,7 @@ test('K-19 what a worker has claimed and not called when it is stopped is not un
   })
   service.hf.handle(`${name} second`, () => void undone.push('called'))
   service.hf.handle(`${name} undo`, (_, { stepName }) => void undone.push(stepName))
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .fork(
       'f',
       (b) => b.step('first', `${name} first`, { priority: 100 }),
@@ -305,7 +313,7 @@ test('W-11 cancel is prompt for a waiting human step and from the DLQ', async ()
   })
   const worker = await sleepy()
   const waiting = await startHuman(name)
-  const Dlq = defineWorkflow(`${name} dlq`, 1, { dlq: true })
+  const Dlq = defineWorkflow('test', `${name} dlq`, { dlq: true })
     .step('a', name)
     .onFailure('ua', name)
     .step('b', `${name} no`)
@@ -332,7 +340,7 @@ test('W-11 a confirmed step is undone too; a compensation that fails makes the c
   bus.hf.handle(`${name} no`, () => {
     throw new BusinessError('no')
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name)
     .onFailure('ua', `${name} no`, { retry: { maxAttempts: 1 } })
     .waitHumanConfirm('ok')
@@ -357,7 +365,7 @@ test('W-11 terminal instances are refused, and unknown ones', async () => {
   const name = named()
   calling(name)
   const worker = await sleepy()
-  const Flow = defineWorkflow(name, 1).step('a', name).build()
+  const Flow = defineWorkflow('test', name).step('a', name).build()
   const { id } = await bus.hf.start(Flow)
   await see.until(id, 'COMPLETED')
   const lines = await see.lines(id)
@@ -383,7 +391,7 @@ test('W-14 an operator makes a step due that waits for its next attempt', async 
   })
   const worker = await sleepy()
   const { id } = await bus.hf.start(
-    defineWorkflow(name, 1)
+    defineWorkflow('test', name)
       .step('a', name, { retry: ['1h'] })
       .build(),
   )

@@ -16,14 +16,14 @@ const by = { actor: 'ann', reason: 'test' }
 
 /** With a rate of aging in the whole installation, until the test has ended. */
 async function aging(rate: number): Promise<void> {
-  const before = await other.hf.workflows.aging()
-  await other.hf.workflows.setAging(rate, by)
-  onTestFinished(() => other.hf.workflows.setAging(before, by))
+  const before = (await other.hf.workflows.settings()).aging
+  await other.hf.workflows.configure({ aging: rate }, by)
+  onTestFinished(() => other.hf.workflows.configure({ aging: before }, by))
 }
 
 const named = numbered('priority')
 const flow = (handler: string, priority: number, delay: Duration = '0ms') =>
-  defineWorkflow(`${handler} ${priority} ${delay}`, 1).step('a', handler, { priority, delay }).build()
+  defineWorkflow('test', `${handler} ${priority} ${delay}`).step('a', handler, { priority, delay }).build()
 const queued = async (id: string) => (await bus.hf.workflow(id).steps())[0]?.queued
 
 /** The order in which a worker with one slot runs what is queued for a handler. */
@@ -90,7 +90,7 @@ test('W-12 without aging the shown priority stays', async () => {
 })
 
 test('W-12 K-12 the rate is one for the installation: what one client sets, every client queues with, and it is on record', async () => {
-  expect(await bus.hf.workflows.aging()).toBe(0.5)
+  expect((await bus.hf.workflows.settings()).aging).toBe(0.5)
   await aging(2)
   const handler = named()
   const startAt = new Date(Date.now() + 3_600_000)
@@ -104,7 +104,7 @@ test('W-12 K-12 the rate is one for the installation: what one client sets, ever
     `select actor, reason, before, after from holdfast.audit where subject_name = 'aging' order by at desc limit 1`,
   )
   expect(audit).toEqual({ ...by, before: { aging: 0.5 }, after: { aging: 2 } })
-  await expect(bus.hf.workflows.setAging(-1, by)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await expect(bus.hf.workflows.configure({ aging: -1 }, by)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })
 
 test('W-12 one order over all handlers of a worker', async () => {

@@ -3,73 +3,77 @@ import { defineWorkflow } from './define.js'
 import { loadWorkflow } from './definition/load.js'
 
 const refused: [string, () => unknown, string][] = [
-  ['no steps', () => defineWorkflow('d', 1).build(), 'workflow d: it has no steps; add one with `step`'],
-  ['an empty name', () => defineWorkflow('d', 1).step('', 'A').build(), 'step ``: the name is empty'],
-  ['a name with a slash', () => defineWorkflow('d', 1).step('a/b', 'A').build(), 'must not contain `#` or `/`'],
-  ['a name with a hash', () => defineWorkflow('d', 1).step('a#2', 'A').build(), 'must not contain `#` or `/`'],
+  ['no steps', () => defineWorkflow('test', 'd').build(), 'workflow test/d: it has no steps; add one with `step`'],
+  ['an empty name', () => defineWorkflow('test', 'd').step('', 'A').build(), 'step ``: the name is empty'],
+  ['a name with a slash', () => defineWorkflow('test', 'd').step('a/b', 'A').build(), 'must not contain `#` or `/`'],
+  ['a name with a hash', () => defineWorkflow('test', 'd').step('a#2', 'A').build(), 'must not contain `#` or `/`'],
   [
     'a compensation with a slash',
-    () => defineWorkflow('d', 1).step('a', 'A').onFailure('u/a', 'U').build(),
+    () => defineWorkflow('test', 'd').step('a', 'A').onFailure('u/a', 'U').build(),
     'must not contain `#` or `/`',
   ],
-  ['a workflow with a slash', () => defineWorkflow('d/e', 1), 'must not contain `#` or `/`'],
+  ['a workflow with a slash', () => defineWorkflow('test', 'd/e'), 'must not contain `#` or `/`'],
   [
     'a handler named like the lane of starts',
-    () => defineWorkflow('d', 1).step('a', '_root_').build(),
+    () => defineWorkflow('test', 'd').step('a', '_root_').build(),
     'it has no handler: names that begin with `_root_` are reserved',
   ],
   [
     'a compensation whose handler is named like the lane of starts',
-    () => defineWorkflow('d', 1).step('a', 'A').onFailure('u', '_root_').build(),
+    () => defineWorkflow('test', 'd').step('a', 'A').onFailure('u', '_root_').build(),
     'its compensation has no handler: names that begin with `_root_` are reserved',
   ],
-  ['a blank name', () => defineWorkflow('d', 1).step(' ', 'A').build(), 'step ` `: the name is empty'],
+  ['a blank name', () => defineWorkflow('test', 'd').step(' ', 'A').build(), 'step ` `: the name is empty'],
   [
     'a long name',
-    () => defineWorkflow('d', 1).step('x'.repeat(201), 'A').build(),
+    () => defineWorkflow('test', 'd').step('x'.repeat(201), 'A').build(),
     'must have at most 200 characters, not 201',
   ],
-  ['a name with a zero', () => defineWorkflow('d', 1).step('a\u0000', 'A').build(), 'which PostgreSQL cannot hold'],
+  [
+    'a name with a zero',
+    () => defineWorkflow('test', 'd').step('a\u0000', 'A').build(),
+    'which PostgreSQL cannot hold',
+  ],
   [
     'a name cond#',
-    () => defineWorkflow('d', 1).step('cond#a', 'A').build(),
+    () => defineWorkflow('test', 'd').step('cond#a', 'A').build(),
     'names that begin with `cond#` are reserved',
   ],
   [
     'a name _root_',
-    () => defineWorkflow('d', 1).savePoint('_root_').build(),
+    () => defineWorkflow('test', 'd').savePoint('_root_').build(),
     'names that begin with `_root_` are reserved',
   ],
   [
     'a duplicate in two branches',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .fork(
           'f',
           (b) => b.step('a', 'A'),
           (b) => b.step('a', 'A'),
         )
         .build(),
-    'workflow d, step `a`: the name is used twice; give each step its own',
+    'workflow test/d, step `a`: the name is used twice; give each step its own',
   ],
   [
     'a compensation named as a step',
-    () => defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B').step('b', 'B').build(),
+    () => defineWorkflow('test', 'd').step('a', 'A').onFailure('b', 'B').step('b', 'B').build(),
     'step `b`: the name is used twice',
   ],
   [
     'one branch',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .fork('f', (b) => b.step('a', 'A'))
         .build(),
     'two branches or more, not 1',
   ],
-  ['no branch', () => defineWorkflow('d', 1).parallel('p').build(), 'a parallel has two branches or more, not 0'],
+  ['no branch', () => defineWorkflow('test', 'd').parallel('p').build(), 'a parallel has two branches or more, not 0'],
   [
     'an empty branch',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .fork(
           'f',
           (b) => b.step('a', 'A'),
@@ -77,26 +81,26 @@ const refused: [string, () => unknown, string][] = [
         )
         .join('j', 'all')
         .build(),
-    'workflow d, step `f`: branch 2 is empty; give it a step or leave it out',
+    'workflow test/d, step `f`: branch 2 is empty; give it a step or leave it out',
   ],
   [
     'an empty else branch',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .condition('c', '{{ .a }}', (b) => b)
         .build(),
     'step `c`: the else branch is empty',
   ],
-  ['a task without handler', () => defineWorkflow('d', 1).step('a', '').build(), 'step `a`: it has no handler'],
+  ['a task without handler', () => defineWorkflow('test', 'd').step('a', '').build(), 'step `a`: it has no handler'],
   [
     'a compensation without handler',
-    () => defineWorkflow('d', 1).step('a', 'A').onFailure('b', ' ').build(),
+    () => defineWorkflow('test', 'd').step('a', 'A').onFailure('b', ' ').build(),
     'step `a`: its compensation has no handler',
   ],
   [
     'a save point in a fork',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .fork(
           'f',
           (b) => b.step('a', 'A').savePoint('s'),
@@ -108,7 +112,7 @@ const refused: [string, () => unknown, string][] = [
   [
     'a save point in an else branch in a fork',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .fork(
           'f',
           (b) => b.condition('c', '{{ .a }}', (e) => e.savePoint('s')),
@@ -119,23 +123,23 @@ const refused: [string, () => unknown, string][] = [
   ],
   [
     'a malformed condition',
-    () => defineWorkflow('d', 1).condition('c', '{{ gt .a }}').build(),
-    'workflow d, step `c`: malformed condition, at character 4: `gt` takes 2 values, not 1\n{{ gt .a }}\n   ^',
+    () => defineWorkflow('test', 'd').condition('c', '{{ gt .a }}').build(),
+    'workflow test/d, step `c`: malformed condition, at character 4: `gt` takes 2 values, not 1\n{{ gt .a }}\n   ^',
   ],
   [
     'a join without a fork',
-    () => defineWorkflow('d', 1).step('a', 'A').join('j', 'all').build(),
+    () => defineWorkflow('test', 'd').step('a', 'A').join('j', 'all').build(),
     'step `j`: a join stands right after its fork',
   ],
   [
     'a join first',
-    () => defineWorkflow('d', 1).join('j', 'all').build(),
+    () => defineWorkflow('test', 'd').join('j', 'all').build(),
     'step `j`: a join stands right after its fork',
   ],
   [
     'a fork that is not joined',
     () =>
-      defineWorkflow('d', 1)
+      defineWorkflow('test', 'd')
         .fork(
           'f',
           (b) => b.step('a', 'A'),
@@ -147,21 +151,21 @@ const refused: [string, () => unknown, string][] = [
   ],
   [
     'a compensation first',
-    () => defineWorkflow('d', 1).onFailure('a', 'A'),
+    () => defineWorkflow('test', 'd').onFailure('a', 'A'),
     'step `a`: a compensation stands right after the step it undoes',
   ],
   [
     'a compensation of a save point',
-    () => defineWorkflow('d', 1).savePoint('s').onFailure('a', 'A'),
+    () => defineWorkflow('test', 'd').savePoint('s').onFailure('a', 'A'),
     'a task or a human step',
   ],
   [
     'two compensations',
-    () => defineWorkflow('d', 1).step('a', 'A').onFailure('b', 'B').onFailure('c', 'C'),
+    () => defineWorkflow('test', 'd').step('a', 'A').onFailure('b', 'B').onFailure('c', 'C'),
     'step `c`: step `a` has a compensation already; a step has one',
   ],
-  ['a workflow without a name', () => defineWorkflow('', 1), 'workflow : the name is empty'],
-  ['a workflow named like a version', () => defineWorkflow('order-v2', 1), 'the name ends like a version'],
+  ['a workflow without a name', () => defineWorkflow('test', ''), 'workflow test/: the name is empty'],
+  ['a workflow named like a version', () => defineWorkflow('test', 'order-v2'), 'the name ends like a version'],
 ]
 
 describe('W-02 build refuses', () => {
@@ -171,7 +175,7 @@ describe('W-02 build refuses', () => {
     )
   })
 
-  const untyped = defineWorkflow('d', 1) as unknown as Record<
+  const untyped = defineWorkflow('test', 'd') as unknown as Record<
     string,
     (...args: unknown[]) => Record<string, () => unknown>
   >
@@ -202,7 +206,7 @@ describe('W-02 build refuses', () => {
     [{ nonIdempotent: 'yes' }, 'option `nonIdempotent` must be true or false'],
   ])('the options %j, naming step and option', (options, message) => {
     expect(() => untyped.step?.('a', 'A', options)).toThrow(message)
-    expect(() => untyped.step?.('a', 'A', options)).toThrow('workflow d, step `a`')
+    expect(() => untyped.step?.('a', 'A', options)).toThrow('workflow test/d, step `a`')
   })
 
   it('nesting that nothing could follow', () => {
@@ -219,14 +223,15 @@ describe('W-02 build refuses', () => {
             (c) => nest(c, depth - 1),
             (c) => c.step(`s${depth}`, 'A'),
           )
-    const start = defineWorkflow('d', 1) as unknown as Any
+    const start = defineWorkflow('test', 'd') as unknown as Any
     expect(nest(start, 450).build()).toBeDefined()
     expect(() => nest(start, 501).build()).toThrow('is nested deeper than 500')
   })
 
   it('more steps than can be numbered', () => {
     const file = (count: number) => ({
-      name: 'd',
+      domain: 'test',
+      type: 'd',
       version: 1,
       steps: Array.from({ length: count }, (_, at) => ({
         name: `s${at}`,
@@ -240,7 +245,7 @@ describe('W-02 build refuses', () => {
   })
 
   it('a builder that is awaited by mistake', async () => {
-    const builder: unknown = defineWorkflow('d', 1).step('a', 'A')
+    const builder: unknown = defineWorkflow('test', 'd').step('a', 'A')
     await expect(async () => await builder).rejects.toThrow('the builder was awaited; call `build`')
   })
 })

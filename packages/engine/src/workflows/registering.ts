@@ -5,7 +5,8 @@ import { checkOptions } from '../kernel/validation/options.js'
 import type { StepHandler, StepInquire } from './context.js'
 import type { Workflow } from './define.js'
 import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
-import { addStepHandler, type StepHandlers } from './registry.js'
+import type { WorkflowEngine } from './engine.js'
+import { addStepHandler } from './registry.js'
 
 type OutputOf<Schema extends StandardSchemaV1> = StandardSchemaV1.InferOutput<Schema>
 
@@ -45,7 +46,7 @@ type Handlers = Readonly<Record<string, StepHandler | undefined>>
 
 /** What `hf.handle` does with anything but a command. */
 export function handleSteps(
-  registry: StepHandlers,
+  { handlers: registry, handled }: Pick<WorkflowEngine, 'handlers' | 'handled'>,
   what: string | WorkflowDefinition,
   handler: StepHandler | Handlers,
   options: StepHandlerOptions = {},
@@ -61,5 +62,6 @@ export function handleSteps(
     throw invalidOption('handle', 'handler', problem)
   }
   checkOptions(`handle ${what.name}`, handler, handlersOf(what))
+  handled.add(what)
   for (const [name, one] of Object.entries(handler)) if (one !== undefined) addStepHandler(registry, name, one)
 }

@@ -5,7 +5,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Failure } from '../kernel/failure/classify.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { instanceNotFound } from './not-found.js'
-import { findInstances } from './queries/find-instances.js'
+import { findInstance } from './queries/find-instances.js'
 import { findWhy } from './queries/find-why.js'
 import { type InstanceStatus, instanceHasEnded } from './states.js'
 
@@ -40,7 +40,7 @@ export function workflowResults(db: Database, codec: Codec): ResultSource<Found>
     },
     unknown: (id) => instanceNotFound(id),
     async why(_key, { id, status }) {
-      const [instance] = await findInstances(db, codec, { id, limit: 1 })
+      const instance = await findInstance(db, codec, { id })
       if (!instance) throw instanceNotFound(id)
       return { id, status, why: (await findWhy(db, instance)).text }
     },

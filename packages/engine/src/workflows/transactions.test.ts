@@ -43,7 +43,7 @@ test('W-05 the rows of a transaction and the end of its step commit together; wh
     })
     throw new Error('too late')
   })
-  const Flow = defineWorkflow(name, 1).step('a', name, soon).build()
+  const Flow = defineWorkflow('test', name).step('a', name, soon).build()
   const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'COMPLETED')).output).toEqual({ booked: 1 })
   expect(await bookings(id)).toEqual(['a'])
@@ -59,7 +59,7 @@ test('W-05 what throws is rolled back and tried again; what is returned and cann
       return ctx.stepName === 'a' ? 'fine' : () => 'a function'
     }),
   )
-  const Flow = defineWorkflow(name, 1).step('a', name, soon).step('b', name, soon).build()
+  const Flow = defineWorkflow('test', name).step('a', name, soon).step('b', name, soon).build()
   const { id } = await bus.hf.start(Flow)
   expect((await see.until(id, 'FAILED')).error).toMatchObject({ step: 'b', kind: 'PERMANENT' })
   expect(await bookings(id)).toEqual(['a 2'])
@@ -72,7 +72,7 @@ test('W-05 a worker that dies between the rows and the commit: neither is there,
   const book = (_: unknown, ctx: StepContext) =>
     ctx.transaction(async (tx) => void (await tx.query(insert, [ctx.instanceId, `${ctx.attempt}`])))
   victim.hf.handle(name, book)
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   const worker = await victim.hf.run({ poll: '20ms' })
   await hold.reached
   worker.stopNow()
@@ -104,7 +104,7 @@ test('W-05 a handler whose step has a new owner cannot commit any more', async (
       throw error
     }
   })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   await see.untilStep(id, 'a', 'RUNNING')
   await see.endLease(id, 'a')
   await see.until(id, 'COMPLETED')
@@ -127,7 +127,7 @@ test('W-05 a handler that goes on after its time is up cannot commit any more', 
         errors.push(error)
       })
   })
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .step('a', name, { ...soon, timeout: '50ms' })
     .build()
   expect(await (await bus.hf.start(Flow)).result()).toBe('in time')
@@ -145,7 +145,7 @@ test('W-05 W-07 transactions of all branches at once: every one commits once, an
     }),
   )
   const branch = (step: string) => (b: WorkflowBuilder<'f', never, never>) => b.step(step, name, soon)
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .fork('f', ...['a', 'b', 'c', 'd', 'e', 'g'].map(branch))
     .join('j', 'all')
     .build()
@@ -169,7 +169,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
       return ctx.attempt
     }),
   )
-  const Flow = defineWorkflow(name, 1)
+  const Flow = defineWorkflow('test', name)
     .fork(
       'f',
       (b) => b.step('a', name, { retry: { maxAttempts: 1 } }),
@@ -207,7 +207,9 @@ test('W-11 a cancel reaches a handler inside its transaction; what it commits al
     }),
   )
   bus.hf.handle(`undo ${name}`, (_, { stepName, output }) => void undone.push(`${stepName} ${String(output)}`))
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).onFailure('ua', `undo ${name}`).build())
+  const { id } = await bus.hf.start(
+    defineWorkflow('test', name).step('a', name).onFailure('ua', `undo ${name}`).build(),
+  )
   await here.passed
   await bus.hf.workflow(id).cancel({ actor: 'ann', reason: 'because' })
   await see.until(id, 'CANCELLED')
@@ -231,7 +233,7 @@ test('W-05 a transaction whose step was decided on while it ran is rolled back',
         throw error
       }),
   )
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
   await here.passed
   // As another program would that has heard nothing of it for too long.
   await bus.sql(
@@ -258,7 +260,7 @@ test.each([
       begun.push(...limits.mock.calls.map(([, milliseconds]) => milliseconds ?? 0))
     })
   })
-  const { id } = await bus.hf.start(defineWorkflow(name, 1).step('a', name, options).build())
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name, options).build())
   await see.until(id, 'COMPLETED')
   limits.mockRestore()
   // Among the timers that others set in the same moment.

@@ -125,7 +125,7 @@ const by = { actor: 'ann', reason: 'because' }
 
 test('U-04 why() follows an instance from its start to its end', async () => {
   const name = named()
-  const Flow = defineWorkflow(name, 1, { dlq: true })
+  const Flow = defineWorkflow('test', name, { dlq: true })
     .step('call', `${name} call`, { retry: ['1h'] })
     .waitHumanConfirm('approve')
     .step('pay', `${name} pay`)
@@ -143,10 +143,10 @@ test('U-04 why() follows an instance from its start to its end', async () => {
   bus.hf.handle(`${name} pay`, () => {
     if (!hasAccount) throw new BusinessError('no such account', { code: 'NO_ACCOUNT' })
   })
-  await bus.hf.pause({ definition: name }, by)
+  await bus.hf.pause({ definition: `test/${name}` }, by)
   const worker = await bus.hf.run({ poll: '20ms' })
   expect(await flow.why()).toMatchObject({ reason: 'paused' })
-  await bus.hf.resume({ definition: name }, by)
+  await bus.hf.resume({ definition: `test/${name}` }, by)
   await see.untilStep(flow.id, 'call', 'RUNNING')
   expect(await flow.why()).toMatchObject({ reason: 'running', at: expect.any(Date) })
   running.open()
@@ -184,7 +184,7 @@ test('U-04 why() of an instance that begins later says when', async () => {
   const worker = await bus.hf.run({ poll: '1h' })
   const [row] = await bus.sql<{ at: Date }>(`select holdfast.now() + interval '1 hour' as at`)
   const startAt = row?.at ?? new Date()
-  const flow = await bus.hf.start(defineWorkflow(name, 1).step('a', name).build(), null, { startAt })
+  const flow = await bus.hf.start(defineWorkflow('test', name).step('a', name).build(), null, { startAt })
   expect(await flow.why()).toEqual({
     reason: 'notDue',
     text: `The start of the instance begins at ${startAt.toISOString()}.`,

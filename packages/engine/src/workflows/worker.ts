@@ -4,7 +4,7 @@ import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import type { Listener } from '../kernel/notify/listener.js'
-import type { WorkflowDefinition } from './definition/definition.js'
+import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'
 import { ROOT } from './queries/claim-steps.js'
@@ -16,9 +16,10 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
   const { settings, listener, loop } = worker
   const stored = new Set<WorkflowDefinition>()
   let made = false
+  const lanes = () => lanesOf(engine, settings.workflows === 'ofDomains' ? worker.domains() : undefined)
   return {
     async grow({ add }) {
-      if (!settings.workflows) return
+      if (settings.workflows === 'none') return
       // Definitions that are registered here are stored before their steps run.
       for (const definition of engine.registered) {
         if (stored.has(definition)) continue
@@ -29,7 +30,7 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
       const shortest = await engine.definitions.shortestLease()
       const source = stepSource(db.reserved, {
         worker: settings.name,
-        handlers: () => lanesOf(engine),
+        handlers: lanes,
         leaseMs: settings.leaseMs,
         calledOff: (step) => reportCalledOff(engine, step),
       })
@@ -44,7 +45,7 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
         }),
       )
     },
-    has: () => (made ? lanesOf(engine).map((name) => ({ model: 'workflows' as const, name })) : []),
+    has: () => (made ? lanes().map((name) => ({ model: 'workflows' as const, name })) : []),
   }
 }
 
@@ -58,10 +59,17 @@ async function reportCalledOff({ definitions, happenings }: WorkflowEngine, it: 
   await happenings.report({ id: it.workflow_id, occurrence, claim })
 }
 
-/** The handlers that are here, and with any of them the starts of instances that begin later. */
-function lanesOf({ handlers, registered }: WorkflowEngine): readonly string[] {
+/**
+ * The handlers that are here, and with any of them the starts of instances that begin later. Of a worker with domains: those that
+ * workflows of these domains use, as far as the workflows are registered here or were given to `handle`.
+ */
+function lanesOf(engine: WorkflowEngine, domains: readonly string[] | undefined): readonly string[] {
+  const { handlers, registered, handled } = engine
   const names = handlers.names()
-  return names.length === 0 && registered.size === 0 ? [] : [ROOT, ...names]
+  if (domains === undefined) return names.length === 0 && registered.size === 0 ? [] : [ROOT, ...names]
+  const known = new Set([...registered, ...handled].filter(({ domain }) => domains.includes(domain)))
+  const used = new Set([...known].flatMap((workflow) => handlersOf(workflow)))
+  return known.size === 0 ? [] : [ROOT, ...names.filter((name) => used.has(name))]
 }
 
 function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake: () => void): () => void {

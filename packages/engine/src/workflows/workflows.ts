@@ -1,6 +1,7 @@
 import type { Database } from '../kernel/database/database.js'
 import { parseId } from '../kernel/ids/id.js'
-import { checkOptions, choiceOption, dateOption, integerOption } from '../kernel/validation/options.js'
+import { type Page, readCursor, toPage } from '../kernel/model/page.js'
+import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
 import type { WorkflowEngine } from './engine.js'
 import type { WorkflowHooks } from './hooks.js'
 import { createWorkflowMaintenance, type WorkflowMaintenance } from './maintenance.js'
@@ -19,11 +20,35 @@ import {
   type RecordedDecision,
   type WaitingDecision,
 } from './queries/find-decisions.js'
-import { findInstances, type InstanceFilter, type WorkflowRecord } from './queries/find-instances.js'
+import { findDefinitions } from './queries/find-definitions.js'
+import {
+  countInstances,
+  findInstance,
+  type InstanceFilter,
+  listInstances,
+  type WorkflowRecord,
+} from './queries/find-instances.js'
 import { createRequeueMany, type RequeueMany } from './requeue-many.js'
 import { instanceStatuses } from './states.js'
 
-export type WorkflowListFilter = Partial<Omit<InstanceFilter, 'id'>>
+export interface WorkflowListFilter extends InstanceFilter {
+  /** Where the page before ended. */
+  readonly cursor?: string
+  /** How many. Default: 100. */
+  readonly limit?: number
+}
+
+/** A workflow that the installation knows: a version that was stored, and how many live workers have each of its handlers. */
+export interface KnownWorkflow {
+  readonly domain: string
+  readonly type: string
+  readonly version: number
+  readonly storedAt: Date
+  /** Workers that are alive and have at least one handler that it uses. */
+  readonly liveWorkers: number
+  /** Handlers that it uses and no live worker has. */
+  readonly missingHandlers: readonly string[]
+}
 
 /** Declared saga graphs: their handlers and hooks, lists of instances, and what people have to do. */
 export interface Workflows extends WorkflowMaintenance {
@@ -31,11 +56,24 @@ export interface Workflows extends WorkflowMaintenance {
   removeHandler(name: string): boolean
   /** Adds hooks (W-15); answers how to remove them. */
   use(hooks: WorkflowHooks): () => void
-  /** Those that fit, newest first; 100 unless `limit` says otherwise. */
-  list(filter?: WorkflowListFilter): Promise<WorkflowRecord[]>
+  /**
+   * The instances that fit, newest first, a page at a time.
+   *
+   * @example
+   * const { items, cursor } = await hf.workflows.list({ domain: 'shop', status: 'DLQ' })
+   * const next = await hf.workflows.list({ domain: 'shop', status: 'DLQ', cursor })
+   */
+  list(filter?: WorkflowListFilter): Promise<Page<WorkflowRecord>>
+  count(filter?: InstanceFilter): Promise<number>
+  /** The workflows that the installation knows, by name and version. */
+  definitions(): Promise<KnownWorkflow[]>
   /** What people have to decide, and have decided. */
   readonly decisions: {
-    waiting(filter?: { readonly workflow?: string; readonly limit?: number }): Promise<WaitingDecision[]>
+    waiting(filter?: {
+      readonly domain?: string
+      readonly type?: string
+      readonly limit?: number
+    }): Promise<WaitingDecision[]>
     /** What was decided in one instance, oldest first. */
     of(id: string): Promise<RecordedDecision[]>
   }
@@ -57,18 +95,24 @@ export function createWorkflows(db: Database, engine: WorkflowEngine): Workflows
     removeHandler: (name) => handlers.remove(name),
     use: (added) => hooks.add(added),
     async list(filter = {}) {
-      return findInstances(db, codec, checkFilter(filter))
+      const { cursor, limit: _, ...which } = checkFilter('list', filter)
+      const limit = integerOption('workflows.list', 'limit', filter.limit, { min: 1, max: 10_000, default: 100 })
+      const after = readCursor('workflows.list', cursor)
+      return toPage(await listInstances(db, codec, which, { limit: limit + 1, after }), limit, placeOf)
     },
+    async count(filter = {}) {
+      return countInstances(db, checkFilter('count', filter))
+    },
+    definitions: () => findDefinitions(db),
     decisions: {
       async waiting(filter = {}) {
-        const given = checkOptions('workflows.decisions.waiting', filter, ['workflow', 'limit'])
+        const given = checkOptions('workflows.decisions.waiting', filter, ['domain', 'type', 'limit'])
         const limit = integerOption('workflows.decisions.waiting', 'limit', given.limit, { min: 1, default: 100 })
-        return findWaitingDecisions(db, codec, { workflow: filter.workflow, limit })
+        return findWaitingDecisions(db, codec, { domain: filter.domain, type: filter.type, limit })
       },
       async of(id) {
         const instance = parseId('workflows.decisions.of: id', id)
-        const [found] = await findInstances(db, codec, { id: instance, limit: 1 })
-        if (!found) throw instanceNotFound(instance)
+        if (!(await findInstance(db, codec, { id: instance }))) throw instanceNotFound(instance)
         return findDecisions(db, instance)
       },
     },
@@ -80,20 +124,25 @@ export function createWorkflows(db: Database, engine: WorkflowEngine): Workflows
   }
 }
 
-const FILTERS = ['workflow', 'version', 'key', 'status', 'since', 'until', 'limit'] as const
+const FILTERS = ['domain', 'type', 'version', 'key', 'status', 'since', 'until'] as const
 
-function checkFilter(filter: WorkflowListFilter): InstanceFilter {
-  const where = 'workflows.list'
-  const given = checkOptions(where, filter, FILTERS)
+function checkFilter(operation: 'list' | 'count', filter: WorkflowListFilter): WorkflowListFilter {
+  const where = `workflows.${operation}`
+  const given = checkOptions(where, filter, operation === 'list' ? [...FILTERS, 'cursor', 'limit'] : FILTERS)
+  for (const name of ['domain', 'type', 'key'] as const) {
+    textOption(where, name, given[name], { max: 512, default: undefined })
+  }
   choiceOption(where, 'status', given.status, instanceStatuses, { default: undefined })
   integerOption(where, 'version', given.version, { min: 1, default: undefined })
   for (const name of ['since', 'until'] as const) dateOption(where, name, given[name], { default: undefined })
-  return { ...filter, limit: integerOption(where, 'limit', given.limit, { min: 1, default: 100 }) }
+  return filter
 }
+
+const placeOf = ({ createdAt, id }: WorkflowRecord) => ({ createdAt, id })
 
 function checkLetters(operation: string, filter: DeadLetterFilter = {}): DeadLetterFilter {
   const where = `workflows.deadLetters.${operation}`
-  const given = checkOptions(where, filter, ['workflow', 'step', 'instanceId', 'fingerprint', 'limit'])
+  const given = checkOptions(where, filter, ['domain', 'type', 'step', 'instanceId', 'fingerprint', 'limit'])
   integerOption(where, 'limit', given.limit, { min: 1, default: undefined })
   if (given.instanceId !== undefined) parseId(`${where}: instanceId`, given.instanceId)
   return filter

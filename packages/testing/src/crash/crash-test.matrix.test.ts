@@ -241,7 +241,7 @@ test('X-02 M-05 a manager is killed at every step of its commands and compensati
 }, 300_000)
 
 test('X-02 W-08 a workflow with a fork, a transaction and a rollback is killed between any two statements', async () => {
-  const Order = defineWorkflow('order', 1)
+  const Order = defineWorkflow('test', 'order')
     .step('risk', 'BookRisk', { retry: ['1ms'] })
     .onFailure('unbook', 'Unbook', { retry: ['1ms'] })
     .fork(

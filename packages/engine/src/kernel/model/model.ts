@@ -56,8 +56,8 @@ export interface WorkerSettings {
   readonly timeoutMs: number | undefined
   readonly maxAttempts: number
   readonly retry: RetryPolicy
-  /** Whether it runs steps of workflows. */
-  readonly workflows: boolean
+  /** Which steps of workflows it runs: of all handlers that are here, of those of its domains, or none. */
+  readonly workflows: 'all' | 'ofDomains' | 'none'
 }
 
 export interface WorkerParts {

@@ -4,7 +4,7 @@ import { payload, Simulation } from '../simulation/simulation.js'
 import { decide } from './decide.js'
 
 const conditional = (otherwise: boolean) => {
-  const start = defineWorkflow('conditional', 1)
+  const start = defineWorkflow('test', 'conditional')
   const condition = otherwise
     ? start.condition('big', '{{ gt .n 100 }}', (b) => b.step('small', 'H'))
     : start.condition('big', '{{ gt .n 100 }}')
@@ -32,7 +32,7 @@ describe('W-16 conditions', () => {
   })
 
   it('W-07 in a branch it ends that branch, and the join waits for the others', () => {
-    const branched = defineWorkflow('branched', 1)
+    const branched = defineWorkflow('test', 'branched')
       .fork(
         'f',
         (b) => b.condition('c1', '{{ .yes }}').step('a', 'H'),
@@ -51,7 +51,7 @@ describe('W-16 conditions', () => {
   })
 
   it('W-06 that cannot be answered fails, and what came before is undone', () => {
-    const workflow = defineWorkflow('w', 1)
+    const workflow = defineWorkflow('test', 'w')
       .step('a', 'H')
       .onFailure('u', 'U')
       .fork(

@@ -90,7 +90,7 @@ describe('W-01 attempts', () => {
   })
 
   it('a non-idempotent step is called once, whatever happens to the call; it counts as failed', () => {
-    const once = defineWorkflow('once', 1).step('a', 'A', { nonIdempotent: true }).onFailure('u', 'U').build()
+    const once = defineWorkflow('test', 'once').step('a', 'A', { nonIdempotent: true }).onFailure('u', 'U').build()
     const crashed = new Simulation(once).start()
     crashed.claim('a')
     expect(crashed.claim('a').call).toBeNull()

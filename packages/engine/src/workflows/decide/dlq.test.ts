@@ -5,7 +5,7 @@ import { by, payload, Simulation } from '../simulation/simulation.js'
 
 describe('W-09 the DLQ', () => {
   it('pauses the step, freezes what is queued, lets what runs finish, and undoes nothing', () => {
-    const three = defineWorkflow('three', 1, { dlq: true })
+    const three = defineWorkflow('test', 'three', { dlq: true })
       .fork(
         'f',
         (b) => b.step('a', 'H'),
@@ -52,7 +52,7 @@ describe('W-09 the DLQ', () => {
   })
 
   it('a join that is ready while the instance is frozen fires when it is thawed', () => {
-    const inner = defineWorkflow('inner', 1, { dlq: true })
+    const inner = defineWorkflow('test', 'inner', { dlq: true })
       .fork(
         'f',
         (b) => b.step('a', 'H'),
@@ -126,7 +126,7 @@ describe('W-09 the DLQ', () => {
   })
 
   it('a condition that cannot be answered is evaluated anew, with the new input', () => {
-    const workflow = defineWorkflow('w', 1, { dlq: true }).condition('c', '{{ gt .n 1 }}').step('a', 'H').build()
+    const workflow = defineWorkflow('test', 'w', { dlq: true }).condition('c', '{{ gt .n 1 }}').step('a', 'H').build()
     const run = new Simulation(workflow, 5).start()
     expect(run.state.status).toBe('DLQ')
     run.happen({ type: 'requeued', step: 'c', input: payload('still wrong'), by })

@@ -94,7 +94,7 @@ describe('W-07 forks and joins', () => {
   })
 
   it('any: what is under way in a branch that has failed is skipped', () => {
-    const nested = defineWorkflow('nested', 1)
+    const nested = defineWorkflow('test', 'nested')
       .fork(
         'outer',
         (b) =>
@@ -127,7 +127,7 @@ describe('W-07 forks and joins', () => {
   })
 
   it('a parallel goes on when all its branches have ended, and a fork without a join too', () => {
-    const both = defineWorkflow('both', 1)
+    const both = defineWorkflow('test', 'both')
       .parallel(
         'p',
         (b) => b.step('a', 'H'),
@@ -148,7 +148,7 @@ describe('W-07 forks and joins', () => {
   })
 
   it('forks in forks in forks', () => {
-    const deep = defineWorkflow('deep', 1)
+    const deep = defineWorkflow('test', 'deep')
       .fork(
         'f1',
         (b) =>
@@ -183,7 +183,7 @@ describe('W-07 forks and joins', () => {
 
 describe('W-07 branches that end while the fork is being begun', () => {
   const quick = (strategy: 'all' | 'any') =>
-    defineWorkflow('quick', 1)
+    defineWorkflow('test', 'quick')
       .fork(
         'f',
         (b) => b.condition('c', '{{ .go }}').step('a', 'H'),
@@ -210,7 +210,7 @@ describe('W-07 branches that end while the fork is being begun', () => {
   })
 
   it('any: branches that did nothing only: the first of the definition wins', () => {
-    const workflow = defineWorkflow('w', 1)
+    const workflow = defineWorkflow('test', 'w')
       .fork(
         'f',
         (b) => b.condition('c', '{{ .no }}').step('a', 'H'),
@@ -229,7 +229,7 @@ describe('W-07 branches that end while the fork is being begun', () => {
   })
 
   it('any: a branch that has done something before its condition was false is a success, and so is an else branch', () => {
-    const workflow = defineWorkflow('w', 1)
+    const workflow = defineWorkflow('test', 'w')
       .fork(
         'f',
         (b) => b.step('a', 'H').condition('c', '{{ .no }}').step('never', 'H'),
@@ -244,7 +244,7 @@ describe('W-07 branches that end while the fork is being begun', () => {
   })
 
   it('any in DLQ mode: a dead letter of the other branch may still succeed, so one that did nothing waits for it', () => {
-    const workflow = defineWorkflow('w', 1, { dlq: true })
+    const workflow = defineWorkflow('test', 'w', { dlq: true })
       .fork(
         'f',
         (b) => b.condition('c', '{{ .no }}').step('a', 'H'),
@@ -267,7 +267,7 @@ describe('W-07 branches that end while the fork is being begun', () => {
   })
 
   it('any: one that fails at once stops what its branch has not begun yet, and nothing else', () => {
-    const workflow = defineWorkflow('w', 1)
+    const workflow = defineWorkflow('test', 'w')
       .fork(
         'f',
         (b) =>

@@ -16,7 +16,7 @@ function undoAll(run: Simulation): Simulation {
   return run
 }
 
-const two = defineWorkflow('two', 1)
+const two = defineWorkflow('test', 'two')
   .step('pay', 'Pay', { retry: ['1s'] })
   .onFailure('refund', 'Refund')
   .step('ship', 'Ship')
@@ -81,7 +81,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
   })
 
   it('an attempt of unknown outcome is not forgotten when the next one is refused, given back or requeued', () => {
-    const branches = defineWorkflow('w', 1, { dlq: true })
+    const branches = defineWorkflow('test', 'w', { dlq: true })
       .fork(
         'f',
         (b) => b.step('a', 'H').onFailure('ua', 'U'),
@@ -155,7 +155,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     ['attempted', { refused: ['a'], unknown: ['a'], completed: ['a'] }],
     [undefined, { refused: ['a'], unknown: ['a'], completed: ['a'] }],
   ] as const)('compensateIf %s, of the failing step and of a completed one', (compensateIf, expected) => {
-    const workflow = defineWorkflow('w', 1)
+    const workflow = defineWorkflow('test', 'w')
       .step('a', 'A', { retry: { maxAttempts: 1 } })
       .onFailure('ua', 'U', compensateIf === undefined ? {} : { compensateIf })
       .step('b', 'B')
@@ -223,7 +223,7 @@ describe('K-26 a worker that is stopped in order during a call', () => {
 
 describe('K-20 a step that must not be repeated', () => {
   const once = (dlq: boolean) =>
-    defineWorkflow('once', 1, { dlq })
+    defineWorkflow('test', 'once', { dlq })
       .step('pay', 'Pay', { nonIdempotent: true })
       .onFailure('refund', 'Refund', { nonIdempotent: true })
       .step('ship', 'Ship')
@@ -350,7 +350,7 @@ describe('K-20 a step that must not be repeated', () => {
   })
 
   it('what the engine itself finds is never taken for a refusal', () => {
-    const lost = defineWorkflow('w', 1)
+    const lost = defineWorkflow('test', 'w')
       .step('a', 'A', { retry: { maxAttempts: 1 } })
       .onFailure('u', 'U')
       .build()

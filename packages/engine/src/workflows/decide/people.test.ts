@@ -43,7 +43,7 @@ describe('W-10 human steps', () => {
   })
 
   it('can be decided while the instance is in the DLQ; it goes on after the thaw', () => {
-    const workflow = defineWorkflow('w', 1, { dlq: true })
+    const workflow = defineWorkflow('test', 'w', { dlq: true })
       .fork(
         'f',
         (b) => b.waitHumanConfirm('ok').step('b', 'H'),
@@ -98,7 +98,7 @@ describe('W-11 cancel', () => {
   })
 
   it('is prompt from a human step, from before the start, and when nothing was done', () => {
-    const waiting = new Simulation(defineWorkflow('w', 1).waitHumanConfirm('ok').build()).start()
+    const waiting = new Simulation(defineWorkflow('test', 'w').waitHumanConfirm('ok').build()).start()
     waiting.happen({ type: 'cancel', by })
     expect(waiting.state.status).toBe('CANCELLED')
     expect(() => waiting.happen({ type: 'decided', step: 'ok', decision: 'confirm', by })).toThrow('it is SKIPPED')

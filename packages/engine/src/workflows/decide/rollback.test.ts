@@ -61,7 +61,7 @@ describe('W-08 rollback', () => {
   })
 
   it('stops at the nearest save point', () => {
-    const saved = defineWorkflow('saved', 1)
+    const saved = defineWorkflow('test', 'saved')
       .step('a', 'H')
       .onFailure('ua', 'U')
       .savePoint('s1')
@@ -87,7 +87,7 @@ describe('W-08 rollback', () => {
   })
 
   it('a save point also keeps a branch that lost before it and ended after it', () => {
-    const saved = defineWorkflow('saved', 1)
+    const saved = defineWorkflow('test', 'saved')
       .fork(
         'f',
         (b) => b.step('slow', 'H').onFailure('us', 'U'),
@@ -107,7 +107,7 @@ describe('W-08 rollback', () => {
   })
 
   it('undoes only the side of a condition that was taken', () => {
-    const workflow = defineWorkflow('w', 1)
+    const workflow = defineWorkflow('test', 'w')
       .condition('c', '{{ .no }}', (b) => b.step('else', 'H').onFailure('ue', 'U').step('fails', 'H'))
       .step('then', 'H')
       .onFailure('ut', 'U')
@@ -176,7 +176,7 @@ describe('W-08 rollback', () => {
     expect(run.claim('c', 'compensation').call).toEqual({ step: 'c', kind: 'compensation', attempt: 2 })
     expect(run.claim('c', 'compensation').call).toBeNull()
     expect(run.deadLetters.get('c')?.failure.code).toBe('ATTEMPTS_EXHAUSTED_BY_CRASH')
-    const once = defineWorkflow('once', 1).step('a', 'A').onFailure('u', 'U', { nonIdempotent: true }).build()
+    const once = defineWorkflow('test', 'once').step('a', 'A').onFailure('u', 'U', { nonIdempotent: true }).build()
     const other = new Simulation(once).start()
     fail(other, 'a')
     other.claim('a', 'compensation')

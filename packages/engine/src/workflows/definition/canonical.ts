@@ -2,14 +2,16 @@ import { createHash } from 'node:crypto'
 import type { WorkflowDefinition } from './definition.js'
 
 /**
- * The definition as one text, the same for the same definition whatever the order of its keys.
+ * The definition as one text, the same for the same definition whatever the order of its keys. This is what is stored.
  *
  * @example
- * canonicalWorkflow({ version: 1, name: 'order', … })   // '{"dlq":false,"name":"order",…}'
+ * canonicalWorkflow({ version: 1, domain: 'shop', type: 'order', … })   // '{"dlq":false,"domain":"shop",…}'
  */
-export function canonicalWorkflow(definition: WorkflowDefinition): string {
-  return JSON.stringify(definition, (_, value: unknown) => sorted(value))
+export function canonicalWorkflow({ name: _, ...definition }: WorkflowDefinition): string {
+  return canonicalText(definition)
 }
+
+const canonicalText = (value: object): string => JSON.stringify(value, (_, part: unknown) => sorted(part))
 
 function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
@@ -18,8 +20,10 @@ function sorted(value: unknown): unknown {
 
 /**
  * Tells two definitions apart: a stored version never changes (W-03), so another hash under the same version is refused.
- * It is stored; a change to the form of definitions must keep it for those that exist.
+ * It is stored; a change to the form of definitions must keep it for those that exist. Those that were stored before workflows had
+ * domains are in the domain `default`, and their hash has no domain in it.
  */
-export function workflowHash(definition: WorkflowDefinition): string {
-  return createHash('sha256').update(canonicalWorkflow(definition)).digest('hex')
+export function workflowHash({ domain, type, name, ...definition }: WorkflowDefinition): string {
+  const text = canonicalText({ ...definition, name: domain === 'default' ? type : name })
+  return createHash('sha256').update(text).digest('hex')
 }

@@ -11,7 +11,7 @@ import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
  *
  * ```json
  * {
- *   "name": "order", "version": 1,
+ *   "domain": "shop", "type": "order", "version": 1,
  *   "steps": [
  *     { "name": "charge", "type": "task", "handler": "ChargeCard", "next": "fulfil",
  *       "onFailure": { "name": "refund", "handler": "RefundCard", "retry": { "maxAttempts": 5 } } },
@@ -28,6 +28,10 @@ import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
  * Options that are left out have their defaults; durations may be written as everywhere (`"5s"`).
  */
 export interface WorkflowDefinition {
+  /** The team that owns it. */
+  readonly domain: string
+  readonly type: string
+  /** `domain/type`. */
   readonly name: string
   readonly version: number
   /** A step that failed for good waits for a person instead of being undone (W-09). */

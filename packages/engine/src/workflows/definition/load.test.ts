@@ -12,14 +12,15 @@ describe('W-01 a workflow as a file', () => {
 
   it('has the defaults of the builder, and accepts durations as people write them', () => {
     const file = {
-      name: 'order',
+      domain: 'test',
+      type: 'order',
       version: 1,
       retry: { maxAttempts: 4 },
       steps: [
         { name: 'a', type: 'task', handler: 'A', delay: '5s', retry: ['1s'], onFailure: { name: 'b', handler: 'B' } },
       ],
     }
-    const built = defineWorkflow('order', 1, { retry: { maxAttempts: 4 } })
+    const built = defineWorkflow('test', 'order', { retry: { maxAttempts: 4 } })
       .step('a', 'A', { delay: 5000, retry: [1000] })
       .onFailure('b', 'B')
       .build()
@@ -27,19 +28,47 @@ describe('W-01 a workflow as a file', () => {
   })
 
   const step = { name: 'a', type: 'task', handler: 'A' }
-  const file = (...steps: unknown[]) => ({ name: 'f', version: 1, steps })
+  const file = (...steps: unknown[]) => ({ domain: 'test', type: 'f', version: 1, steps })
   it.each<[string, unknown, string, string]>([
     ['no JSON', '{', 'HF_INVALID_WORKFLOW_FILE', '$ is not JSON'],
     ['no object', '[]', 'HF_INVALID_WORKFLOW_FILE', '$ must be an object, not an array'],
     ['nothing', null, 'HF_INVALID_WORKFLOW_FILE', '$ must be an object, not null'],
     [
-      'no name',
-      { version: 1, steps: [step] },
+      'no domain',
+      { type: 'f', version: 1, steps: [step] },
       'HF_INVALID_WORKFLOW_FILE',
-      '$.name is no name: the name must be a text',
+      '$.domain is no name: the name must be a text',
     ],
-    ['no version', { name: 'f', steps: [step] }, 'HF_INVALID_OPTION', 'workflow file $: option `version` is required'],
-    ['no steps', { name: 'f', version: 1 }, 'HF_INVALID_WORKFLOW_FILE', '$.steps must be a list, not undefined'],
+    [
+      'no type',
+      { domain: 'test', version: 1, steps: [step] },
+      'HF_INVALID_WORKFLOW_FILE',
+      '$.type is no name: the name must be a text',
+    ],
+    [
+      'a type like a version',
+      { domain: 'test', type: 'f-v2', version: 1, steps: [step] },
+      'HF_INVALID_WORKFLOW_FILE',
+      '$.type is no name: the name ends like a version',
+    ],
+    [
+      'a name that is another one',
+      { ...file(step), name: 'f' },
+      'HF_INVALID_WORKFLOW_FILE',
+      '$.name must be left out, or be test/f',
+    ],
+    [
+      'no version',
+      { domain: 'test', type: 'f', steps: [step] },
+      'HF_INVALID_OPTION',
+      'workflow file $: option `version` is required',
+    ],
+    [
+      'no steps',
+      { domain: 'test', type: 'f', version: 1 },
+      'HF_INVALID_WORKFLOW_FILE',
+      '$.steps must be a list, not undefined',
+    ],
     ['an unknown key', { ...file(step), stesp: [] }, 'HF_UNKNOWN_OPTION', 'did you mean `steps`?'],
     ['no step', file(5), 'HF_INVALID_WORKFLOW_FILE', '$.steps[0] must be an object, not 5'],
     ['a step without name', file({ type: 'task' }), 'HF_INVALID_WORKFLOW_FILE', '$.steps[0].name must be a text'],

@@ -5,7 +5,7 @@ import { describe } from '../../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../../kernel/validation/options.js'
 import { checkSteps } from './check.js'
 import type { CompensationDefinition, StepDefinition, StepType, WorkflowDefinition } from './definition.js'
-import { workflowNameProblem } from './names.js'
+import { nameProblem, workflowTypeProblem } from './names.js'
 import {
   callOptionNames,
   checkCall,
@@ -27,14 +27,27 @@ const stepTypes = ['task', 'human', 'condition', 'fork', 'parallel', 'join', 'sa
  */
 export function loadWorkflow(json: unknown): WorkflowDefinition {
   const file = record('$', typeof json === 'string' ? parse(json) : json)
-  const given = checkOptions('workflow file $', file, ['name', 'version', 'dlq', 'retry', 'lease', 'steps'])
-  const { name } = given
-  const problem = workflowNameProblem(name)
-  if (typeof name !== 'string' || problem !== undefined) throw refuse('$.name', `is no name: ${problem}`)
+  const given = checkOptions('workflow file $', file, [
+    'domain',
+    'type',
+    'name',
+    'version',
+    'dlq',
+    'retry',
+    'lease',
+    'steps',
+  ])
+  const domain = named('$.domain', given.domain, nameProblem)
+  const type = named('$.type', given.type, workflowTypeProblem)
+  const name = `${domain}/${type}`
+  // What `build` has made has it; a file need not.
+  if (given.name !== undefined && given.name !== name) throw refuse('$.name', `must be left out, or be ${name}`)
   const { dlq, maxAttempts, retry, lease } = options(given)
   const defaults = { maxAttempts, ...(retry === undefined ? {} : { retry }) }
   const steps = list('$.steps', given.steps).map((step, index) => readStep(`$.steps[${index}]`, step, defaults))
   return {
+    domain,
+    type,
     name,
     version: checkVersion('workflow file $', given.version),
     dlq,
@@ -131,6 +144,12 @@ function compensation(path: string, json: unknown, priority: number): { onFailur
   ])
   const named = { name: text(`${at}.name`, name), handler: text(`${at}.handler`, handler), priority }
   return { onFailure: checkCompensation(`workflow file ${at}`, named, asWritten(at, call)) }
+}
+
+function named(path: string, value: unknown, problemIn: (value: unknown) => string | undefined): string {
+  const problem = problemIn(value)
+  if (typeof value !== 'string' || problem !== undefined) throw refuse(path, `is no name: ${problem}`)
+  return value
 }
 
 function parse(json: string): unknown {

@@ -17,18 +17,19 @@ export function handlerNameProblem(name: unknown): string | undefined {
   return nameProblem(typeof name === 'string' ? name.replaceAll(/[#/]/g, '_') : name)
 }
 
-export function workflowNameProblem(name: unknown): string | undefined {
+/** The same for the type of a workflow, which is its name within its domain. */
+export function workflowTypeProblem(type: unknown): string | undefined {
   // Else `order-v2` could be version 2 of `order` or the newest of `order-v2`.
-  if (typeof name === 'string' && versioned.test(name)) return 'the name ends like a version; leave that to `version`'
-  return nameProblem(name)
+  if (typeof type === 'string' && versioned.test(type)) return 'the name ends like a version; leave that to `version`'
+  return nameProblem(type)
 }
 
 /**
- * Which definition a starter means (W-03): `order-v2` is that version, `order` the newest.
+ * Which definition a starter means (W-03): `shop/order-v2` is that version, `shop/order` the newest.
  *
  * @example
- * workflowReference('order-v2')   // { name: 'order', version: 2 }
- * workflowReference('order')      // { name: 'order' }
+ * workflowReference('shop/order-v2')   // { name: 'shop/order', version: 2 }
+ * workflowReference('shop/order')      // { name: 'shop/order' }
  */
 export function workflowReference(reference: string): { readonly name: string; readonly version?: number } {
   const [, name, version] = versioned.exec(reference) ?? []

@@ -46,6 +46,8 @@ export interface CompensationOptions extends StepOptions {
 }
 
 export interface WorkflowOptions {
+  /** Raise it when the graph changes: instances keep the version that they began with. Default: 1. */
+  readonly version?: number
   /** Steps that failed for good wait for a person instead of being undone. */
   readonly dlq?: boolean
   /** For steps that do not say it themselves. */
@@ -125,7 +127,7 @@ export interface WorkflowSettings {
 }
 
 export function checkWorkflowOptions(where: string, options: unknown): WorkflowSettings {
-  const given = checkOptions(where, options, ['dlq', 'retry', 'lease'])
+  const given = checkOptions(where, options, ['version', 'dlq', 'retry', 'lease'])
   const lease = durationOption(where, 'lease', given.lease, { min: '1s', max: '1d', default: undefined })
   const { maxAttempts, policy } = retryOption(where, 'retry', given.retry)
   return {

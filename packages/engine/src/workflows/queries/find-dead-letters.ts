@@ -9,7 +9,8 @@ import type { CallKind } from '../decide/state.js'
 export interface WorkflowDeadLetter {
   readonly id: string
   readonly instanceId: string
-  readonly workflow: string
+  readonly domain: string
+  readonly type: string
   readonly version: number
   readonly step: string
   readonly stepType: string
@@ -29,7 +30,8 @@ export interface WorkflowDeadLetter {
 }
 
 export interface DeadLetterFilter {
-  readonly workflow?: string
+  readonly domain?: string
+  readonly type?: string
   readonly step?: string
   readonly instanceId?: string
   readonly fingerprint?: string
@@ -52,8 +54,8 @@ interface Row extends Omit<WorkflowDeadLetter, 'input' | 'error'> {
   readonly failure: Failure
 }
 
-const params = ({ workflow, step, instanceId, fingerprint }: DeadLetterFilter): unknown[] =>
-  [workflow, step, instanceId, fingerprint].map((value) => value ?? null)
+const params = ({ domain, type, step, instanceId, fingerprint }: DeadLetterFilter): unknown[] =>
+  [domain, type, step, instanceId, fingerprint].map((value) => value ?? null)
 
 /** Oldest first. */
 export async function findDeadLetters(
@@ -79,21 +81,23 @@ export async function countDeadLetters(executor: Executor, filter: DeadLetterFil
 }
 
 const conditions = `
-      ($1::text is null or workflow_name = $1)
-      and ($2::text is null or step = $2)
-      and ($3::uuid is null or workflow_id = $3)
-      and ($4::text is null or fingerprint = $4)`
+      ($1::text is null or pg_catalog.split_part(workflow_name, '/', 1) = $1)
+      and ($2::text is null or pg_catalog.split_part(workflow_name, '/', 2) = $2)
+      and ($3::text is null or step = $3)
+      and ($4::uuid is null or workflow_id = $4)
+      and ($5::text is null or fingerprint = $5)`
 
 const listStatement = {
   name: 'workflows.list-dead-letters',
   text: `
-    select id, workflow_id as "instanceId", workflow_name as workflow, workflow_version as version, step,
+    select id, workflow_id as "instanceId", pg_catalog.split_part(workflow_name, '/', 1) as domain,
+      pg_catalog.split_part(workflow_name, '/', 2) as type, workflow_version as version, step,
       step_type as "stepType", kind, input, input_notes as notes, failure, reason, created_at as "createdAt"
     from holdfast.workflow_dead_letter
     where ${conditions}
-      and ($5::uuid is null or id = $5)
+      and ($6::uuid is null or id = $6)
     order by created_at, id
-    limit $6`,
+    limit $7`,
 }
 const groupStatement = {
   name: 'workflows.group-dead-letters',
@@ -104,7 +108,7 @@ const groupStatement = {
     where ${conditions}
     group by fingerprint
     order by pg_catalog.count(*) desc, fingerprint
-    limit $5`,
+    limit $6`,
 }
 const countStatement = {
   name: 'workflows.count-dead-letters',

@@ -7,7 +7,8 @@ import type { HumanChoice } from '../decide/instance-event.js'
 /** A human step that waits for somebody (W-10). */
 export interface WaitingDecision {
   readonly instanceId: string
-  readonly workflow: string
+  readonly domain: string
+  readonly type: string
   readonly version: number
   readonly step: string
   /** What there is to decide on. */
@@ -33,9 +34,13 @@ interface Row extends Omit<WaitingDecision, 'input'> {
 export async function findWaitingDecisions(
   executor: Executor,
   codec: Codec,
-  { workflow, limit }: { readonly workflow?: string | undefined; readonly limit: number },
+  {
+    domain,
+    type,
+    limit,
+  }: { readonly domain?: string | undefined; readonly type?: string | undefined; readonly limit: number },
 ): Promise<WaitingDecision[]> {
-  const rows = await executor.run<Row>(waitingStatement, [workflow ?? null, limit])
+  const rows = await executor.run<Row>(waitingStatement, [domain ?? null, type ?? null, limit])
   return rows.map(({ input, notes, ...row }) => ({ ...row, input: decodeOrRaw(codec, input, notes) }))
 }
 
@@ -46,13 +51,16 @@ export async function findDecisions(executor: Executor, id: string): Promise<Rec
 const waitingStatement = {
   name: 'workflows.waiting-decisions',
   text: `
-    select workflow.id as "instanceId", workflow.name as workflow, workflow.version, step.name as step, step.input,
+    select workflow.id as "instanceId", pg_catalog.split_part(workflow.name, '/', 1) as domain,
+      pg_catalog.split_part(workflow.name, '/', 2) as type, workflow.version, step.name as step, step.input,
       step.input_notes as notes, step.reached_at as since
     from holdfast.workflow_step as step
     join holdfast.workflow on workflow.id = step.workflow_id
-    where step.status = 'WAITING_DECISION' and ($1::text is null or workflow.name = $1)
+    where step.status = 'WAITING_DECISION' 
+      and ($1::text is null or pg_catalog.split_part(workflow.name, '/', 1) = $1)
+      and ($2::text is null or pg_catalog.split_part(workflow.name, '/', 2) = $2)
     order by step.reached_at
-    limit $2`,
+    limit $3`,
 }
 const decisionsStatement = {
   name: 'workflows.decisions',

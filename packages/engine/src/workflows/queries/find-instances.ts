@@ -3,16 +3,18 @@ import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import type { Place } from '../../kernel/model/page.js'
 import type { InstanceStatus } from '../states.js'
 
 /** An instance as it stands. */
 export interface WorkflowRecord {
   readonly id: string
   readonly key: string | null
-  readonly workflow: string
+  readonly domain: string
+  readonly type: string
   readonly version: number
   readonly status: InstanceStatus
-  /** Its definition, or a handler that it waits for, is paused: no worker takes it on. */
+  /** Its domain, its definition, or a handler that it waits for, is paused: no worker takes it on. */
   readonly paused: boolean
   readonly input: unknown
   /** What the last step answered; null until the instance is `COMPLETED`. */
@@ -32,14 +34,13 @@ export interface WorkflowRecord {
 }
 
 export interface InstanceFilter {
-  readonly id?: string
-  readonly workflow?: string
+  readonly domain?: string
+  readonly type?: string
   readonly version?: number
   readonly key?: string
   readonly status?: InstanceStatus
   readonly since?: Date
   readonly until?: Date
-  readonly limit: number
 }
 
 interface Row {
@@ -61,26 +62,50 @@ interface Row {
   ended_at: Date | null
 }
 
-export async function findInstances(
+/** One instance: by its id, or by the workflow (`domain/type`) and its key. */
+export async function findInstance(
+  executor: Executor,
+  codec: Codec,
+  which: { readonly id: string } | { readonly workflow: string; readonly key: string },
+): Promise<WorkflowRecord | undefined> {
+  const [row] =
+    'id' in which
+      ? await executor.run<Row>(byIdStatement, [which.id])
+      : await executor.run<Row>(byKeyStatement, [which.workflow, which.key])
+  return row && toRecord(row, codec)
+}
+
+/** Newest first, after the place where the page before ended. */
+export async function listInstances(
   executor: Executor,
   codec: Codec,
   filter: InstanceFilter,
+  { limit, after }: { readonly limit: number; readonly after: Place | undefined },
 ): Promise<WorkflowRecord[]> {
-  const { limit, ...narrowed } = filter
-  const given = Object.entries(narrowed).filter(([, value]) => value !== undefined)
-  const rows = await executor.run<Row>(listStatement(given.map(([name]) => name)), [
+  const { conditions, values } = conditionsOf(filter, 2)
+  const place = after ? [after.createdAt, after.id] : []
+  const rows = await executor.run<Row>(listStatement(filter, conditions, after !== undefined), [
     limit,
-    ...given.map(([, value]) => value),
+    ...values,
+    ...place,
   ])
   return rows.map((row) => toRecord(row, codec))
 }
 
+export async function countInstances(executor: Executor, filter: InstanceFilter): Promise<number> {
+  const { conditions, values } = conditionsOf(filter, 1)
+  const [row] = await executor.run<{ count: number }>(countStatement(filter, conditions), values)
+  return row?.count ?? 0
+}
+
 function toRecord(row: Row, codec: Codec): WorkflowRecord {
   const { failed_step: step, failure } = row
+  const [domain = '', type = ''] = row.name.split('/')
   return {
     id: row.id,
     key: row.key,
-    workflow: row.name,
+    domain,
+    type,
     version: row.version,
     status: row.status,
     paused: row.paused,
@@ -104,36 +129,89 @@ const columns = `
     select scheduled_at from holdfast.workflow_step where workflow_id = workflow.id and number = -1
   ) end as start_at,
   ended_at is null and exists (select from holdfast.pause) and (
-    holdfast.is_paused(array['definition:' || name])
+    holdfast.is_paused(array['definition:' || name, 'domain:' || pg_catalog.split_part(name, '/', 1)])
     or exists (
       select from holdfast.workflow_step as step
       where step.workflow_id = workflow.id and step.handler is not null and holdfast.is_paused(array['handler:' || step.handler])
     )
   ) as paused`
 
-/** A statement for each set of conditions: with one for all of them PostgreSQL could use no index. */
-function listStatement(filters: readonly string[]) {
-  const conditions = filters.map((name, place) => conditionOf(name, `$${place + 2}`))
+const byIdStatement = {
+  name: 'workflows.find-by-id',
+  text: `select ${columns} from holdfast.workflow where id = $1`,
+}
+const byKeyStatement = {
+  name: 'workflows.find-by-key',
+  text: `select ${columns} from holdfast.workflow where name = $1 and key = $2`,
+}
+
+interface Conditions {
+  /** Of the names of workflows, of which there are few. */
+  readonly ofNames: readonly string[]
+  readonly ofInstances: readonly string[]
+}
+
+function conditionsOf(filter: InstanceFilter, first: number) {
+  const given = Object.entries(filter).filter(([, value]) => value !== undefined)
+  const conditions: Conditions = { ofNames: [], ofInstances: [] }
+  const added = given.reduce(({ ofNames, ofInstances }, [name], place) => {
+    const value = `$${place + first}`
+    const ofName = nameConditions[name]?.(value)
+    if (ofName) return { ofNames: [...ofNames, ofName], ofInstances }
+    return { ofNames, ofInstances: [...ofInstances, instanceConditions[name]?.(value) ?? `${name} = ${value}`] }
+  }, conditions)
+  return { conditions: added, values: given.map(([, value]) => value) }
+}
+
+const nameConditions: Readonly<Record<string, (value: string) => string>> = {
+  domain: (value) => `pg_catalog.split_part(name, '/', 1) = ${value}`,
+  type: (value) => `pg_catalog.split_part(name, '/', 2) = ${value}`,
+}
+const instanceConditions: Readonly<Record<string, (value: string) => string>> = {
+  since: (value) => `created_at >= ${value}`,
+  until: (value) => `created_at < ${value}`,
+}
+
+const namesOf = ({ ofNames }: Conditions) =>
+  `(select distinct name from holdfast.workflow_definition ${ofNames.length === 0 ? '' : `where ${ofNames.join(' and ')}`}) as known`
+
+const statementName = (kind: string, filter: InstanceFilter) =>
+  `workflows.${kind} ${Object.entries(filter)
+    .flatMap(([name, value]) => (value === undefined ? [] : name))
+    .join(' ')}`
+
+/**
+ * A statement for each set of filters: with one for all of them PostgreSQL could use no index. Each workflow's newest are read from the
+ * index on its name and the time of creation, so a page costs the same however old the table is.
+ */
+function listStatement(filter: InstanceFilter, conditions: Conditions, hasCursor: boolean) {
+  const last = Object.values(filter).filter((value) => value !== undefined).length + 1
+  // A cursor has milliseconds, the column microseconds: where the row of the cursor is still there, its own time counts.
+  const place = `coalesce((select created_at from holdfast.workflow where id = $${last + 2}::uuid), $${last + 1}::timestamptz + interval '1 ms')`
+  const after = hasCursor ? [`(created_at, id) < (${place}, $${last + 2}::uuid)`] : []
   return {
-    name: `workflows.list ${filters.join(' ')}`,
+    name: `${statementName('list', filter)}${hasCursor ? ' after' : ''}`,
     text: `
-      select ${columns}
-      from holdfast.workflow
-      ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`}
-      order by created_at desc
+      select found.*
+      from ${namesOf(conditions)}
+      cross join lateral (
+        select ${columns}
+        from holdfast.workflow
+        where ${['workflow.name = known.name', ...conditions.ofInstances, ...after].join(' and ')}
+        order by created_at desc, id desc
+        limit $1
+      ) as found
+      order by found.created_at desc, found.id desc
       limit $1`,
   }
 }
 
-function conditionOf(name: string, value: string): string {
-  switch (name) {
-    case 'workflow':
-      return `name = ${value}`
-    case 'since':
-      return `created_at >= ${value}`
-    case 'until':
-      return `created_at < ${value}`
-    default:
-      return `${name} = ${value}`
+function countStatement(filter: InstanceFilter, conditions: Conditions) {
+  return {
+    name: statementName('count', filter),
+    text: `
+      select pg_catalog.count(*)::int
+      from ${namesOf(conditions)}
+      join holdfast.workflow on ${['workflow.name = known.name', ...conditions.ofInstances].join(' and ')}`,
   }
 }

@@ -108,9 +108,10 @@ const statement = {
       step.handler is not null
         and coalesce(holdfast.last_seen('workflows'::text, step.handler) < holdfast.now() - interval '2 minutes', true) as handler_missing,
       step.handler is not null and holdfast.is_paused(array[
-        'handler:' || step.handler, 'definition:' || (select name from holdfast.workflow_definition where id = step.definition_id)
+        'handler:' || step.handler, 'definition:' || definition.name, 'domain:' || pg_catalog.split_part(definition.name, '/', 1)
       ]) as paused
     from holdfast.workflow_step as step
+    join holdfast.workflow_definition as definition on definition.id = step.definition_id
     left join holdfast.workflow_dead_letter as letter on letter.workflow_id = step.workflow_id and letter.number = step.number
     where step.workflow_id = $1 and step.number >= 0
     order by step.reached_at, step.number`,

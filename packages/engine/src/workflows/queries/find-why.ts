@@ -4,9 +4,12 @@ import { type ActiveStep, type FailedForGood, whyOf } from '../why.js'
 import type { WorkflowRecord } from './find-instances.js'
 
 /** Why an instance does not go on. */
-export async function findWhy(executor: Executor, { id, status, endedAt, error }: WorkflowRecord): Promise<Why> {
+export async function findWhy(
+  executor: Executor,
+  { id, domain, type, status, endedAt, error }: WorkflowRecord,
+): Promise<Why> {
   const [active, failed] = await Promise.all([
-    executor.run<ActiveStep & object>(activeStatement, [id]),
+    executor.run<ActiveStep & object>(activeStatement, [id, `${domain}/${type}`, domain]),
     executor.run<FailedForGood & object>(failedStatement, [id]),
   ])
   return whyOf({ status, endedAt, error, active, failed })
@@ -23,7 +26,7 @@ const activeStatement = {
       coalesce(step.due_at > holdfast.now(), false) as "isLater",
       step.leased_by as "leasedBy",
       step.handler is not null and holdfast.is_paused(array[
-        'handler:' || step.handler, 'definition:' || (select name from holdfast.workflow where id = step.workflow_id)
+        'handler:' || step.handler, 'definition:' || $2::text, 'domain:' || $3::text
       ]) as "isPaused",
       coalesce(holdfast.last_seen('workflows', step.handler) > holdfast.now() - interval '150 s', false) as "hasWorker"
     from holdfast.workflow_step as step

@@ -6,7 +6,7 @@ import { Simulation } from '../simulation/simulation.js'
 import { renderMermaid } from './mermaid.js'
 import { renderText } from './text.js'
 
-const order = defineWorkflow('order', 1, { dlq: true })
+const order = defineWorkflow('test', 'order', { dlq: true })
   .step('charge', 'ChargeCard')
   .onFailure('refund', 'RefundCard')
   .savePoint('paid')
@@ -80,7 +80,7 @@ describe('W-14 a workflow as text', () => {
   })
 
   it('keeps a line of names and expressions that have several', () => {
-    const odd = defineWorkflow('odd', 1).condition('a\nb', '{{\n.x\n}}').build()
+    const odd = defineWorkflow('test', 'odd').condition('a\nb', '{{\n.x\n}}').build()
     expect(renderText(odd).split('\n')).toHaveLength(2)
   })
 })
@@ -145,7 +145,7 @@ describe('W-14 a workflow as Mermaid', () => {
   })
 
   it('lets no name end its label or become markup', () => {
-    const odd = defineWorkflow('odd', 1).step('a"] --> <script>alert(1)', 'H`#;').build()
+    const odd = defineWorkflow('test', 'odd').step('a"] --> <script>alert(1)', 'H`#;').build()
     const [, node] = renderMermaid(odd).split('\n')
     expect(node).toMatch(/^ {4}s0\["[^"<>[\]`]*<br\/>[^"<>[\]`]*"\]$/)
   })

@@ -20,7 +20,7 @@ import { howIs, type ShownInstance, whatIs } from './shown.js'
  */
 export function renderText(definition: WorkflowDefinition, instance?: ShownInstance): string {
   const steps = new Map(definition.steps.map((step) => [step.name, step]))
-  const title = [`${definition.name}-v${definition.version}`, definition.dlq ? 'dlq' : '', instance?.status ?? '']
+  const title = [`${definition.type}-v${definition.version}`, definition.dlq ? 'dlq' : '', instance?.status ?? '']
   const rows = [title, ...pathRows(steps, definition.steps[0]?.name, instance, '', '')]
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   return rows

@@ -18,7 +18,7 @@ export const failUndo = (simulation: Simulation, step: string) => {
   return simulation.happen({ type: 'compensation_failed', step, failure: business })
 }
 
-export const chain = defineWorkflow('chain', 1)
+export const chain = defineWorkflow('test', 'chain')
   .step('a', 'A')
   .onFailure('undo a', 'UndoA')
   .step('b', 'B')
@@ -27,7 +27,7 @@ export const chain = defineWorkflow('chain', 1)
   .build()
 
 export const forked = (strategy: 'all' | 'any', dlq = false) =>
-  defineWorkflow('forked', 1, { dlq })
+  defineWorkflow('test', 'forked', { dlq })
     .step('first', 'H')
     .onFailure('undo first', 'U')
     .fork(
@@ -40,7 +40,7 @@ export const forked = (strategy: 'all' | 'any', dlq = false) =>
     .onFailure('undo last', 'U')
     .build()
 
-export const human = defineWorkflow('human', 1)
+export const human = defineWorkflow('test', 'human')
   .step('a', 'H')
   .onFailure('ua', 'U')
   .fork(
