@@ -13,7 +13,7 @@ export default mergeConfig(
       include: LONG,
       exclude: configDefaults.exclude,
       env: { HOLDFAST_TEST_LONG: '1' },
-      testTimeout: 300_000,
+      testTimeout: 600_000,
       // Each starts worker processes of its own.
       maxWorkers: 3,
       // What they kill in their own process keeps its connections until that process ends.

@@ -6645,7 +6645,14 @@ begin
   v_ids := array(
     select item.item_id
     from holdfast.dispatch_item as item
-    where item.item_type = p_type and item.item_id = any (ids) and item.status = any (v_from)
+    where item.item_type = p_type
+      and item.item_id = any (ids)
+      and (
+        item.status = any (v_from)
+        or item.status = 'CLAIMED'
+          and item.last_error is not null
+          and (p_operation = 'COMPLETE' or p_operation = 'RETRY' and (change -> 'notDone')::boolean)
+      )
     order by item.item_id
     for no key update
   );
@@ -6676,6 +6683,7 @@ begin
           when 'RETRY' then greatest(coalesce(v_exec_time, item.exec_time), v_now)
           when 'EXPEDITE' then v_first
         end,
+        check_at = null,
         completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
         context_hash = case
           when p_operation = 'RESCHEDULE' and change ? 'context'
@@ -9534,11 +9542,11 @@ begin
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
-      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
+      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms'), v_now, asked.state, asked.notes,
       asked.unchecked is not true, asked.first ->> 'name'
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8, unchecked boolean, first jsonb
+      state jsonb, notes jsonb, start_ms float8, start_in_ms float8, unchecked boolean, first jsonb
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing
@@ -9562,7 +9570,7 @@ begin
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
       -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
-      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000))
+      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms')
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
     asked.worker,
@@ -9572,10 +9580,11 @@ begin
     -- A time is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
-      greatest(v_now, to_timestamp(asked.start_ms / 1000)) + asked.deadline_in_ms * interval '1 ms'
+      greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms') + asked.deadline_in_ms * interval '1 ms'
     )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
+    start_in_ms float8,
     deadline_ms float8, deadline_in_ms float8, looks boolean
   )
   where asked.id = any (v_created);

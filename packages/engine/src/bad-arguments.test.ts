@@ -36,7 +36,7 @@ beforeAll(async () => {
   bus.hf.register(Round)
   bus.hf.register(Ship)
   bus.hf.register(Later)
-  order = (await bus.hf.start(Order, {}, { deferred: true })).id
+  order = (await bus.hf.start(Order, {}, { immediate: false })).id
 })
 afterAll(() => bus.close())
 
@@ -54,7 +54,7 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
     ['sendMany', () => bus.hf.sendMany(Pay, [{ data: 1 }], options)],
     ['start', () => bus.hf.start(Order, {}, options)],
     ['start of a manager', () => bus.hf.start(Round, {}, options)],
-    ['startMany', () => bus.hf.startMany(Order, [{ state: {} }], options)],
+    ['startMany', () => bus.hf.startMany(Order, [{ input: {} }], options)],
     ['respond', () => bus.hf.process(Order, order).respond('paid', 1, options)],
     ['start of a workflow', () => bus.hf.start(Ship, {}, options)],
     ['schedule', () => bus.hf.schedule(Later, { key: 'i', context: {}, startAt: new Date(0) }, options)],
@@ -85,7 +85,7 @@ test.each<[string, () => unknown]>([
   ['send without a definition', () => bus.hf.send(none, 1)],
   ['sendMany without a definition', () => bus.hf.sendMany(none, [{ data: none }])],
   ['start without a definition', () => bus.hf.start(none, {} as never)],
-  ['startMany without a definition', () => bus.hf.startMany(none, [{ state: {} }])],
+  ['startMany without a definition', () => bus.hf.startMany(none, [{ input: {} }])],
   ['startMany of nothing', () => bus.hf.startMany(Order, [none])],
   ['respond without a definition', () => bus.hf.process(none, order).respond('paid' as never, 1 as never)],
   ['respond with a symbol', () => bus.hf.process(Order, order).respond(Symbol('paid') as never, none)],

@@ -34,6 +34,7 @@ import {
   type Executions,
   ItemHandle,
   isDispatch,
+  type OwnExecution,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -240,6 +241,10 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   })
   const immediate = createStarterExecutions(db, {
     name,
+    isAllowed: (definition) =>
+      options.immediate !== false &&
+      definition.immediate &&
+      (options.immediate === 'unregistered' || engine.registry.find(definition.name) === definition),
     settings: engine.settings,
     live: engine.live,
     gate,
@@ -260,14 +265,14 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   const dispatches = createDispatchRegistry()
   const processes = createProcesses(db, engine, processOperations)
   const workflows = createWorkflows(db, workflowEngine)
+  const executionOf = ({ model, type, id }: OwnExecution) => {
+    if (model === 'workflows') return workflowClient.workflow(id)
+    const slash = type.indexOf('/')
+    return new ProcessHandle(processCalls, { domain: type.slice(0, slash), type: type.slice(slash + 1) }, id)
+  }
   const executions: Executions = {
-    cancelProcess(name, id, by, cancelOptions) {
-      const slash = name.indexOf('/')
-      const reference = { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-      return processOperations.cancel(reference, id, by, cancelOptions)
-    },
-    cancelWorkflow: (id, by, cancelOptions) => workflowClient.workflow(id).cancel(by, cancelOptions),
-    whyWorkflow: (id) => workflowClient.workflow(id).why(),
+    cancel: (execution, by, cancelOptions) => executionOf(execution).cancel(by, cancelOptions),
+    why: (execution) => executionOf(execution).why(),
     find: (itemType) => dispatches.find(itemType),
   }
   const itemOperations = createItemOperations(db, codec, executions)

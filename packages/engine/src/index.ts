@@ -60,7 +60,7 @@ export {
   type ProcessTarget,
   processTarget,
   type RemoteDispatchOptions,
-  type ReportAnswer,
+  type ReportResult,
   type RescheduleOptions,
   type RetryItemOptions,
   type Scheduled,

@@ -45,7 +45,7 @@ test('K-26 a process whose state cannot be decoded goes to troubleshooting on it
     execute: (ctx, state) => ctx.step('pay', () => state.n * 2),
   })
   bus.hf.register(Pay)
-  const { id } = await bus.hf.start(Pay, { n: 21 }, { deferred: true })
+  const { id } = await bus.hf.start(Pay, { n: 21 }, { immediate: false })
   key = 'second'
   await work(domain)
   const troubled = await waitFor('it is in troubleshooting', async () => {
@@ -73,7 +73,7 @@ test('K-26 a process whose history cannot be decoded goes to troubleshooting, an
   })
   bus.hf.register(Pay)
   await work(domain)
-  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  const { id } = await bus.hf.start(Pay, {}, { immediate: false })
   await waitFor('it waits', async () => (await bus.hf.process(Pay, id).get()).status === 'WAITING_FOR_ASYNC')
   // Only the record of the step, so that the state and the response can be read.
   await bus.sql(
@@ -168,7 +168,7 @@ test.each([
       .step('pay', `pay ${domain}`, { retry: { maxAttempts: 5 } })
       .build()
     await work(domain)
-    await bus.hf.start(Pay, {}, { deferred: true })
+    await bus.hf.start(Pay, {}, { immediate: false })
     await bus.hf.send(Book, {})
     const { id } = await bus.hf.start(Flow, {})
     const troubled = await waitFor(
@@ -201,7 +201,7 @@ test('K-26 K-19 what the database refuses to store goes to troubleshooting with 
   await bus.sql(`alter table holdfast.process_history add constraint at_most check (name <> 'pay') not valid`)
   onTestFinished(async () => void (await bus.sql('alter table holdfast.process_history drop constraint at_most')))
   await work(domain)
-  await bus.hf.start(Pay, {}, { deferred: true })
+  await bus.hf.start(Pay, {}, { immediate: false })
   const troubled = await waitFor(
     'it is in troubleshooting',
     async () => (await bus.hf.processes.troubles.list({ domain }))[0],

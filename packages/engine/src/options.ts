@@ -32,6 +32,11 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
    * person has to find out. Raise it if the other side may be down, or show what was done late. Default: 30 s.
    */
   readonly inquireFor?: Duration
+  /**
+   * False leaves every process that is started here to a worker. Otherwise `hf.start` runs a process in this program until it completes or
+   * waits, if its definition is registered here. Set it in programs that must not make the calls of your processes. Default: true.
+   */
+  readonly immediate?: boolean
 }
 
 /** What the engine calls later, in the middle of its work, is checked when the installation is opened. */
@@ -73,6 +78,7 @@ export const checkHoldfastOptions = declareOptions({
   connectTimeout: anything,
   applicationName: anything,
   migrate: boolean({ default: true }),
+  immediate: boolean({ default: true }),
   ...patience,
   metrics: methods(['count', 'observe', 'gauge']),
   codec,

@@ -93,7 +93,7 @@ test('K-27 what another role plants in public is never called, from the installa
   onTestFinished(async () => void (await worker.stop()))
 
   expect(await (await hf.send(Pay, {})).result()).toBe('paid')
-  const { id } = await hf.start(Refund, { n: 1 }, { deferred: true })
+  const { id } = await hf.start(Refund, { n: 1 }, { immediate: false })
   await hf.process(Refund, id).respond('confirmed', {})
   expect(await hf.process(Refund, id).result()).toBe('refunded')
   const instance = await hf.start(Flow, {})

@@ -17,6 +17,8 @@ import { workerName } from './worker.js'
 
 export interface RuntimeOptions extends Pick<HoldfastOptions, 'codec' | 'metrics' | 'abortGrace' | 'inquireFor'> {
   readonly logger?: Logger
+  /** `unregistered`: for tests of executions; processes run in their starter though no worker of this program is to claim them. */
+  readonly immediate?: boolean | 'unregistered'
   /** For tests that let a worker die within their own process: one that is dead never leaves its gate. */
   readonly gate?: Gate
 }

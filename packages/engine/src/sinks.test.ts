@@ -58,7 +58,7 @@ test.each([
     await hf.run({ poll: '50ms' })
     for (const fail of [false, true]) {
       const { id: charge } = await hf.send(Charge, { fail })
-      const order = await hf.start(Order, {}, { deferred: fail })
+      const order = await hf.start(Order, {}, { immediate: !fail })
       const ship = await hf.start(Ship, {})
       expect(await hf.command(Charge, charge).result({ timeout: '20s' })).toBe('charged')
       expect(await hf.process(Order, order.id).result({ timeout: '20s' })).toBe('ordered')

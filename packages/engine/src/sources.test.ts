@@ -65,7 +65,7 @@ async function commands(): Promise<Sample> {
 const processSample = (type: string, concurrency?: number) => async (): Promise<Sample> => {
   const options = concurrency === undefined ? {} : { concurrency }
   const Do = defineProcess('sampled', type, { state: z.any(), execute: async () => undefined, ...options })
-  const started = await some(() => bus.hf.start(Do, {}, { deferred: true }))
+  const started = await some(() => bus.hf.start(Do, {}, { immediate: false }))
   await bus.sql(
     `insert into holdfast.worker_definition (model, name, version, worker, lease_ms, seen_at)
      values ('processes', $1, 1, 'w', 60000, holdfast.now())`,
@@ -130,7 +130,7 @@ async function replies(): Promise<Sample> {
   const Do = defineProcess('replied', 'Do', { state: z.any(), execute: async () => undefined })
   const queue = 'replied__process_replies'
   await bus.hf.queues.create(queue)
-  const { id: process } = await bus.hf.start(Do, {}, { deferred: true })
+  const { id: process } = await bus.hf.start(Do, {}, { immediate: false })
   const rows = await bus.sql<{ id: string }>(
     `select pgmq.send($1, jsonb_build_object('command_id', gen_random_uuid(), 'correlation_id', $2::text,
        'outcome', 'SUCCESS', 'final', true))::text as id

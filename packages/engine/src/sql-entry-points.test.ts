@@ -32,7 +32,7 @@ beforeAll(async () => {
   bus.hf.register(Order)
   for (const name of ['reserve', 'ship']) bus.hf.handle(name, (input) => input)
   await bus.hf.run({ poll: '20ms' })
-  processId = (await bus.hf.start(Pay, { note: '' }, { deferred: true, key: 'PAY-1' })).id
+  processId = (await bus.hf.start(Pay, { note: '' }, { immediate: false, key: 'PAY-1' })).id
 })
 afterAll(() => bus.close())
 

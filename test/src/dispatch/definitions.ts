@@ -48,7 +48,7 @@ function remoteEngine(pool: pg.Pool): ExecutionTarget<{ n: number }> {
         [items.map(({ executionId }) => executionId), items.map(({ startAt }) => startAt)],
       )
       const asked = new Map(rows.map((row) => [row.execution_id, row.asked]))
-      return items.map(({ executionId }) => (asked.get(executionId) === 1 ? 'started' : 'already started'))
+      return items.map(({ executionId }) => (asked.get(executionId) === 1 ? 'started' : 'alreadyStarted'))
     },
     async describe(ids) {
       const { rows } = await pool.query<{ execution_id: string }>(

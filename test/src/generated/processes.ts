@@ -31,7 +31,7 @@ export function generatedProcesses(): Omit<FaultTestOptions<World>, 'seeds'> {
     },
     async start(hf, { Program }, seed) {
       const program = processProgram(seed)
-      const { id } = await hf.start(Program, { program }, { deferred: true })
+      const { id } = await hf.start(Program, { program }, { immediate: false })
       return id
     },
     cancel: (hf, id, { Program }) => hf.process(Program, id).cancel(by, { compensate: true }),

@@ -46,7 +46,7 @@ const statusOf = async (id: string) =>
   (await bus.sql<{ status: string }>('select status from holdfast.process where id = $1', [id]))[0]?.status
 
 async function brokenProcess(): Promise<string> {
-  const { id } = await bus.hf.start(Broken, {}, { deferred: true })
+  const { id } = await bus.hf.start(Broken, {}, { immediate: false })
   await waitFor('it waits for a person', async () => (await statusOf(id)) === 'WAITING_FOR_TSQ')
   return id
 }

@@ -118,7 +118,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
   async processes({ hf }) {
     const started = await hf.startMany(
       Reserve,
-      numbers(BACKLOG).map((n) => ({ state: { n } })),
+      numbers(BACKLOG).map((n) => ({ input: { n } })),
     )
     await Promise.all(started.slice(0, 1_000).map(({ id }, n) => hf.process(Reserve, id).respond('told', n)))
   },
@@ -129,7 +129,7 @@ const cases: Record<string, (bus: TestBus) => Promise<void>> = {
     const later = new Date(Date.now() + 86_400_000)
     await hf.startMany(
       Settle,
-      numbers(BACKLOG).map((n) => ({ state: { n }, startAt: later })),
+      numbers(BACKLOG).map((n) => ({ input: { n }, startAt: later })),
     )
     await hf.schedule(
       Settlement,

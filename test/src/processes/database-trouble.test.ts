@@ -25,7 +25,7 @@ async function openBooks(connectionString: string) {
 async function startSome(hf: Holdfast, domain: string, connectionString: string, each: number): Promise<string[]> {
   const notes = openNotes(connectionString, 1)
   const { Journey, Undone } = processesOf(domain, notes)
-  const states = Array.from({ length: each }, () => ({ state: {} }))
+  const states = Array.from({ length: each }, () => ({ input: {} }))
   const journeys = await hf.startMany(Journey, states)
   const undone = await hf.startMany(Undone, states)
   // Answered before anybody has asked.
@@ -106,14 +106,14 @@ test('K-11 P-11 respond waits out an outage of the database, like send and start
       return state.told
     },
   })
-  const { id } = await hf.start(Asks, { told: 0 }, { deferred: true })
+  const { id } = await hf.start(Asks, { told: 0 }, { immediate: false })
   await hf.send(Do, null)
   await server.kill()
   const calls = [
     hf.process(Asks, id).respond('told', 1),
     hf.process(Asks, id).respond('told', 2, { responseId: 'two' }),
     hf.send(Do, null),
-    hf.start(Asks, { told: 3 }, { deferred: true }),
+    hf.start(Asks, { told: 3 }, { immediate: false }),
   ]
   await server.restart()
   const answers = await Promise.allSettled(calls)
@@ -157,7 +157,7 @@ test('K-05 P-17 a flush whose answer is lost is repeated, and nothing is called 
 
 test('P-05 a transaction whose commit is not answered has taken place once', async () => {
   const { pool, proxy, hf, processes, work, close } = await workBehindProxy('lost-commits')
-  const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+  const { id } = await hf.start(processes.Undone, {}, { immediate: false })
   const swallowed = proxy.swallowAnswerTo(COMMIT)
   await work()
   await swallowed
@@ -175,7 +175,7 @@ test('P-05 a connection that is lost while its commit is still under way: the tr
     create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return null; end $$;
     create constraint trigger slowly after insert on booking deferrable initially deferred
       for each row execute function slow()`)
-  const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+  const { id } = await hf.start(processes.Undone, {}, { immediate: false })
   const lost = proxy.hangUpAfter(COMMIT)
   await work()
   await lost

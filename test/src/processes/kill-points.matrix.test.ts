@@ -66,10 +66,10 @@ async function openRound(kind: Kind, domain: string, faults?: Faults) {
   processes.registerAll(hf)
   const { id } =
     kind === 'Journey'
-      ? await hf.start(processes.Journey, {}, { deferred: true })
+      ? await hf.start(processes.Journey, {}, { immediate: false })
       : kind === 'Undone'
-        ? await hf.start(processes.Undone, {}, { deferred: true })
-        : await hf.start(processes.Careful, {}, { deferred: true })
+        ? await hf.start(processes.Undone, {}, { immediate: false })
+        : await hf.start(processes.Careful, {}, { immediate: false })
   async function approve(): Promise<void> {
     if (kind !== 'Journey') return
     await waitFor('it waits for approval', async () => (await bookOf(id)).waitingFor === 'approval', {

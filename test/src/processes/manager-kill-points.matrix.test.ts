@@ -31,7 +31,7 @@ type Round = Record<(typeof KINDS)[number], string>
 async function startRound(hf: TestBus['hf']): Promise<Round> {
   const order = await hf.start(Order, { of: 'order' })
   const refused = await hf.start(Order, { of: 'refused', refuse: true })
-  const booking = await hf.start(Booking, { of: 'booking' }, { deferred: true })
+  const booking = await hf.start(Booking, { of: 'booking' }, { immediate: false })
   const confirmations = [order, refused].map(({ id }) => ({
     correlation_id: id,
     reply_id: 'confirmed',

@@ -97,7 +97,7 @@ test('P-11 a hundred responses at once from four connections: none is lost, none
   })
   bus.hf.register(Crowd)
   const worker = await bus.hf.run({ domains: ['crowd'], ...WORKER })
-  const { id } = await bus.hf.start(Crowd, {}, { deferred: true })
+  const { id } = await bus.hf.start(Crowd, {}, { immediate: false })
   const connections = await Promise.all([1, 2, 3, 4].map(() => another()))
   await Promise.all(
     Array.from({ length: 100 }, (_, n) => n).flatMap((n) =>
@@ -136,7 +136,7 @@ test('P-11 a response that comes while its process is about to rest is met: no w
   const slow = await another(rest.faults)
   const Waiting = Patient('about-to-rest', '1h', 'tsq')
   slow.hf.register(Waiting)
-  const { id } = await bus.hf.start(Waiting, {}, { deferred: true })
+  const { id } = await bus.hf.start(Waiting, {}, { immediate: false })
   await slow.hf.run({ domains: ['about-to-rest'], ...WORKER })
   await rest.reached
   await bus.hf.process(Waiting, id).respond('answer', { n: 1 })
@@ -237,7 +237,7 @@ test('P-16 a cancel during a step: its signal fires, its end is recorded, and th
   const { Held, called, running, finish } = held('cancel-during', true)
   bus.hf.register(Held)
   const worker = await bus.hf.run({ domains: ['cancel-during'], ...WORKER })
-  const { id } = await bus.hf.start(Held, {}, { deferred: true })
+  const { id } = await bus.hf.start(Held, {}, { immediate: false })
   await running
   expect(await cancel(id)).toBe('done')
   await waitFor('the signal has fired', () => called.includes('aborted'))
@@ -257,7 +257,7 @@ test('P-16 a cancel while the end is on its way: whoever is committed first wins
     execute: (ctx) => ctx.step('only', () => 'done'),
   })
   slow.hf.register(Quick)
-  const { id } = await bus.hf.start(Quick, {}, { deferred: true })
+  const { id } = await bus.hf.start(Quick, {}, { immediate: false })
   await slow.hf.run({ domains: ['cancel-end'], ...WORKER })
   await end.reached
   expect(await cancel(id)).toBe('done')
@@ -267,7 +267,7 @@ test('P-16 a cancel while the end is on its way: whoever is committed first wins
   expect(await records(id)).toEqual(['STEP only COMPLETED'])
   expect(await bus.events(id)).toContain('CANCEL_REQUESTED')
 
-  const { id: other } = await bus.hf.start(Quick, {}, { deferred: true })
+  const { id: other } = await bus.hf.start(Quick, {}, { immediate: false })
   await until(other, 'COMPLETED')
   expect(await cancel(other)).toBe('COMPLETED')
   expect(await look(other)).toMatchObject({ status: 'COMPLETED', result: 'done' })

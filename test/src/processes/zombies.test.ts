@@ -63,7 +63,7 @@ test.each([
   async ({ what, standsAt, says: last }) => {
     const domain = `zombie-${what.replaceAll(' ', '-')}`
     const { hf, processes } = await open(domain)
-    const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+    const { id } = await hf.start(processes.Undone, {}, { immediate: false })
     const zombie = startWorkerProcess(script, { connectionString, domain, standsAt })
     await zombie.message('it stands', says('standing'), PATIENCE)
     zombie.freeze()
@@ -86,7 +86,7 @@ test.each([
 
 test('K-02 a zombie about to rest: another has rested and gone on, and it changes nothing', async () => {
   const { hf, processes } = await open('zombie-rest')
-  const { id } = await hf.start(processes.Journey, {}, { deferred: true })
+  const { id } = await hf.start(processes.Journey, {}, { immediate: false })
   const options = { connectionString, domain: 'zombie-rest', standsAt: { call: 'flaky' } }
   const zombie = startWorkerProcess(script, options)
   await zombie.message('it stands', says('standing'), PATIENCE)
@@ -110,7 +110,7 @@ test('K-02 a zombie about to rest: another has rested and gone on, and it change
 test('P-05 a zombie in its own transaction: nobody can take the process over, and it commits once', async () => {
   const domain = 'zombie-commit'
   const { hf, processes } = await open(domain)
-  const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+  const { id } = await hf.start(processes.Undone, {}, { immediate: false })
   const zombie = startWorkerProcess(script, { connectionString, domain, standsAt: { point: 'before commit' } })
   await zombie.message('it stands', says('standing'), PATIENCE)
   zombie.freeze()
@@ -137,7 +137,7 @@ test('P-05 a zombie in its own transaction: nobody can take the process over, an
 test('K-23 P-05 a zombie in its own transaction is taken over when the server has ended its session, and writes nothing when it wakes', async () => {
   const domain = 'zombie-taken-over'
   const { hf, processes } = await open(domain)
-  const { id } = await hf.start(processes.Undone, {}, { deferred: true })
+  const { id } = await hf.start(processes.Undone, {}, { immediate: false })
   const zombie = startWorkerProcess(script, { connectionString, domain, standsAt: { point: 'before commit' } })
   await zombie.message('it stands', says('standing'), PATIENCE)
   zombie.freeze()
@@ -159,7 +159,7 @@ test('K-23 P-05 a zombie in its own transaction is taken over when the server ha
 test('P-11 somebody who responds and is frozen on the way: the same response from another is recorded once', async () => {
   const domain = 'zombie-respond'
   const { hf, processes } = await open(domain)
-  const { id } = await hf.start(processes.Journey, {}, { deferred: true })
+  const { id } = await hf.start(processes.Journey, {}, { immediate: false })
   const heir = await hf.run(WORKER)
   await waitFor('it waits', async () => (await bookOf(id)).waitingFor === 'approval')
   const responds = { id, responseId: 'the approval' }

@@ -39,8 +39,8 @@ test('K-23 `close` returns although handlers and steps of all models hang for ev
   const worker = await hf.run({ poll: '20ms', lease: '1h' })
   await hf.send(Command, false)
   await hf.send(Command, true)
-  await hf.start(Step, {}, { deferred: true })
-  await hf.start(Transaction, {}, { deferred: true })
+  await hf.start(Step, {}, { immediate: false })
+  await hf.start(Transaction, {}, { immediate: false })
   await hf.start(Flow, null)
   await waitFor('all hang', () => calls === 5)
 

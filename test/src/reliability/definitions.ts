@@ -40,7 +40,7 @@ export function registerAll(hf: Holdfast, run: (input: Given) => Promise<string>
 
 export async function begin(hf: Holdfast, model: Model, data: Given): Promise<string> {
   if (model === 'commands') return (await hf.send(PoisonCommand, data)).id
-  if (model === 'processes') return (await hf.start(PoisonProcess, data, { deferred: true })).id
+  if (model === 'processes') return (await hf.start(PoisonProcess, data, { immediate: false })).id
   return (await hf.start(PoisonWorkflow, data)).id
 }
 

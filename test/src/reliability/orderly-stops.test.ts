@@ -32,7 +32,7 @@ const items = {
         current = call
         hf.register(Do)
       },
-      begin: async (hf: Holdfast) => (await hf.start(Do, {}, { deferred: true })).id,
+      begin: async (hf: Holdfast) => (await hf.start(Do, {}, { immediate: false })).id,
       standing: async (hf: Holdfast, id: string) => (await hf.process(Do, id).get()).status as string,
     }
   },

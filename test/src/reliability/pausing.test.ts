@@ -69,11 +69,11 @@ test.each([{ domain: 'held' }, { definition: 'held/Do' }])(
     bus.hf.register(Do)
     bus.hf.register(Probe)
     await bus.hf.pause(subject, by)
-    const { id } = await bus.hf.start(Do, {}, { deferred: true })
+    const { id } = await bus.hf.start(Do, {}, { immediate: false })
     await bus.hf.run({ poll: '20ms' })
     // One claim looks at both definitions, so what is claimed of the second has passed the first by.
     for (let claims = 0; claims < 3; claims += 1) {
-      const probe = await bus.hf.start(Probe, {}, { deferred: true })
+      const probe = await bus.hf.start(Probe, {}, { immediate: false })
       await bus.rests(probe.id, 'COMPLETED')
     }
     expect(await bus.process(id)).toMatchObject({ status: 'PENDING', lease_epoch: 0 })

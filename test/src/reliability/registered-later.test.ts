@@ -47,7 +47,7 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
   bus.hf.handle(Sub, () => 'sub')
   for (const definition of [First, Second]) {
     if (definition === Second) bus.hf.register(Second)
-    const { id } = await bus.hf.start(definition, {}, { deferred: true })
+    const { id } = await bus.hf.start(definition, {}, { immediate: false })
     await bus.rests(id, 'WAITING_FOR_ASYNC')
     // Through the inbox, as from another language.
     await bus.sql(`select holdfast.respond($1, $2, $3, 'go', '1'::jsonb)`, ['later', definition.type, id])

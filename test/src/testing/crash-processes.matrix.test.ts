@@ -13,7 +13,7 @@ test('X-02 workers that are processes of their own are killed by SIGKILL at ever
     worker: new URL('../../dist/testing/crash-worker-process.js', import.meta.url),
     prepare: ledgerTable,
     register: [Payment],
-    start: (hf) => hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1', deferred: true }),
+    start: (hf) => hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1', immediate: false }),
     respond: (hf, { id }) => [
       () => hf.process(Payment, id).respond('approved', { by: 'ann' }, { responseId: 'webhook 1' }),
     ],

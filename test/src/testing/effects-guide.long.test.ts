@@ -18,7 +18,7 @@ test('X-02 K-19 under random faults every refund is kept or undone exactly once'
     world: shop,
     register: (world) => [refundVia(world)],
     start: async (hf, world, seed) =>
-      (await hf.start(refundVia(world), { refund: `R-${seed}` }, { deferred: true })).id,
+      (await hf.start(refundVia(world), { refund: `R-${seed}` }, { immediate: false })).id,
     cancel: (hf, id, world) => hf.process(refundVia(world), id).cancel(by, { compensate: true }),
     attend: async (hf, world, open) => {
       for (const id of open) await hf.process(refundVia(world), id).cancel(by, { compensate: true })

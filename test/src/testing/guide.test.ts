@@ -99,7 +99,7 @@ test('A-04 X-01 a hundred payments meet a bank that fails now and then and a net
   })
 
   const payments = Array.from({ length: 100 }, (_, n) => ({
-    state: { payment: `PAY-${n}`, cents: 100 },
+    input: { payment: `PAY-${n}`, cents: 100 },
     key: `PAY-${n}`,
   }))
   await kit.hf.startMany(Payment, payments)

@@ -300,7 +300,7 @@ test('K-21 what operators end is counted like what ends by itself', async () => 
   expect(told.count(`cancelled commands ${name} Pay`)).toBe(3)
 
   const Stuck = defineProcess(name, 'Stuck', { state: z.any(), execute: (ctx) => ctx.wait('for ever', () => false) })
-  const { id } = await bus.hf.start(Stuck, {}, { deferred: true })
+  const { id } = await bus.hf.start(Stuck, {}, { immediate: false })
   await bus.hf.process(Stuck, id).complete(by)
   expect(told.count(`completed processes ${name} Stuck`)).toBe(1)
 })

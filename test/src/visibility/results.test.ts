@@ -169,7 +169,7 @@ test('K-22 work that nobody has the code for is told of shortly after it was mad
   const Payment = defineProcess(name, 'Payment', { state: z.object({}), execute: async () => undefined })
   const Flow = defineWorkflow('test', `${name}_flow`).step('book', `${name}_nobody`).build()
   await alone.hf.send(defineCommand(name, 'Pay'), {})
-  await alone.hf.startMany(Payment, [{ state: {} }, { state: {} }])
+  await alone.hf.startMany(Payment, [{ input: {} }, { input: {} }])
   await alone.hf.start(Flow, {})
   const warned = () => told.lines.filter(({ event }) => event === 'no_live_worker')
   await waitFor('all three are told of', () => warned().length === 3)

@@ -61,7 +61,7 @@ async function fill(connectionString: string, processes: number, from: number): 
     for (const chunk of chunksOf(processes)) {
       await hf.startMany(
         definition,
-        chunk.map(({ place }) => ({ state: { place: from + place } })),
+        chunk.map(({ place }) => ({ input: { place: from + place } })),
       )
     }
   } finally {

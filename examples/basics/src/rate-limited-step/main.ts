@@ -20,7 +20,7 @@ hf.register(Scoring)
 await hf.run({ concurrency: 20 })
 
 const began = performance.now()
-const payments = Array.from({ length: 8 }, (_, place) => ({ state: { payment: 'x'.repeat(place) } }))
+const payments = Array.from({ length: 8 }, (_, place) => ({ input: { payment: 'x'.repeat(place) } }))
 const started = await hf.startMany(Scoring, payments)
 const scores = await Promise.all(started.map(({ id }) => hf.process(Scoring, id).result()))
 console.log(`scores ${scores.join(', ')}`)

@@ -80,12 +80,12 @@ async function startAll(
     drafts.map((draft) => ({ ...draft, status: 'ACCEPTED' })),
   )
   if (drafts[0]?.model === 'PROCESS_STEP') {
-    const processes = payments.map((payment) => ({ id: payment.id, state: initialState(payment) }))
-    await hf.startMany(definitions.Payment, processes, { batchId, transaction })
+    const processes = payments.map((payment) => ({ id: payment.id, input: initialState(payment) }))
+    await hf.startMany(definitions.Payment, processes, { batch: batchId, transaction })
     return
   }
   const start = (payment: Payment) =>
-    hf.start(definitions.StepPayment, initialState(payment), { id: payment.id, batchId, transaction })
+    hf.start(definitions.StepPayment, initialState(payment), { id: payment.id, batch: batchId, transaction })
   for (const payment of payments) await start(payment)
 }
 

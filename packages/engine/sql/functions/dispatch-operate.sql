@@ -1,10 +1,11 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
 -- What operators do with the items of dispatch, audited in the same transaction.
 
 -- What an operator does with items (D-15): RESCHEDULE and EXPEDITE of READY ones, RETRY, DISCARD and COMPLETE of dead letters,
--- CANCEL of both. `change`: { execTime (ms), context, notes, version, checked, details }. Returns for each that was asked for:
+-- CANCEL of both. COMPLETE, and RETRY with `notDone`, also settle a CLAIMED item of which nobody knows whether the target started it
+-- (K-20): the next start has the same id. `change`: { execTime (ms), notDone, context, notes, version, checked, details }. Returns for each that was asked for:
 -- 'done', 'unknown', or the status of one that it cannot be done to, with its execution.
 -- planner: no seqscan
 create or replace function holdfast.operate_dispatch_items(
@@ -27,7 +28,14 @@ begin
   v_ids := array(
     select item.item_id
     from holdfast.dispatch_item as item
-    where item.item_type = p_type and item.item_id = any (ids) and item.status = any (v_from)
+    where item.item_type = p_type
+      and item.item_id = any (ids)
+      and (
+        item.status = any (v_from)
+        or item.status = 'CLAIMED'
+          and item.last_error is not null
+          and (p_operation = 'COMPLETE' or p_operation = 'RETRY' and (change -> 'notDone')::boolean)
+      )
     order by item.item_id
     for no key update
   );
@@ -58,6 +66,7 @@ begin
           when 'RETRY' then greatest(coalesce(v_exec_time, item.exec_time), v_now)
           when 'EXPEDITE' then v_first
         end,
+        check_at = null,
         completed_at = case when p_operation in ('CANCEL', 'DISCARD', 'COMPLETE') then v_now end,
         context_hash = case
           when p_operation = 'RESCHEDULE' and change ? 'context'

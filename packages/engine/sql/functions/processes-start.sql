@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: kernel
 --
 -- Starting processes.
@@ -46,11 +46,11 @@ begin
     )
     select
       asked.id, asked.type, asked.model, asked.key, asked.parent_id, asked.parent_call, asked.batch_id, asked.attributes,
-      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000)), v_now, asked.state, asked.notes,
+      v_now, greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms'), v_now, asked.state, asked.notes,
       asked.unchecked is not true, asked.first ->> 'name'
     from jsonb_to_recordset(starts) as asked (
       id uuid, type text, model text, key text, parent_id uuid, parent_call text, batch_id uuid, attributes jsonb,
-      state jsonb, notes jsonb, start_ms float8, unchecked boolean, first jsonb
+      state jsonb, notes jsonb, start_ms float8, start_in_ms float8, unchecked boolean, first jsonb
     )
     where asked.batch_id is null or asked.batch_id = any (v_batches)
     on conflict do nothing
@@ -74,7 +74,7 @@ begin
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
       -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
-      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000))
+      when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms')
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
     asked.worker,
@@ -84,10 +84,11 @@ begin
     -- A time is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
-      greatest(v_now, to_timestamp(asked.start_ms / 1000)) + asked.deadline_in_ms * interval '1 ms'
+      greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms') + asked.deadline_in_ms * interval '1 ms'
     )
   from jsonb_to_recordset(starts) as asked (
     id uuid, type text, model text, version int, status text, lease_ms int, worker text, token uuid, start_ms float8,
+    start_in_ms float8,
     deadline_ms float8, deadline_in_ms float8, looks boolean
   )
   where asked.id = any (v_created);

@@ -189,7 +189,7 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
   })
   const items = ['a', 'b', 'c', 'd'].map((key) => ({ key, context: {}, startAt: past }))
   await bus.hf.schedule(Settlement, items)
-  await bus.hf.start(Pay, {}, { deferred: true, key: `exec:${Settlement.name}:d:0` })
+  await bus.hf.start(Pay, {}, { immediate: false, key: `exec:${Settlement.name}:d:0` })
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   const { deadLetters } = bus.hf.dispatch

@@ -160,7 +160,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
   const worker = await bus.runProcesses(Pay, { domains: [Pay.domain, Settlement.domain] })
   await bus.moveClock(31 * 60_000)
   // A process that nobody dispatched goes on: it is the item type that is switched off, not the definition.
-  await bus.hf.start(Pay, { n: -1 }, { deferred: true })
+  await bus.hf.start(Pay, { n: -1 }, { immediate: false })
   await waitFor('the other one ran', () => ran.includes(-1))
   await waitFor('a cycle has looked', async () => {
     const [row] = await bus.sql<{ ran: boolean }>(
@@ -210,7 +210,7 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
 
 test('D-07 an execution id that something else has is not taken for the item’s own: the next id is tried', async () => {
   const Settlement = settlement()
-  await bus.hf.start(Settle, { n: 0 }, { deferred: true, key: `exec:${Settlement.name}:PAY-0:0` })
+  await bus.hf.start(Settle, { n: 0 }, { immediate: false, key: `exec:${Settlement.name}:PAY-0:0` })
   await bus.hf.schedule(Settlement, items(2))
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.item(Settlement, 'PAY-0').get()).toMatchObject({

@@ -14,7 +14,7 @@ import { countItems, type Depth } from './queries/count-items.js'
 import { type DispatchItem, findCount } from './queries/find-items.js'
 import { type KnownDispatch, listDefinitions } from './queries/list-definitions.js'
 import { listConfigs, readConfig } from './queries/read-config.js'
-import type { ReportAnswer } from './queries/report-ends.js'
+import type { ReportResult } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf, unknownDefinition } from './reference.js'
 import { type ExecutionEnd, reportEnd } from './report-end.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
@@ -60,7 +60,7 @@ export interface Dispatch {
    * @example
    * await hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })
    */
-  reportEnd(dispatch: DispatchOf, ends: ExecutionEnd | readonly ExecutionEnd[]): Promise<readonly ReportAnswer[]>
+  reportEnd(dispatch: DispatchOf, ends: ExecutionEnd | readonly ExecutionEnd[]): Promise<readonly ReportResult[]>
   /**
    * Stops many items, each as `hf.item(…).cancel` does. Returns for each what became of it.
    *

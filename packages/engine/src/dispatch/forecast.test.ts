@@ -5,9 +5,9 @@ const four = new Date('2026-03-02T16:00:00Z')
 const after = (seconds: number) => new Date(four.getTime() + seconds * 1_000)
 
 test('D-12 a million at four o’clock at 100 per second are through at 18:46:40', () => {
-  const { finishesAt, latestByMs } = forecast([{ at: four, count: 1_000_000 }], { perSecond: 100, now: after(-3_600) })
+  const { finishesAt, latestBy } = forecast([{ at: four, count: 1_000_000 }], { perSecond: 100, now: after(-3_600) })
   expect(finishesAt).toEqual(new Date('2026-03-02T18:46:40Z'))
-  expect(latestByMs).toBe(10_000_000)
+  expect(latestBy).toBe(10_000_000)
 })
 
 test('D-12 what is due later waits behind what is not through yet, and not behind what is', () => {
@@ -23,7 +23,7 @@ test('D-12 what is due later waits behind what is not through yet, and not behin
     { at: after(60), waiting: 0 },
     { at: after(600), waiting: 0 },
   ])
-  expect(plan.latestByMs).toBe(90_000)
+  expect(plan.latestBy).toBe(90_000)
 })
 
 test('D-12 while it runs: what is overdue goes from now on', () => {

@@ -8,7 +8,7 @@ export interface Forecast {
   /** When the last of them will have been released; undefined where that is never, or nobody knows. */
   readonly finishesAt: Date | undefined
   /** The longest that an item waits beyond its time, in milliseconds. */
-  readonly latestByMs: number
+  readonly latestBy: number
   /** How many will still wait at the end of each minute. */
   readonly backlog: readonly { readonly at: Date; readonly waiting: number }[]
 }
@@ -26,19 +26,19 @@ export function forecast(
   due: readonly DueMinute[],
   { perSecond, now }: { readonly perSecond: number; readonly now: Date },
 ): Forecast {
-  if (perSecond <= 0) return { finishesAt: undefined, latestByMs: Number.POSITIVE_INFINITY, backlog: [] }
+  if (perSecond <= 0) return { finishesAt: undefined, latestBy: Number.POSITIVE_INFINITY, backlog: [] }
   const backlog: { at: Date; waiting: number }[] = []
   let freeAt = now.getTime()
-  let latestByMs = 0
+  let latestBy = 0
   for (const { at, count } of due) {
     const beginsAt = Math.max(freeAt, at.getTime())
     freeAt = beginsAt + (count / perSecond) * 1_000
-    if (count > 0) latestByMs = Math.max(latestByMs, freeAt - Math.max(at.getTime(), now.getTime()))
+    if (count > 0) latestBy = Math.max(latestBy, freeAt - Math.max(at.getTime(), now.getTime()))
     const endOfMinute = Math.max(at.getTime() + MINUTE, now.getTime())
     backlog.push({ at, waiting: Math.max(0, Math.round(((freeAt - endOfMinute) / 1_000) * perSecond)) })
   }
   const any = due.some(({ count }) => count > 0)
-  return { finishesAt: any ? new Date(Math.ceil(freeAt)) : undefined, latestByMs: Math.ceil(latestByMs), backlog }
+  return { finishesAt: any ? new Date(Math.ceil(freeAt)) : undefined, latestBy: Math.ceil(latestBy), backlog }
 }
 
 /** What a configuration lets through per second; infinity where nothing holds it back but the machine. */

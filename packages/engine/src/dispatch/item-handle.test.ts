@@ -195,3 +195,43 @@ test('U-04 waiting for a result ends when a person ends the item', async () => {
   await item.cancel(by)
   await waiting
 })
+
+test('U-04 K-20 a start of unknown outcome is settled by a person who knows: not done, or done', async () => {
+  const started: string[] = []
+  let lost = true
+  const Remote = defineDispatch(name(), 'Items', {
+    context: z.object({}),
+    target: {
+      name: 'elsewhere',
+      async start(starts) {
+        started.push(...starts.map(({ executionId }) => executionId))
+        if (lost) throw new Error('connection lost')
+        return starts.map(() => 'started' as const)
+      },
+      describe: async (ids) => ids.map(() => ({ status: 'UNKNOWN' as const })),
+    },
+    settings: { dispatchInterval: 0, jitterWindow: 0 },
+  })
+  await bus.hf.schedule(
+    Remote,
+    ['PAY-1', 'PAY-2'].map((key) => ({ key, context: {}, startAt: past })),
+  )
+  await runDispatchCycle(bus.db, Remote)
+  const [one, two] = [bus.hf.item(Remote, 'PAY-1'), bus.hf.item(Remote, 'PAY-2')]
+  expect(await one.get()).toMatchObject({ status: 'CLAIMED' })
+  await expect(one.retry(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(one.cancel(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await two.complete(by)
+  expect(await two.result()).toBeNull()
+  await one.retry(by, { notDone: true })
+  expect(await one.get()).toMatchObject({ status: 'READY' })
+  lost = false
+  await runDispatchCycle(bus.db, Remote)
+  expect(await one.get()).toMatchObject({ status: 'DISPATCHED' })
+  const id = (key: string) => `exec:${Remote.name}:${key}:0`
+  expect(started).toEqual([id('PAY-1'), id('PAY-2'), id('PAY-1')])
+  expect((await one.history()).map(({ event, actor }) => [event, actor])).toEqual([
+    ['START_UNKNOWN', null],
+    ['REQUEUED', 'ann'],
+  ])
+})

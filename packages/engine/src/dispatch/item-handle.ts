@@ -51,7 +51,10 @@ export class ItemHandle<Input = unknown, Result = unknown>
     return this.#calls.why(this.#dispatch, this.id)
   }
 
-  /** Makes a dead letter READY again, with all its attempts. */
+  /**
+   * Makes a dead letter READY again, with all its attempts. With `notDone` also an item whose start on a target elsewhere ended
+   * without an answer.
+   */
   retry(by: By, options?: RetryItemOptions): Promise<void> {
     return this.#calls.retry(this.#dispatch, this.id, by, options)
   }
@@ -64,7 +67,10 @@ export class ItemHandle<Input = unknown, Result = unknown>
     return this.#calls.cancel(this.#dispatch, this.id, by, options)
   }
 
-  /** Says that what a dead letter was for has been done by other means: it ends COMPLETED. */
+  /**
+   * Says that what a dead letter was for has been done by other means, or that the target has executed an item whose start ended
+   * without an answer: it ends COMPLETED.
+   */
   complete(by: By): Promise<void> {
     return this.#calls.complete(this.#dispatch, this.id, by)
   }

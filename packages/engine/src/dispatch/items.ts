@@ -30,7 +30,7 @@ interface Parts {
   readonly codec: Codec
   readonly results: Results
   readonly operations: ItemOperations
-  readonly executions: Pick<Executions, 'whyWorkflow'>
+  readonly executions: Pick<Executions, 'why'>
 }
 
 export function createItemCalls(db: Database, { codec, results, operations, executions }: Parts): ItemCalls {
@@ -38,8 +38,7 @@ export function createItemCalls(db: Database, { codec, results, operations, exec
     const itemType = itemTypeOf('why', dispatch)
     const standing = await readStanding(db, itemType, key, MOST_COUNTED)
     if (!standing) throw notFound(itemType, key)
-    const { execution } = standing
-    return whyOf(standing, execution?.model === 'workflows' ? await executions.whyWorkflow(execution.id) : undefined)
+    return whyOf(standing, standing.execution ? await executions.why(standing.execution) : undefined)
   }
   const source = itemResults(db, codec, why)
   const { single } = operations

@@ -17,6 +17,7 @@ import {
   findItemIds,
   type ItemChange,
   type ItemOperation,
+  type OwnExecution,
   operateItems,
 } from './queries/operate-items.js'
 import { type DispatchOf, itemTypeOf, notFound, subjectOf } from './reference.js'
@@ -49,13 +50,17 @@ export interface RescheduleOptions<Input = unknown> {
 export interface RetryItemOptions {
   /** Another time to start. Default: the item's own, which has passed, so it is due at once. */
   readonly startAt?: Date | string
+  /**
+   * A person found out that a target elsewhere did not start the item, although its start ended without an answer: it is started
+   * again. Without this the target is asked until it knows. Default: false.
+   */
+  readonly notDone?: boolean
 }
 
 /** The executions of items on our own engine, and the definitions of this program. */
 export interface Executions {
-  cancelProcess(type: string, id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
-  cancelWorkflow(id: string, by: By, options: { readonly compensate: boolean }): Promise<void>
-  whyWorkflow(id: string): Promise<Why>
+  cancel(execution: OwnExecution, by: By, options: { readonly compensate: boolean }): Promise<void>
+  why(execution: OwnExecution): Promise<Why>
   find(itemType: string): DefinedDispatch | undefined
 }
 
@@ -117,8 +122,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
   ): Promise<Omit<Operated, 'key'>> {
     try {
       const own = await operatorCall(db, `cancel ${executionId}`, (tx) => findExecution(tx, itemType, executionId))
-      if (own?.model === 'processes') await executions.cancelProcess(own.type, own.id, by, { compensate })
-      else if (own) await executions.cancelWorkflow(own.id, by, { compensate })
+      if (own) await executions.cancel(own, by, { compensate })
       else await cancelElsewhere(definitionOf(dispatch, itemType), executionId)
       return { outcome: 'done' }
     } catch (error) {
@@ -165,9 +169,10 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
 
     retrying(dispatch: DispatchOf, by: By, options: RetryItemOptions = {}): PreparedOperation {
       const where = 'retry'
-      const given = checkOptions(where, options, ['startAt'])
+      const given = checkOptions(where, options, ['startAt', 'notDone'])
       const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
-      const change = startAt ? { execTime: startAt.getTime() } : {}
+      const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
+      const change = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...(notDone ? { notDone } : {}) }
       return plain({ where, operation: 'RETRY', done: 'retried' }, dispatch, by, change)
     },
 

@@ -37,7 +37,7 @@ test('D-12 before it runs: how many are due in which minute, at which rate, and 
     later: 0,
     lastDueAt: new Date(four.getTime() + 90_000),
     rate: { configuredPerSecond: 100, measuredPerSecond: null },
-    forecast: { latestByMs: 12_000 },
+    forecast: { latestBy: 12_000 },
   })
 })
 
@@ -92,10 +92,10 @@ test('D-12 while it runs the measured rate counts: a window that is slower than 
   expect(ready).toBe(2_500)
   expect(rate).toMatchObject({ configuredPerSecond: 100 })
   expect(rate.measuredPerSecond).toBeCloseTo(20, 0)
-  expect(forecast.latestByMs).toBeGreaterThan(90_000)
+  expect(forecast.latestBy).toBeGreaterThan(90_000)
   // What another configuration would do is asked of the configuration.
   const other = await bus.hf.dispatch.plan(Settlement, { batchSize: 5_000 })
-  expect(other.forecast.latestByMs).toBe(2_500)
+  expect(other.forecast.latestBy).toBe(2_500)
 })
 
 test('D-12 depth and plan follow every change of an item, and read no items', async () => {

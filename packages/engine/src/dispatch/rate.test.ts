@@ -200,7 +200,7 @@ test('D-14 when pause returns nothing begins any more: what a worker has claimed
   await bus.hf.dispatch.pause(Settlement, by)
   held.release()
   // It has given them back by then, and claims go on: one that nobody dispatched is executed.
-  await bus.hf.start(Settle, { n: -1 }, { deferred: true })
+  await bus.hf.start(Settle, { n: -1 }, { immediate: false })
   await waitFor('the other one ran', () => ran.includes(-1))
   await waitFor('nothing is leased', async () => {
     const leased = 'select from holdfast.process where dispatch_type = $1 and leased_at is not null'

@@ -103,7 +103,7 @@ test('D-05 items are started with their context, a deterministic id, and when th
       initWorkflowId: 'init-0',
       workflowType: 'PaymentExec',
       taskQueue: 'exec',
-      startDelayMs: 0,
+      startDelay: 0,
     },
   ])
   expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'DISPATCHED', executionId: started[0]?.executionId })
@@ -120,8 +120,8 @@ test('D-04 a remote target is never given more than one cycle ahead, whatever th
   await runDispatchCycle(bus.db, Settlement)
   expect(started.map(({ key }) => key)).toEqual(['soon'])
   expect(started[0]?.startAt.getTime()).toBe(now.getTime() + 40_000)
-  expect(started[0]?.startDelayMs).toBeGreaterThan(0)
-  expect(started[0]?.startDelayMs).toBeLessThanOrEqual(40_000)
+  expect(started[0]?.startDelay).toBeGreaterThan(0)
+  expect(started[0]?.startDelay).toBeLessThanOrEqual(40_000)
 })
 
 test('D-07 no two of type, item and number of failures share an execution id, and none is made for another item', async () => {
@@ -159,7 +159,7 @@ test('D-06 a start that was refused goes back to READY with its count raised and
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 3, READY: 1 })
   expect(await get(Settlement, 'PAY-2')).toMatchObject({ retryCount: 1, lastError: 'FULL: no capacity' })
-  startAs(() => 'already started')
+  startAs(() => 'alreadyStarted')
   await hurry(Settlement)
   await runDispatchCycle(bus.db, Settlement)
   // It had happened after all: that counts as started.

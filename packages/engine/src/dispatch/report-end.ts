@@ -4,7 +4,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
 import { isDispatch } from './define.js'
-import { type ReportAnswer, type ReportedEnd, reportEnds } from './queries/report-ends.js'
+import { type ReportedEnd, type ReportResult, reportEnds } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
 
 /** How an execution elsewhere ended: `FAILED` is technical and started again, `CANCELLED` is for good. */
@@ -23,14 +23,14 @@ export async function reportEnd(
   db: Database,
   dispatch: DispatchOf,
   given: ExecutionEnd | readonly ExecutionEnd[],
-): Promise<readonly ReportAnswer[]> {
+): Promise<readonly ReportResult[]> {
   const where = 'dispatch.reportEnd'
   const itemType = itemTypeOf(where, dispatch)
   if (isDispatch(dispatch) && dispatch.engine !== 'REMOTE') {
     throw invalidOption(where, 'dispatch', `${itemType} is executed by our own engine, which ends its items itself`)
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))
-  const answers: ReportAnswer[] = []
+  const answers: ReportResult[] = []
   for (const chunk of chunksOf(ends, CHUNK)) answers.push(...(await reportEnds(db, itemType, chunk)))
   return answers
 }

@@ -15,6 +15,8 @@
  *     DISPATCHED --> READY: failed technically, or not found any more
  *     CLAIMED --> DEAD_LETTER: failed too often
  *     DISPATCHED --> DEAD_LETTER: failed too often
+ *     CLAIMED --> READY: a person says that it was not started
+ *     CLAIMED --> COMPLETED: a person says that it was executed
  *     DEAD_LETTER --> READY: retried by an operator
  *     DEAD_LETTER --> COMPLETED: completed by an operator
  *     DEAD_LETTER --> FAILED: cancelled by an operator

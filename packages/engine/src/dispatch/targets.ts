@@ -11,9 +11,9 @@ export interface ExecutionStart<Context = unknown> {
   readonly context: Context
   readonly contextVersion: number
   readonly initWorkflowId: string | null
-  /** Not before this moment, and how long that is from now. Never more than one cycle ahead. */
+  /** Not before this moment, and how many milliseconds that is from now. Never more than one cycle ahead. */
   readonly startAt: Date
-  readonly startDelayMs: number
+  readonly startDelay: number
   /** What an operator has configured (`exec_workflow_type`, `exec_task_queue`). */
   readonly workflowType: string | null
   readonly taskQueue: string | null
@@ -23,7 +23,7 @@ export interface ExecutionStart<Context = unknown> {
  * What became of a start. An execution that was there already counts as started. `failed` with a `BusinessError` or a
  * `PermanentError`: nothing was started. With any other error nobody knows, and the target is asked before it is started again.
  */
-export type StartOutcome = 'started' | 'already started' | { readonly failed: unknown }
+export type StartOutcome = 'started' | 'alreadyStarted' | { readonly failed: unknown }
 
 /**
  * What an engine knows of an execution. `UNKNOWN`: it cannot tell now, and the item is left alone; `FAILED` is technical and

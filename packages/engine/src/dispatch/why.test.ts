@@ -136,7 +136,10 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
     text: expect.stringMatching(/^It was dispatched at .*Z as exec:.*:PAY-1:0\. no live worker has/),
   })
   await live('processes', Settle.name)
-  expect(await item.why()).toMatchObject({ reason: 'queued', text: expect.stringContaining('waits for a free worker') })
+  expect(await item.why()).toMatchObject({
+    reason: 'queued',
+    text: expect.stringContaining('It is due and waits for its turn'),
+  })
   await bus.hf.dispatch.pause(Settlement, by)
   expect(await item.why()).toMatchObject({
     reason: 'paused',
@@ -146,14 +149,14 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
   await bus.hf.pause({ definition: Settle.name }, by)
   expect(await item.why()).toMatchObject({
     reason: 'paused',
-    text: expect.stringContaining(`process of ${Settle.name}`),
+    text: expect.stringContaining('paused by an operator'),
   })
   await bus.hf.resume({ definition: Settle.name }, by)
   const worker = await bus.runProcesses(Settle)
   await waitFor('it runs', async () => (await item.why()).reason === 'running')
   inside.open()
   await waitFor('it sleeps', async () => (await item.why()).reason === 'waiting')
-  expect((await item.why()).text).toContain('waiting for a night')
+  expect((await item.why()).text).toContain('It waits for a night')
   await worker.stop()
 
   const failing = await settlement({}, async () => {
@@ -183,10 +186,12 @@ test('U-04 why: dispatched to begin at its time, and what its workflow says of i
   await runDispatchCycle(bus.db, Settlement)
   await runDispatchCycle(bus.db, Payout)
   expect(await why(Settlement, 'PAY-2')).toMatchObject({ reason: 'notDue', at: soon })
-  // What the workflow says of itself.
-  expect(await why(Payout, 'PAY-2')).toMatchObject({
+  expect(await why(Payout, 'PAY-2')).toMatchObject({ reason: 'notDue', at: soon })
+  await bus.hf.schedule(Payout, { key: 'PAY-3', context: {}, startAt: past })
+  await runDispatchCycle(bus.db, Payout)
+  expect(await why(Payout, 'PAY-3')).toMatchObject({
     reason: 'noWorker',
-    text: expect.stringMatching(/^It was dispatched at .*Z as exec:.*:PAY-2:0\. The start of the instance waits/),
+    text: expect.stringMatching(/^It was dispatched at .*Z as exec:.*:PAY-3:0\. The start of the instance waits/),
   })
 })
 
@@ -215,7 +220,7 @@ test('U-04 why: a target elsewhere has it, or nobody knows whether it was starte
   expect(await why(Remote, 'unknown')).toMatchObject({
     reason: 'waiting',
     text: expect.stringMatching(
-      /^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\.$/,
+      /^Its start ended with .*connection lost, so the target is asked at .*Z whether it was started\. If you know: complete it, or retry it with notDone\.$/,
     ),
   })
   await bus.sql(`update holdfast.dispatch_item set last_error = null where item_type = $1 and item_id = 'unknown'`, [

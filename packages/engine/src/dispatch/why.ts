@@ -1,12 +1,11 @@
 import type { Why } from '../kernel/model/why.js'
 import { missingWorker } from '../kernel/results/presence.js'
 import type { Act, ItemStanding } from './queries/read-standing.js'
-import { whyProcess } from './why-process.js'
 
 /**
  * Why an item has not been executed yet, in one sentence. Pure: `queries/read-standing.ts` reads everything that decides it in one
  * statement. The first reason that holds is returned, in the order in which an operator would have to deal with them. `execution` is
- * what the workflow of a dispatched item says of itself.
+ * what the process or workflow of a dispatched item says of itself.
  */
 export function whyOf(standing: ItemStanding, execution?: Why): Why {
   switch (standing.status) {
@@ -38,7 +37,7 @@ function whyClaimed({ claimedAt, lastError, checkAt }: ItemStanding): Why {
     return { reason: 'running', text: `Its target was asked to start it at ${claimedAt?.toISOString()}.`, ...at }
   }
   const asked = checkAt ? ` at ${checkAt.toISOString()}` : ''
-  const text = `Its start ended with ${lastError}, so the target is asked${asked} whether it was started.`
+  const text = `Its start ended with ${lastError}, so the target is asked${asked} whether it was started. If you know: complete it, or retry it with notDone.`
   return { reason: 'waiting', text, ...at }
 }
 
@@ -53,8 +52,13 @@ function whyDispatched(standing: ItemStanding, execution: Why | undefined): Why 
   if (standing.execution.held && !enabled) {
     return { reason: 'paused', text: `${since} and has not begun: ${whySwitchedOff(standing)}` }
   }
-  const { text, ...why } = execution ?? whyProcess(standing.execution, standing.now)
-  return { ...why, text: `${since}. ${text}` }
+  const begins = new Date(standing.execution.startAt ?? 0)
+  if (begins > standing.now) {
+    return { reason: 'notDue', text: `${since}, to begin at ${begins.toISOString()}.`, at: begins }
+  }
+  // It may have ended between the two reads: then the item ends with it.
+  if (execution === undefined) return { reason: 'running', text: `${since}.` }
+  return { ...execution, text: `${since}. ${execution.text}` }
 }
 
 function whyReady(standing: ItemStanding): Why {

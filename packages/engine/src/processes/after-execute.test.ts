@@ -87,7 +87,7 @@ test('P-06 whoever goes on after a crash finds that the loser decides nothing', 
     },
   })
   const first = await bus.runProcesses(Race)
-  const { id } = await bus.hf.start(Race, {}, { deferred: true })
+  const { id } = await bus.hf.start(Race, {}, { immediate: false })
   await waitFor('the loser is on record', async () => (await bus.history(id)).includes('STEP declined FAILED'))
   first.stopNow()
   await bus.moveClock(31_000)

@@ -35,7 +35,7 @@ function payment({ work, ...options }: StepOptions<string> & { work?: () => stri
 /** Its worker dies in the middle of the call, and another one goes on. */
 async function crashWhilePaying({ Pay, calls }: ReturnType<typeof payment>): Promise<string> {
   const first = await bus.runProcesses(Pay)
-  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  const { id } = await bus.hf.start(Pay, {}, { immediate: false })
   await waitFor('it is paying', () => calls.length === 1)
   expect(await bus.history(id)).toEqual(['STEP pay STARTED'])
   first.stopNow()
@@ -312,7 +312,7 @@ test('P-17 whoever stood still past its lease does not call, though nobody has t
       ),
   })
   const worker = await frozen.runProcesses(Pay, { lease: '200ms' })
-  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  const { id } = await bus.hf.start(Pay, {}, { immediate: false })
   await waitFor('it stands still', () => stalled)
   await waitFor('its lease is over', async () => {
     const text = 'select due_at < holdfast.now() as over from holdfast.process where id = $1'
@@ -334,7 +334,7 @@ test('K-20 a worker that stops between the record of a call and the call leaves 
     execute: async (ctx) => ctx.step('pay', () => (paid += 1), { atMostOnce: true }),
   })
   const worker = await stopping.runProcesses(Pay)
-  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  const { id } = await bus.hf.start(Pay, {}, { immediate: false })
   await held.reached
   const stopped = worker.stop()
   held.release()

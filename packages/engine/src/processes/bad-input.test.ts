@@ -85,14 +85,14 @@ test('P-10 a state that fails its schema, is too large or cannot be encoded star
   await expect(bus.hf.start(Any, {}, JSON.parse('{"deadline": "soon"}'))).rejects.toThrow(code('HF_INVALID_DURATION'))
   await expect(bus.hf.start(Any, {}, JSON.parse('{"defered": true}'))).rejects.toThrow(code('HF_UNKNOWN_OPTION'))
   await expect(bus.hf.startMany(Any, [])).rejects.toThrow(code('HF_INVALID_OPTION'))
-  await expect(bus.hf.startMany(Plain, [{ state: { n: 1 } }, { state: JSON.parse('{}') }])).rejects.toThrow(
+  await expect(bus.hf.startMany(Plain, [{ input: { n: 1 } }, { input: JSON.parse('{}') }])).rejects.toThrow(
     /processes\[1\]/,
   )
   const twice = newId()
   await expect(
     bus.hf.startMany(Any, [
-      { state: 1, id: twice },
-      { state: 2, id: twice },
+      { input: 1, id: twice },
+      { input: 2, id: twice },
     ]),
   ).rejects.toThrow(/twice/)
   expect(await bus.sql('select count(*) from holdfast.process')).toEqual(before)

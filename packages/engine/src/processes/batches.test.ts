@@ -39,8 +39,8 @@ test('P-21, C-12 a batch of processes has its progress, keeps open for troublesh
   const hows = ['well', 'well', 'declined', 'broken', 'broken'] as const
   const started = await bus.hf.startMany(
     Pay,
-    hows.map((how) => ({ state: { how } })),
-    { batchId },
+    hows.map((how) => ({ input: { how } })),
+    { batch: batchId },
   )
   await bus.hf.batches.seal(batchId)
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ total: 5, completed: 0, sealed: true })
@@ -75,7 +75,9 @@ test('P-21, C-12 commands and processes share a batch, also under one id', async
   const batchId = await bus.hf.batches.open('mixed')
   const id = randomUUID()
   await bus.hf.send(Book, 1, { id, batch: batchId })
-  expect(await (await bus.hf.start(Pay, { how: 'well' }, { id, batchId })).get()).toMatchObject({ status: 'COMPLETED' })
+  expect(await (await bus.hf.start(Pay, { how: 'well' }, { id, batch: batchId })).get()).toMatchObject({
+    status: 'COMPLETED',
+  })
   await bus.hf.batches.seal(batchId)
   const early = await bus.hf.batches.get(batchId)
   expect(early).toMatchObject({ total: 2, completed: 1, completedAt: null })
@@ -87,11 +89,13 @@ test('P-21, C-12 a batch takes no process once it is sealed, and none of a call 
   const Pay = inBatch('sealed')
   const batchId = await bus.hf.batches.open('sealed')
   await bus.hf.batches.seal(batchId)
-  await expect(bus.hf.start(Pay, { how: 'well' }, { batchId })).rejects.toMatchObject({ code: 'HF_BATCH_CLOSED' })
+  await expect(bus.hf.start(Pay, { how: 'well' }, { batch: batchId })).rejects.toMatchObject({
+    code: 'HF_BATCH_CLOSED',
+  })
   const open = await bus.hf.batches.open('sealed')
   const two = [
-    { state: { how: 'well' }, batchId: open },
-    { state: { how: 'well' }, batchId },
+    { input: { how: 'well' }, batch: open },
+    { input: { how: 'well' }, batch: batchId },
   ] as const
   await expect(bus.hf.startMany(Pay, two)).rejects.toMatchObject({ code: 'HF_BATCH_CLOSED' })
   expect(await bus.hf.processes.list({ domain: 'sealed' })).toEqual([])
@@ -101,8 +105,8 @@ test('P-21, C-12 a batch takes no process once it is sealed, and none of a call 
 test('P-21, C-12 an undone process counts as failed, one that runs in its starter counts at once', async () => {
   const Pay = inBatch('undone')
   const batchId = await bus.hf.batches.open('undone')
-  await bus.hf.start(Pay, { how: 'declined' }, { batchId })
-  await bus.hf.start(Pay, { how: 'well' }, { batchId })
+  await bus.hf.start(Pay, { how: 'declined' }, { batch: batchId })
+  await bus.hf.start(Pay, { how: 'well' }, { batch: batchId })
   await bus.hf.batches.seal(batchId)
   await bus.hf.run({ domains: ['undone'], poll: '20ms' })
   expect(await closed(batchId)).toMatchObject({ status: 'COMPLETED_WITH_FAILURES', completed: 1, failed: 1 })

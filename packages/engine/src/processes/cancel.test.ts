@@ -64,7 +64,7 @@ test('P-16 a running process hears of it: its signal fires, its step is recorded
     },
   })
   await bus.runProcesses(Slow)
-  const { id } = await bus.hf.start(Slow, {}, { deferred: true })
+  const { id } = await bus.hf.start(Slow, {}, { immediate: false })
   await began.passed
   expect(await bus.cancel(id, 'COMPENSATE')).toBe('done')
   await bus.rests(id, 'CANCELLED')
@@ -84,7 +84,7 @@ test('P-16 a process that never pauses and never ends keeps its lease, and can b
     },
   })
   const worker = await bus.runProcesses(Forever, { lease: '3s' })
-  const { id } = await bus.hf.start(Forever, {}, { deferred: true })
+  const { id } = await bus.hf.start(Forever, {}, { immediate: false })
   await began.passed
   // What it has done is on record, though it never rests.
   await waitFor('the step is on record', async () => (await bus.history(id)).length === 1)
@@ -108,7 +108,7 @@ test('K-02 one that awaits something for ever is dropped when its lease is lost'
     },
   })
   const worker = await bus.runProcesses(Forever, { lease: '300ms' })
-  const { id } = await bus.hf.start(Forever, {}, { deferred: true })
+  const { id } = await bus.hf.start(Forever, {}, { immediate: false })
   await began.passed
   await bus.sql(
     `update holdfast.process set lease_epoch = 77, due_at = holdfast.now() + interval '1 day' where id = $1`,
@@ -176,7 +176,7 @@ test('P-16 cancelling without compensation ends an undoing too', async () => {
     },
   })
   await bus.runProcesses(Undo)
-  const { id } = await bus.hf.start(Undo, {}, { deferred: true })
+  const { id } = await bus.hf.start(Undo, {}, { immediate: false })
   await began.passed
   await bus.cancel(id, 'COMPENSATE')
   go.open()

@@ -217,7 +217,7 @@ test('P-05 a key that belongs to another process is refused, not waited for', as
     await ctx.wait('go on', () => true)
     await ctx.step(
       'take the key',
-      async () => (await bus.hf.start(Kind, { n: 5 }, { key: 'TAKEN', deferred: true })).id,
+      async () => (await bus.hf.start(Kind, { n: 5 }, { key: 'TAKEN', immediate: false })).id,
     )
     await ctx.child('pay', Kind, { n: 1 }, { key: 'TAKEN' })
   })

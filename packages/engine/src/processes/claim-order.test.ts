@@ -19,11 +19,11 @@ const Numbered = defineProcess('ordered', 'Numbered', {
 })
 
 test('K-01 what has been due for longest is claimed first', async () => {
-  const { id: held } = await bus.hf.start(Numbered, { n: -1 }, { deferred: true })
+  const { id: held } = await bus.hf.start(Numbered, { n: -1 }, { immediate: false })
   // Not in the order of their ids, nor in that of their creation.
   for (const n of [3, 0, 4, 1, 2]) {
     const startAt = new Date(Date.now() + 60_000 + n * 1_000)
-    await bus.hf.start(Numbered, { n }, { startAt, deferred: true })
+    await bus.hf.start(Numbered, { n }, { startAt, immediate: false })
   }
   await bus.moveClock(120_000)
   await bus.runProcesses(Numbered, { concurrency: 1 })
@@ -34,8 +34,8 @@ test('K-01 what has been due for longest is claimed first', async () => {
 
 test('K-17 a row that another transaction holds is passed over, not waited for', async () => {
   const startAt = new Date(Date.now() + 600_000)
-  const held = await bus.hf.start(Numbered, { n: 100 }, { startAt, deferred: true })
-  const { id } = await bus.hf.start(Numbered, { n: 101 }, { startAt, deferred: true })
+  const held = await bus.hf.start(Numbered, { n: 100 }, { startAt, immediate: false })
+  const { id } = await bus.hf.start(Numbered, { n: 101 }, { startAt, immediate: false })
   const holder = new pg.Client({ connectionString: bus.connectionString })
   await holder.connect()
   try {

@@ -20,14 +20,17 @@ import { type StartDetails, sealStart } from './seal-start.js'
 import { hasEnded, type ProcessStatus } from './states.js'
 
 export interface StartOptions extends StartDetails {
-  /** Leave it to a worker, instead of running it here until it completes or pauses. */
-  readonly deferred?: boolean
+  /**
+   * False leaves it to a worker. Otherwise it runs here until it completes or waits, if this program has registered the definition and
+   * neither the installation nor the definition says `immediate: false`. Default: true.
+   */
+  readonly immediate?: boolean
   /** Your own transaction: the process is created in it, and a worker starts it after the commit. */
   readonly transaction?: Queryable
 }
 
 export interface ProcessToStart<Input> extends StartDetails {
-  readonly state: Input
+  readonly input: Input
 }
 
 export interface ProcessClient {
@@ -41,13 +44,13 @@ export interface ProcessClient {
   startMany<Input, Responses extends ResponseSchemas, Result>(
     definition: ProcessDefinition<Input, Responses, Result>,
     processes: readonly ProcessToStart<NoInfer<Input>>[],
-    options?: { readonly transaction?: Queryable; readonly batchId?: string },
+    options?: { readonly transaction?: Queryable; readonly batch?: string },
   ): Promise<StartedOne[]>
   close(): Promise<void>
 }
 
 const CHUNK = 1_000
-const DETAILS = ['id', 'key', 'startAt', 'deadline', 'attributes', 'batchId'] as const
+const DETAILS = ['id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch'] as const
 
 interface Parts {
   readonly codec: Codec
@@ -78,11 +81,12 @@ export function createProcessClient(
       checkDefinition('start', definition)
       const process = definition as ProcessDefinition
       const where = `start ${definition.name}`
-      const given = checkOptions(where, options, [...DETAILS, 'deferred', 'transaction'])
+      const given = checkOptions(where, options, [...DETAILS, 'immediate', 'transaction'])
       const here =
-        !booleanOption(where, 'deferred', given.deferred, { default: false }) &&
+        booleanOption(where, 'immediate', given.immediate, { default: true }) &&
         options.transaction === undefined &&
         options.startAt === undefined &&
+        options.delay === undefined &&
         (await immediate.allowed(process))
       const lending = here ? immediate.lending(process) : undefined
       const sealed = await sealStart(process, state, options, { codec, where, lending })
@@ -91,7 +95,7 @@ export function createProcessClient(
         options.transaction === undefined
           ? await starts.write(sealed)
           : (await startProcesses(db.inside(options.transaction), [sealed]))[0]
-      const { id, created, status } = checkAnswer(answer, sealed, process, options.batchId)
+      const { id, created, status } = checkAnswer(answer, sealed, process, options.batch)
       const reached =
         answer?.lent && lending && created ? await immediate.run(process, sealed, { ...answer, sentAt }) : status
       if (!hasEnded(reached)) made(process)
@@ -100,16 +104,16 @@ export function createProcessClient(
     async startMany(definition, processes, options = {}) {
       checkDefinition('startMany', definition)
       const process = definition as ProcessDefinition
-      const given = checkOptions('startMany', options, ['transaction', 'batchId'])
+      const given = checkOptions('startMany', options, ['transaction', 'batch'])
       if (!Array.isArray(processes) || processes.length === 0) {
         throw invalidOption('startMany', 'processes', 'must hold at least one process')
       }
       const sealed: SealedStart[] = []
       for (const [place, one] of processes.entries()) {
         const where = `startMany ${definition.name}: processes[${place}]`
-        checkOptions(where, one ?? null, ['state', ...DETAILS])
-        const shared = given.batchId === undefined ? {} : { batchId: options.batchId as string }
-        sealed.push(await sealStart(process, one.state, { ...one, ...shared }, { codec, where }))
+        checkOptions(where, one ?? null, ['input', ...DETAILS])
+        const shared = given.batch === undefined ? {} : { batch: options.batch as string }
+        sealed.push(await sealStart(process, one.input, { ...one, ...shared }, { codec, where }))
       }
       refuseRepeated(sealed)
       const started: StartedOne[] = []
@@ -119,7 +123,7 @@ export function createProcessClient(
           const chunk = sealed.slice(from, from + CHUNK)
           const answers = await startProcesses(executor, chunk)
           for (const [place, one] of chunk.entries()) {
-            const batch = options.batchId ?? processes[from + place]?.batchId
+            const batch = options.batch ?? processes[from + place]?.batch
             const { id, created } = checkAnswer(answers[place], one, process, batch)
             started.push({ id, created })
           }

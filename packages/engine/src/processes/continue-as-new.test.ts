@@ -106,7 +106,7 @@ test('P-24 a claim reads no response of earlier generations, however many there 
       return ctx.continueAsNew(state)
     },
   })
-  const { id } = await bus.hf.start(Loop, { sum: 0 }, { deferred: true })
+  const { id } = await bus.hf.start(Loop, { sum: 0 }, { immediate: false })
   await bus.sql(
     `insert into holdfast.process_response (process_id, number, name, response_id, at, data)
      select $1, n, case n when 7 then 'note' else 'told' end, n::text, now(), '1' from generate_series(1, 50000) as n`,
@@ -141,7 +141,7 @@ test('P-24 responses and events that nobody has met are carried over, and none i
       return [state.sum, await ctx.event('note', 'note')]
     },
   })
-  const { id } = await bus.hf.start(Sum, { sum: 0, turn: 1 }, { deferred: true })
+  const { id } = await bus.hf.start(Sum, { sum: 0, turn: 1 }, { immediate: false })
   await bus.hf.process(Sum, id).respond('note', 'kept through all generations')
   for (const n of [1, 10]) await bus.hf.process(Sum, id).respond('told', n)
   await bus.runProcesses(Sum)
@@ -167,7 +167,7 @@ test('P-24 a wait that is open beside it takes no response that the new state wo
       return state.sum
     },
   })
-  const { id } = await bus.hf.start(Sum, { sum: 0, again: false }, { deferred: true })
+  const { id } = await bus.hf.start(Sum, { sum: 0, again: false }, { immediate: false })
   for (const n of [1, 10]) await bus.hf.process(Sum, id).respond('told', n)
   await bus.runProcesses(Sum)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe(11)

@@ -5,6 +5,7 @@ import { checkName } from '../kernel/ids/name.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import {
+  booleanOption,
   checkOptions,
   choiceOption,
   durationOption,
@@ -61,6 +62,8 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
   readonly deadline?: (state: StandardSchemaV1.InferOutput<StateSchema>) => Date | Duration | undefined
   /** How many may execute at once, over all workers. Such a process is always started on a worker. */
   readonly concurrency?: number
+  /** False leaves every start to a worker, also in a program that has registered the definition. Default: true. */
+  readonly immediate?: boolean
   /** How long a process whose code does not fit its history is left for other workers, 1 min unless given. */
   readonly mismatchGrace?: Duration
   /** How long a hook may take before its worker goes on without it. Default: 30 s. */
@@ -90,6 +93,7 @@ export interface ProcessDefinition<Input = never, Responses extends ResponseSche
   readonly deadlineAction: DeadlineAction
   readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
   readonly concurrency: number | undefined
+  readonly immediate: boolean
   readonly mismatchGraceMs: number
   readonly hookTimeoutMs: number
   readonly hooks: {
@@ -113,6 +117,7 @@ const KNOWN_OPTIONS = [
   'deadlineAction',
   'deadline',
   'concurrency',
+  'immediate',
   'mismatchGrace',
   'hookTimeout',
   'onCompleted',
@@ -170,6 +175,7 @@ export function defineProcess<
     }),
     deadline: inner.deadline,
     concurrency: integerOption(where, 'concurrency', given.concurrency, { min: 1, max: 100_000, default: undefined }),
+    immediate: booleanOption(where, 'immediate', given.immediate, { default: true }),
     mismatchGraceMs: durationOption(where, 'mismatchGrace', given.mismatchGrace, { default: '1m' }),
     hookTimeoutMs: durationOption(where, 'hookTimeout', given.hookTimeout, { min: '1ms', max: '1d', default: '30s' }),
     hooks: { completed: inner.onCompleted, failed: inner.onFailed, cancelled: inner.onCancelled },

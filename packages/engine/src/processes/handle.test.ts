@@ -139,7 +139,7 @@ test('U-04 the types of a definition reach its handles', () => {
     expectTypeOf(order).toExtend<StartedProcess>()
     // @ts-expect-error a manager has no responses
     void order.respond('decided', {})
-    expectTypeOf(await bus.hf.startMany(Payment, [{ state: { amount: '1' } }])).toEqualTypeOf<
+    expectTypeOf(await bus.hf.startMany(Payment, [{ input: { amount: '1' } }])).toEqualTypeOf<
       { readonly id: string; readonly created: boolean }[]
     >()
   }

@@ -21,7 +21,7 @@ const LEASE = 30_000
 
 /** Processes that run in whoever starts them: leased from their first moment, kept alive by a heartbeat of our own. */
 export interface StarterExecutions {
-  /** A definition with a limit across all workers is always left to them. */
+  /** Whether this program may run it in its starter. A definition with a limit across all workers is always left to them. */
   allowed(definition: ProcessDefinition): Promise<boolean>
   lending(definition: ProcessDefinition): Lending
   run(
@@ -36,6 +36,8 @@ export interface StarterExecutions {
 
 interface Options {
   readonly name: string
+  /** Whether this program is one that runs the definition at all. */
+  readonly isAllowed: (definition: ProcessDefinition) => boolean
   readonly settings: SettingsCache
   readonly live: LiveExecutions
   readonly gate: Gate
@@ -45,7 +47,7 @@ interface Options {
 }
 
 export function createStarterExecutions(db: Database, options: Options): StarterExecutions {
-  const { name, settings, live, gate, partsFor, logger, metrics } = options
+  const { name, isAllowed, settings, live, gate, partsFor, logger, metrics } = options
   const source = processSource(db.reserved, () => [])
   const leases = createLeases<ClaimedProcess>({ source, leaseMs: LEASE, logger, metrics })
   const stop = new AbortController()
@@ -58,7 +60,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
   return {
     async allowed(definition) {
       // Where nothing may begin for long in this process, a worker of another has it sooner (K-26).
-      if (definition.concurrency !== undefined || gate.isClosedForLong) return false
+      if (!isAllowed(definition) || definition.concurrency !== undefined || gate.isClosedForLong) return false
       return (await settings.of(definition.name)).concurrency === undefined
     },
     lending: () => ({ worker: name, leaseMs: LEASE }),

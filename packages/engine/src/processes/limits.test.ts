@@ -46,7 +46,7 @@ const startMany = async (definition: ReturnType<typeof counting>['Busy'], count:
   (
     await bus.hf.startMany(
       definition,
-      Array.from({ length: count }, () => ({ state: {} })),
+      Array.from({ length: count }, () => ({ input: {} })),
     )
   ).map(({ id }) => id)
 const run = (hf: Holdfast, domain: string, options: WorkerOptions = {}) =>
@@ -131,7 +131,7 @@ test('P-20 pausing frees the slot', async () => {
   })
   bus.hf.register(Busy)
   await run(bus.hf, 'pauses')
-  const ids = (await bus.hf.startMany(Busy, [{ state: {} }, { state: {} }, { state: {} }])).map(({ id }) => id)
+  const ids = (await bus.hf.startMany(Busy, [{ input: {} }, { input: {} }, { input: {} }])).map(({ id }) => id)
   await waitFor('all wait', async () => entered === 3 && (await slots('pauses')) === 0)
   for (const id of ids) await bus.hf.process(Busy, id).respond('go', {})
   for (const id of ids) await bus.hf.process(Busy, id).result()

@@ -58,7 +58,7 @@ test('P-16 a process that never pauses and never ends shows as long-running, and
   })
   bus.hf.register(Hangs)
   const worker = await work('hangs')
-  const { id } = await bus.hf.start(Hangs, {}, { deferred: true })
+  const { id } = await bus.hf.start(Hangs, {}, { immediate: false })
   await until(Hangs, id, 'EXECUTING')
   await bus.moveClock(5_000)
   const [found] = await processes().list({ domain: 'hangs', status: 'EXECUTING', longerThan: '4s' })

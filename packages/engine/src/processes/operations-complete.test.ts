@@ -11,7 +11,9 @@ test('P-16 complete ends a process with state overrides and a result, and does a
   const { Payment, failing } = repairable('complete')
   failing.add('AAAA')
   const batchId = await bus.hf.batches.open('complete')
-  const [started] = await bus.hf.startMany(Payment, [{ state: { iban: 'AAAA', when: new Date(5) } }], { batchId })
+  const [started] = await bus.hf.startMany(Payment, [{ input: { iban: 'AAAA', when: new Date(5) } }], {
+    batch: batchId,
+  })
   const id = started?.id ?? ''
   await bus.hf.batches.seal(batchId)
   await work('complete')
@@ -62,7 +64,7 @@ test('P-16 complete without anything leaves the state, and tells the parent', as
 test('P-16 complete is refused while somebody executes it, and not once that worker is dead', async () => {
   const Long = defineProcess('complete-leased', 'Long', { state: empty, async execute() {} })
   bus.hf.register(Long)
-  const { id } = await bus.hf.start(Long, {}, { deferred: true })
+  const { id } = await bus.hf.start(Long, {}, { immediate: false })
   // A worker has claimed it, and will never be heard of again.
   await bus.sql(
     `update holdfast.process

@@ -52,12 +52,12 @@ test('P-16 retry and resume are refused in states where there is nothing to do',
   await expect(bus.hf.process(Payment, troubled).resume(by)).rejects.toMatchObject({
     details: { status: 'WAITING_FOR_TSQ', operation: 'resumed' },
   })
-  const { id: pending } = await bus.hf.start(Payment, { iban: 'BBBB' }, { deferred: true })
+  const { id: pending } = await bus.hf.start(Payment, { iban: 'BBBB' }, { immediate: false })
   await expect(bus.hf.process(Payment, pending).retry(by)).rejects.toMatchObject({ details: { status: 'PENDING' } })
 })
 
 test('P-16 bad input of an operator is refused before anything happens', async () => {
-  const { id } = await bus.hf.start(Refused, {}, { deferred: true })
+  const { id } = await bus.hf.start(Refused, {}, { immediate: false })
   const wrong = [
     bus.hf.process(Refused, id).cancel(by, { compensate: 'yes' } as never),
     bus.hf.process(Refused, id).complete(by, undefined, { state: ['x'] } as never),

@@ -129,7 +129,7 @@ test('P-15, P-16 a retry past the deadline is refused without a new one', async 
 
 test('P-16 corrections and results are typed by the definition', async () => {
   const { Payment } = repairable('typed')
-  const { id } = await bus.hf.start(Payment, { iban: 'AAAA' }, { deferred: true })
+  const { id } = await bus.hf.start(Payment, { iban: 'AAAA' }, { immediate: false })
   const wrong = [
     // @ts-expect-error There is no such response.
     bus.hf.process(Payment, id).retry(by, { response: { name: 'corected', data: { iban: 'BBBB' } } }),

@@ -12,8 +12,8 @@ test('P-16 many are retried, cancelled or completed at once, each with its own a
   const { Payment, failing } = repairable('bulk')
   for (const iban of ['AAAA', 'BBBB', 'CCCC']) failing.add(iban)
   const started = await bus.hf.startMany(Payment, [
-    ...['AAAA', 'BBBB', 'CCCC'].map((iban) => ({ state: { iban }, key: `KEY ${iban}` })),
-    { state: { iban: 'DDDD' } },
+    ...['AAAA', 'BBBB', 'CCCC'].map((iban) => ({ input: { iban }, key: `KEY ${iban}` })),
+    { input: { iban: 'DDDD' } },
   ])
   const [a = '', b = '', c = '', done = ''] = started.map(({ id }) => id)
   await work('bulk')

@@ -75,7 +75,7 @@ test('P-12, P-21 every status is shown, listed and told apart', async () => {
   }
   const cancelled = await bus.hf.start(Any, { into: 'WAITING_FOR_ASYNC' })
   const failed = await bus.hf.start(Any, { into: 'FAILED' })
-  const executing = await bus.hf.start(Any, { into: 'EXECUTING' }, { deferred: true })
+  const executing = await bus.hf.start(Any, { into: 'EXECUTING' }, { immediate: false })
   await bus.hf.process(Any, cancelled.id).cancel(by, { compensate: true })
   const worker = await bus.hf.run({ domains: ['statuses'], poll: '20ms' })
   for (const [{ id }, status] of [
@@ -103,7 +103,7 @@ test('P-12 a process that somebody is undoing is compensating, not executing', a
   const { Any, releaseAll } = anyStatus('undoing')
   bus.hf.register(Any)
   await bus.hf.run({ domains: ['undoing'], poll: '20ms' })
-  const { id } = await bus.hf.start(Any, { into: 'COMPENSATED', hold: true }, { deferred: true })
+  const { id } = await bus.hf.start(Any, { into: 'COMPENSATED', hold: true }, { immediate: false })
   const record = await waitFor('it is being undone', async () => {
     const found = await bus.hf.process(Any, id).get()
     return found.status === 'COMPENSATING' && found.leasedBy !== null ? found : undefined
@@ -171,7 +171,7 @@ test('P-21 a record shows what a person wants to know', async () => {
 test('P-21, K-18 what is paused says so', async () => {
   const { Any } = anyStatus('paused')
   bus.hf.register(Any)
-  const { id } = await bus.hf.start(Any, { into: 'COMPLETED' }, { deferred: true })
+  const { id } = await bus.hf.start(Any, { into: 'COMPLETED' }, { immediate: false })
   await bus.hf.pause({ definition: 'paused/Any' }, by)
   expect((await bus.hf.process(Any, id).get()).paused).toBe(true)
   await bus.hf.resume({ definition: 'paused/Any' }, by)
@@ -186,7 +186,7 @@ test('P-09, P-21 before its first rest a process shows what it was started with'
     state: z.object({ at: z.date(), n: z.number().default(7) }),
     execute: async () => undefined,
   })
-  const { id } = await bus.hf.start(Dated, { at: new Date(3) }, { deferred: true })
+  const { id } = await bus.hf.start(Dated, { at: new Date(3) }, { immediate: false })
   expect((await bus.hf.process(Dated, id).get()).state).toEqual({ at: new Date(3), n: 7 })
 })
 

@@ -79,7 +79,7 @@ async function waitingForSlot(options: { lease?: '1s' } = {}) {
     (await bus.sql('select * from holdfast.rate_limit_bucket where resource_key = $1', [key]))[0]
   const before = await reserved()
   const start = async () => {
-    const { id } = await bus.hf.start(Calling, {}, { deferred: true })
+    const { id } = await bus.hf.start(Calling, {}, { immediate: false })
     await waitFor('it has reserved its slot', async () => !isDeepStrictEqual(await reserved(), before))
     return id
   }
@@ -96,7 +96,7 @@ test('K-23 a wait for a slot ends at a cancel: the step is neither called nor un
 
 test('K-23 a wait for a slot ends at the deadline', async () => {
   const { Calling, calls } = await waitingForSlot()
-  const { id } = await bus.hf.start(Calling, {}, { deferred: true, deadline: '500ms' })
+  const { id } = await bus.hf.start(Calling, {}, { immediate: false, deadline: '500ms' })
   expect((await bus.rests(id, 'FAILED')).error_code).toBe('DEADLINE_EXCEEDED')
   expect(calls()).toBe(0)
 })

@@ -95,7 +95,7 @@ test.each(['its reply', 'a cancel without compensation'])(
       return 'receipt'
     })
     await other.runProcesses(Pay)
-    const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+    const { id } = await bus.hf.start(Pay, {}, { immediate: false })
     await held.reached
     if (news === 'its reply') {
       bank.open()
@@ -281,7 +281,7 @@ describe('K-19 a command that may have been sent by a worker that was killed', (
     const dying = assemble(db, { logger: { debug() {}, info() {}, warn() {}, error() {} } })
     dying.register(Pay)
     const worker = await dying.run({ domains: [Pay.domain], poll: '20ms' })
-    const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+    const { id } = await bus.hf.start(Pay, {}, { immediate: false })
     await waitFor('it is sending', () => reached)
     worker.stopNow()
     await bus.endLease(id)

@@ -61,7 +61,7 @@ test('P-11 a responseId makes a response idempotent, also at the same moment and
 
 test('P-11 a response may come before its wait is reached, and before the process has begun', async () => {
   const Collect = collector(2)
-  const { id } = await bus.hf.start(Collect, {}, { deferred: true })
+  const { id } = await bus.hf.start(Collect, {}, { immediate: false })
   await bus.hf.process(Collect, id).respond('told', 7)
   await bus.hf.process(Collect, id).respond('told', 8)
   await bus.runProcesses(Collect)
@@ -233,7 +233,7 @@ test('P-09 what a response does is met by a replay where the first execution met
       state.got.push(200)
     },
   })
-  const { id } = await bus.hf.start(Path, {}, { deferred: true })
+  const { id } = await bus.hf.start(Path, {}, { immediate: false })
   // Both are there before it begins, and each becomes visible at its wait.
   await bus.hf.process(Path, id).respond('told', 1)
   await bus.hf.process(Path, id).respond('told', 2)
@@ -308,7 +308,7 @@ test('P-11 a response that comes while a long step runs beside a wait wakes the 
     },
   })
   await bus.runProcesses(Both)
-  const { id } = await bus.hf.start(Both, {}, { deferred: true })
+  const { id } = await bus.hf.start(Both, {}, { immediate: false })
   await waitFor('the long step runs', async () => (await bus.process(id)).leased_by !== null)
   await bus.hf.process(Both, id).respond('told', 1)
   await waitFor('the wait went on', () => woken)

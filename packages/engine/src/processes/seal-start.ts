@@ -4,7 +4,7 @@ import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { dateOption } from '../kernel/validation/options.js'
+import { dateOption, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { unstorableIn } from '../kernel/validation/storable-text.js'
 import type { ProcessDefinition } from './define.js'
@@ -17,11 +17,14 @@ export interface StartDetails {
   readonly key?: string
   /** Not before this moment; then a worker starts it. */
   readonly startAt?: Date | string
+  /** How long to wait before a worker starts it. Goes without `startAt`. */
+  readonly delay?: Duration
   /** When it must have ended: a moment, or a time from its start. The definition's unless given. */
   readonly deadline?: Date | Duration
   /** What to find it by: a flat object of texts, numbers and booleans. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
-  readonly batchId?: string
+  /** The id of an open batch that it belongs to. */
+  readonly batch?: string
 }
 
 export interface Lending {
@@ -48,6 +51,8 @@ export async function sealStart(
   const parsed = await parseWith(definition.stateSchema, input, where)
   const state = codec.encode(parsed, { at: 'state' })
   const startAt = dateOption(where, 'startAt', details.startAt, { default: undefined })
+  const delay = durationOption(where, 'delay', details.delay, { min: 0, default: undefined })
+  if (startAt && delay !== undefined) throw invalidOption(where, 'delay', 'goes without `startAt`: give one of them')
   const row = {
     id,
     type: definition.name,
@@ -57,9 +62,10 @@ export async function sealStart(
     token: newId(),
     parent_id: parent?.id,
     parent_call: parent?.call,
-    batch_id: details.batchId === undefined ? undefined : parseId(`${where}: batchId`, details.batchId),
+    batch_id: details.batch === undefined ? undefined : parseId(`${where}: batch`, details.batch),
     attributes: checkAttributes(where, details.attributes),
     start_ms: startAt?.getTime(),
+    start_in_ms: delay,
     lease_ms: lending?.leaseMs,
     worker: lending?.worker,
     notes: state.notes,

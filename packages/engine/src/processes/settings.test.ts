@@ -53,7 +53,7 @@ test('P-23 lease and poll are taken by workers that start from then on', async (
   bus.hf.register(Hangs)
   await bus.hf.processes.configure(Hangs, { lease: '10m', poll: '20ms' }, by)
   const worker = await bus.hf.run({ domains: ['set-lease'], notify: false })
-  const { id } = await bus.hf.start(Hangs, {}, { deferred: true })
+  const { id } = await bus.hf.start(Hangs, {}, { immediate: false })
   const { dueAt, executingSince } = await waitFor('it is claimed', async () => {
     const record = await bus.hf.process(Hangs, id).get()
     return record.leasedBy ? record : undefined

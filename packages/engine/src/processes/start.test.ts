@@ -126,7 +126,7 @@ test('P-10 one id with two keys is one process', async () => {
 
 test('P-10 deferred, and scheduled: left to a worker, not before its time', async () => {
   const Later = quick()
-  const deferred = await bus.hf.start(Later, 1, { deferred: true })
+  const deferred = await bus.hf.start(Later, 1, { immediate: false })
   expect((await deferred.get()).status).toBe('PENDING')
   const scheduled = await bus.hf.start(Later, 2, { startAt: new Date(Date.now() + 3_600_000) })
   await bus.runProcesses(Later)
@@ -163,20 +163,20 @@ test('P-10 startMany creates thousands in set-based statements, all or none', as
   statements()
   const started = await counted.hf.startMany(
     Many,
-    Array.from({ length: 2_500 }, (_, state) => ({ state, key: `M${state}` })),
+    Array.from({ length: 2_500 }, (_, state) => ({ input: state, key: `M${state}` })),
   )
   expect(statements()).toEqual({ begin: 1, 'processes.start': 3, commit: 1 })
   expect(started.filter(({ created }) => created)).toHaveLength(2_500)
   const again = await bus.hf.startMany(Many, [
-    { state: 1, key: 'M1' },
-    { state: 9_999, key: 'NEW' },
+    { input: 1, key: 'M1' },
+    { input: 9_999, key: 'NEW' },
   ])
   expect(again.map(({ created }) => created)).toEqual([false, true])
   expect(again[0]?.id).toBe(started[1]?.id)
   await expect(
     bus.hf.startMany(Many, [
-      { state: 1, key: 'X1' },
-      { state: 2, key: 'X2', batchId: newId() },
+      { input: 1, key: 'X1' },
+      { input: 2, key: 'X2', batch: newId() },
     ]),
   ).rejects.toThrow(expect.objectContaining({ code: 'HF_BATCH_CLOSED' }))
   expect(await bus.sql(`select 1 from holdfast.process_detail where key in ('X1', 'X2')`)).toEqual([])

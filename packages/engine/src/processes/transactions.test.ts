@@ -171,7 +171,7 @@ test('P-05 while it runs nobody takes the process over: claims and heartbeats pa
   // The lease ends again and again while the transaction runs.
   await bus.runProcesses(Book, { lease: '300ms' })
   await bus.runProcesses(Book, { lease: '300ms' })
-  const { id } = await bus.hf.start(Book, {}, { deferred: true })
+  const { id } = await bus.hf.start(Book, {}, { immediate: false })
   await inside.passed
   await waitFor('its lease is over', async () => {
     const [row] = await bus.sql<{ over: boolean }>(

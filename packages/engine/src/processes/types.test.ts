@@ -71,7 +71,7 @@ const Pay = defineProcess('typed', 'Pay', {
 
 test('P-01 the types of a definition reach its starter and whoever responds', async () => {
   const bus = await openTestBus()
-  const started = await bus.hf.start(Pay, { amount: '5' }, { deferred: true })
+  const started = await bus.hf.start(Pay, { amount: '5' }, { immediate: false })
   const { id, created } = started
   expectTypeOf(created).toEqualTypeOf<boolean>()
   expect([(await started.get()).status, created]).toEqual(['PENDING', true])
@@ -98,7 +98,7 @@ test('P-01 the compiler refuses what does not fit', () => {
     // @ts-expect-error data of another response
     void hf.process(Pay, 'id').respond('decided', 'text')
     // @ts-expect-error one of many is wrong
-    void hf.startMany(Pay, [{ state: { amount: '1' } }, { state: {} }])
+    void hf.startMany(Pay, [{ input: { amount: '1' } }, { input: {} }])
     defineProcess('typed', 'Wrong', {
       state: z.object({ n: z.number() }),
       responses: { told: { data: z.string() } },

@@ -49,7 +49,7 @@ function parallel(options: Partial<StepOptions<string>> = {}) {
 /** Its worker dies while it pays; where the check fails first, that is on record. */
 async function killed({ Pay, paid, fails }: ReturnType<typeof parallel>, { checked }: { checked: boolean }) {
   const worker = await bus.runProcesses(Pay)
-  const { id } = await bus.hf.start(Pay, {}, { deferred: true, deadline: '1h' })
+  const { id } = await bus.hf.start(Pay, {}, { immediate: false, deadline: '1h' })
   await waitFor('it has paid', () => paid.length === 1)
   if (checked) {
     fails.open()
@@ -171,7 +171,7 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
         },
       })
       await bus.runProcesses(Pay)
-      const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+      const { id } = await bus.hf.start(Pay, {}, { immediate: false })
       expect((await bus.rests(id, 'COMPENSATED')).error_code).toBe('NO')
       expect([undos, restores]).toEqual([calls, 2])
     },
@@ -220,7 +220,7 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
         )),
     })
     const first = await bus.runProcesses(Pay)
-    const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+    const { id } = await bus.hf.start(Pay, {}, { immediate: false })
     await waitFor('it has paid', () => calls === 1)
     first.stopNow()
     await bus.endLease(id)
@@ -384,7 +384,7 @@ test('K-19 a failure that user code catches says whether the call may have had i
     },
   })
   await bus.runProcesses(Pay)
-  const { id } = await bus.hf.start(Pay, {}, { deferred: true })
+  const { id } = await bus.hf.start(Pay, {}, { immediate: false })
   await bus.rests(id, 'COMPLETED')
   expect(new Set(caught)).toEqual(new Set(['reset unknown', 'declined refused']))
 })

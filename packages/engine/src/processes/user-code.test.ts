@@ -146,7 +146,7 @@ test('P-01 a hook is told once, of the end that is committed: a cancel that came
     onCancelled: () => told.push('cancelled'),
   })
   await bus.runProcesses(Race)
-  const { id } = await bus.hf.start(Race, {}, { deferred: true })
+  const { id } = await bus.hf.start(Race, {}, { immediate: false })
   await ready.passed
   // Heard of only by the write that would complete it, or a moment before: in both cases the end is the cancel's.
   await bus.cancel(id, 'PLAIN')

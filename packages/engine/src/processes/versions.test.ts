@@ -143,7 +143,7 @@ test('P-13 a process that ends its workers five times without recording anything
   const Kill = define(name, async () => {
     executions += 1
   })
-  const { id } = await bus.hf.start(Kill, {}, { deferred: true })
+  const { id } = await bus.hf.start(Kill, {}, { immediate: false })
   await diedAlone(id, 5)
   await bus.runProcesses(Kill)
   expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'CRASH_LOOP', due_at: null })
@@ -153,7 +153,7 @@ test('P-13 a process that ends its workers five times without recording anything
 test('P-13 a process that recorded something since its last crash is run again', async () => {
   const name = domain()
   const Kill = define(name, async () => undefined)
-  const { id } = await bus.hf.start(Kill, {}, { deferred: true })
+  const { id } = await bus.hf.start(Kill, {}, { immediate: false })
   await diedAlone(id, 5, '1/7')
   await bus.runProcesses(Kill)
   await bus.rests(id, 'COMPLETED')
@@ -168,7 +168,7 @@ test('P-13 a crash loop can be cancelled without being run again', async () => {
   const Kill = define(name, async () => {
     executions += 1
   })
-  const { id } = await bus.hf.start(Kill, {}, { deferred: true })
+  const { id } = await bus.hf.start(Kill, {}, { immediate: false })
   await diedAlone(id, 5)
   expect(await bus.cancel(id)).toBe('done')
   await bus.runProcesses(Kill)
@@ -188,7 +188,7 @@ test('P-17 a stale claim comes back: work of a dead worker goes on within one le
     }),
   )
   const first = await bus.runProcesses(Slow, { lease: '1s' })
-  const { id } = await bus.hf.start(Slow, {}, { deferred: true })
+  const { id } = await bus.hf.start(Slow, {}, { immediate: false })
   await waitFor('it runs', () => calls === 1)
   first.stopNow()
   await newer.runProcesses(Slow)

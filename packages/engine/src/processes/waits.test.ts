@@ -65,7 +65,7 @@ test('P-03 no condition misses a state between two responses', async () => {
       return state.level
     },
   })
-  const { id } = await bus.hf.start(Level, {}, { deferred: true })
+  const { id } = await bus.hf.start(Level, {}, { immediate: false })
   for (const level of ['low', 'high', 'low']) await bus.hf.process(Level, id).respond('set', level)
   await bus.runProcesses(Level)
   const { result, state } = await bus.rests(id, 'COMPLETED')

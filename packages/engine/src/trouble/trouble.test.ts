@@ -279,7 +279,7 @@ test('U-06 skip goes on without the failed step in processes and workflows, and 
 test('U-06 what failed outside of a step cannot be skipped, and says so', async () => {
   const { type, broken, Payment } = failing()
   broken.clear()
-  const { id } = await hf.start(Payment, { n: 1 }, { deadline: '1ms', deferred: true })
+  const { id } = await hf.start(Payment, { n: 1 }, { deadline: '1ms', immediate: false })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   const [record] = (await hf.trouble.list({ type })).items
   expect(record).toMatchObject({ code: 'DEADLINE_EXCEEDED', can: ['retry', 'complete', 'cancel'] })

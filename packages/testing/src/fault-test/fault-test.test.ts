@@ -42,7 +42,7 @@ test('X-02 code that forgets an effect is found, with the seed and what reruns i
     deaths: 0,
     world: () => createEffects(),
     register: (bank) => [forgetful(bank)],
-    start: async (hf, bank, seed) => (await hf.start(forgetful(bank), { seed }, { deferred: true })).id,
+    start: async (hf, bank, seed) => (await hf.start(forgetful(bank), { seed }, { immediate: false })).id,
     invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
   })
   await expect(failing).rejects.toThrow(

@@ -26,7 +26,7 @@ export interface FaultTestOptions<World> {
   readonly register?: (world: World) => readonly Registrable[]
   /** Whatever else your workers do when they start: handlers. */
   readonly setup?: (hf: Holdfast, world: World) => void
-  /** Starts one execution and answers its id: deferred, so that a worker has it. */
+  /** Starts one execution and returns its id: with `immediate: false`, so that a worker has it. */
   readonly start: (hf: Holdfast, world: World, seed: number) => Promise<string>
   /** Cancels one; some are cancelled at any moment. One that has ended refuses it, which is fine. */
   readonly cancel?: (hf: Holdfast, id: string, world: World) => Promise<unknown>
@@ -74,7 +74,7 @@ export interface FaultTestReport {
  *   seeds: 500,
  *   world: (seed) => createEffects({ seed, faults: { lostAnswer: 10, refused: 5, unreachable: 10 } }),
  *   register: (bank) => [refundVia(bank)],
- *   start: async (hf, bank, seed) => (await hf.start(refundVia(bank), { refund: `R-${seed}` }, { deferred: true })).id,
+ *   start: async (hf, bank, seed) => (await hf.start(refundVia(bank), { refund: `R-${seed}` }, { immediate: false })).id,
  *   cancel: (hf, id) => hf.process(Refund, id).cancel(by),
  *   invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
  * })

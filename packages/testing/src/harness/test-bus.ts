@@ -26,6 +26,8 @@ export interface TestBusOptions {
   readonly abortGrace?: HoldfastOptions['abortGrace']
   /** Default: an `inquire` is asked once. */
   readonly inquireFor?: HoldfastOptions['inquireFor']
+  /** Default: processes run in their starter also where they are not registered. */
+  readonly immediate?: boolean
   /** A database that is there already, and migrated; a new one unless given. */
   readonly connectionString?: string
 }
@@ -69,6 +71,7 @@ export async function openTestBus(options: TestBusOptions = {}): Promise<TestBus
     logger: logger ?? silentLogger,
     ...(abortGrace === undefined ? {} : { abortGrace }),
     inquireFor,
+    immediate: options.immediate ?? 'unregistered',
   })
   const pool = new pg.Pool({ connectionString, max: 4 })
   // A connection that a test breaks while it is idle is replaced.

@@ -148,7 +148,7 @@ test('X-01 a drain runs commands, processes, children, managers, replies and bat
   const risk = kit.fake(BookRisk, {})
   const closed = kit.fake(Closed, {})
   const order = await kit.hf.start(Order, {})
-  const group = await kit.hf.start(Group, {}, { deferred: true })
+  const group = await kit.hf.start(Group, {}, { immediate: false })
   const batch = await kit.hf.batches.open('night', { onComplete: Closed })
   await kit.hf.send(BookRisk, { cents: 9 }, { batch: batch })
   await kit.hf.batches.seal(batch)

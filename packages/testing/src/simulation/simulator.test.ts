@@ -46,7 +46,7 @@ test('A-04 X-01 a simulated network answers what waits: well, with an error, thr
   })
   await kit.hf.startMany(
     Payment,
-    Array.from({ length: 100 }, (_, place) => ({ state: {}, key: `PAY-${place}` })),
+    Array.from({ length: 100 }, (_, place) => ({ input: {}, key: `PAY-${place}` })),
   )
   await kit.drain()
   while ((await network.cycle()) > 0) await kit.drain()

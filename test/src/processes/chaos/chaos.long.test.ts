@@ -81,7 +81,7 @@ test(`P-17 P-11 ${ORDERS} processes, eight workers of which two are killed every
   const notes = openNotes(connectionString)
   const Order = ordersOf('chaos', notes)
   const hf = assemble(await openDatabase({ connectionString }), {})
-  const states = Array.from({ length: ORDERS }, (_, n) => ({ state: { fate: fateOf(n) } }))
+  const states = Array.from({ length: ORDERS }, (_, n) => ({ input: { fate: fateOf(n) } }))
   const started = await hf.startMany(Order, states)
   const ids = started.map(({ id }) => id)
 

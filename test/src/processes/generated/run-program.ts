@@ -33,7 +33,7 @@ export async function runProgram(
     domain,
     notes.for(() => false),
   )
-  const { id } = await client.start(Program, { program }, { deferred: true })
+  const { id } = await client.start(Program, { program }, { immediate: false })
   const ping = async (n: number) => {
     await client.process(Program, id).respond('ping', { n }, { responseId: `ping ${n}` })
     await client.process(Program, id).respond('ping', { n }, { responseId: `ping ${n}` })

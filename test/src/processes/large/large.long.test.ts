@@ -17,7 +17,7 @@ afterAll(() => bus.close())
 /** Starts processes, lets them come to their wait, and stops the worker. */
 async function waiting(): Promise<string[]> {
   const worker = await bus.hf.run({ domains: ['large'], poll: '20ms', concurrency: 20 })
-  const starts = Array.from({ length: PROCESSES }, (_, n) => ({ state: { n } }))
+  const starts = Array.from({ length: PROCESSES }, (_, n) => ({ input: { n } }))
   const ids = (await bus.hf.startMany(Import, starts)).map(({ id }) => id)
   await waitFor('all wait', async () => {
     const found = await bus.hf.processes.list({ domain: 'large', type: 'Import', status: 'WAITING_FOR_ASYNC' })

@@ -73,7 +73,7 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
         contextVersion,
         initWorkflowId,
         startAt: new Date(startAtMs),
-        startDelayMs,
+        startDelay: startDelayMs,
         workflowType: config.execWorkflowType,
         taskQueue: config.execTaskQueue,
       })
@@ -109,7 +109,7 @@ async function startAll(
  * the target is asked about the execution before it is started again (D-13).
  */
 function failureOf(target: ExecutionTarget<never>, outcome: unknown): Omit<StartFailure, 'id'> | undefined {
-  if (outcome === 'started' || outcome === 'already started') return undefined
+  if (outcome === 'started' || outcome === 'alreadyStarted') return undefined
   const failed =
     typeof outcome === 'object' && outcome !== null && 'failed' in outcome
       ? outcome.failed

@@ -14,6 +14,8 @@ export interface OperatedItem {
 /** What a reschedule or a retry changes, in the words of the table. */
 export interface ItemChange {
   readonly execTime?: number
+  /** A start of unknown outcome was not done. */
+  readonly notDone?: boolean
   readonly context?: unknown
   readonly notes?: unknown
   readonly version?: number

@@ -1,5 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchStatus } from '../states.js'
+import type { OwnExecution } from './operate-items.js'
 
 /** What a person did, when and why. */
 export interface Act {
@@ -8,23 +9,12 @@ export interface Act {
   readonly reason: string
 }
 
-/** The process or workflow of a dispatched item. Of a workflow only `held` is read: it says the rest itself. */
-export interface OwnExecutionStanding {
-  readonly model: 'processes' | 'workflows'
-  readonly id: string
-  readonly type: string
-  readonly status: string
+/** The process or workflow of a dispatched item: only what dispatch decides of it. */
+interface OwnExecutionStanding extends OwnExecution {
   /** It has not begun and has no time at which it would: the kill switch holds it. */
   readonly held: boolean
-  /** A worker has it. */
-  readonly leased: boolean
-  /** Its domain or definition is paused. */
-  readonly paused: boolean
-  /** Whether a live worker has its definition. */
-  readonly live: boolean
+  /** When it is to begin; null once it has begun. */
   readonly startAt: string | null
-  readonly waitingFor: string | null
-  readonly error: string | null
 }
 
 /** An item and everything that decides when it is executed. */
@@ -75,17 +65,15 @@ export async function readStanding(
 const LIVE = `> holdfast.now() - interval '150 seconds'`
 
 const EXECUTION = `
-        select 'processes' as model, process.id, process.type, process.status, process.leased_at is not null as leased,
+        select 'processes' as model, process.id, process.type,
           process.status = 'PENDING' and process.due_at is null and process.queued_at is null as held,
-          holdfast.is_paused(array['domain:' || pg_catalog.split_part(process.type, '/', 1), 'definition:' || process.type]) as paused,
-          coalesce(holdfast.last_seen('processes', process.type) ${LIVE}, false) as live, detail.start_at as "startAt",
-          detail.waiting_for as "waitingFor", detail.error_code || ': ' || detail.error_message as error
+          case when process.status = 'PENDING' then detail.start_at end as "startAt"
         from holdfast.process_detail as detail
         join holdfast.process on process.id = detail.id
         where detail.key = item.execution_id and detail.type = any (cycle.exec_types)
         union all
-        select 'workflows', workflow.id, workflow.name, workflow.status, null, workflow.status = 'PENDING' and root.due_at is null,
-          null, null, null, null, null
+        select 'workflows', workflow.id, workflow.name, workflow.status = 'PENDING' and root.due_at is null,
+          case when workflow.status = 'PENDING' then root.scheduled_at end
         from holdfast.workflow
         left join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
         where workflow.key = item.execution_id and workflow.name = any (cycle.exec_types)`

@@ -12,7 +12,7 @@ export interface ReportedEnd {
  * What became of a report: `done`; `ended` where the item had ended already or has another execution by now; `unknown` where
  * no item of the type has the execution.
  */
-export interface ReportAnswer {
+export interface ReportResult {
   readonly executionId: string
   readonly outcome: 'done' | 'ended' | 'unknown'
 }
@@ -21,8 +21,8 @@ export async function reportEnds(
   executor: Executor,
   itemType: string,
   ends: readonly ReportedEnd[],
-): Promise<ReportAnswer[]> {
-  return executor.run<ReportAnswer>(reportStatement, [itemType, JSON.stringify(ends)])
+): Promise<ReportResult[]> {
+  return executor.run<ReportResult>(reportStatement, [itemType, JSON.stringify(ends)])
 }
 
 const reportStatement = {

@@ -89,6 +89,18 @@ const partitions = async () =>
       order by 1`,
   })
 
+test.each([
+  ['actor', { actor: 'a'.repeat(201), reason: 'r' }, 200],
+  ['reason', { actor: 'ann', reason: 'r'.repeat(2_001) }, 2_000],
+])('U-10 K-12 a book instead of %s is refused', (part, by, most) => {
+  expect(() => checkBy('retry', by)).toThrow(
+    expect.objectContaining({
+      code: 'HF_INVALID_OPTION',
+      message: expect.stringContaining(`\`${part}\` must have at most ${most} characters`),
+    }),
+  )
+})
+
 test('K-12 the trail is partitioned by week from the start, ahead of time; a week without one is not lost', async () => {
   const ensure = { name: 'test.ensure', text: 'select holdfast.ensure_audit_partitions(4) as made' }
   expect(await db.run(ensure)).toHaveLength(0)

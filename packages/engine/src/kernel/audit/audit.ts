@@ -42,10 +42,13 @@ export function checkBy(operation: string, by: By | undefined): By {
   return { actor: partOf(operation, by, 'actor'), reason: partOf(operation, by, 'reason') }
 }
 
+/** What fits a line of a list, and a short report. */
+const LONGEST = { actor: 200, reason: 2_000 } as const
+
 function partOf(operation: string, by: unknown, part: keyof By): string {
   const text = typeof by === 'object' && by !== null && part in by ? (by as Partial<Record<string, unknown>>)[part] : ''
   const found = typeof text === 'string' ? text.trim() : ''
-  if (found !== '') return textOption(operation, part, found)
+  if (found !== '') return textOption(operation, part, found, { max: LONGEST[part] })
   throw new HoldfastError('HF_INVALID_ACTOR', { operation, missing: part })
 }
 

@@ -50,7 +50,7 @@ test('K-27 a role with the runtime rights sends, handles, starts and operates', 
   onTestFinished(async () => void (await worker.stop()))
   const { id } = await hf.send(Pay, { cents: 1 })
   expect(await hf.command(Pay, id).result()).toBe('paid')
-  const started = await hf.start(Refund, {}, { deferred: true })
+  const started = await hf.start(Refund, {}, { immediate: false })
   expect(await hf.process(Refund, started.id).result()).toBe('refunded')
   await hf.pause({ domain: 'payments' }, { actor: 'ann', reason: 'test' })
   await hf.resume({ domain: 'payments' }, { actor: 'ann', reason: 'test' })

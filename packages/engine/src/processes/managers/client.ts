@@ -42,7 +42,7 @@ interface Parts {
   readonly calls: ProcessCalls
 }
 
-const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batchId', 'transaction'] as const
+const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batch', 'transaction'] as const
 
 export function createManagerClient(
   db: Database,
@@ -71,7 +71,7 @@ export function createManagerClient(
         const sealed = await sealManagedStart(manager, state, options, { codec, outgoing, where })
         try {
           const answer = await write(sealed, options.transaction)
-          const { id, created } = checkAnswer(answer, sealed, manager, options.batchId)
+          const { id, created } = checkAnswer(answer, sealed, manager, options.batch)
           if (created && options.transaction === undefined)
             reports.started({ model: 'processes', ...splitName(manager.name) })
           missing.made('processes', manager.name, isLive)

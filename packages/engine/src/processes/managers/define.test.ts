@@ -50,7 +50,7 @@ test('M-01 types flow from the definition to its handlers and its starter', () =
     // @ts-expect-error of another type
     void bus.hf.start(Simple, { cents: 1 })
     // @ts-expect-error it cannot be left to a worker: its first command goes out with it
-    void bus.hf.start(Simple, { cents: '1' }, { deferred: true })
+    void bus.hf.start(Simple, { cents: '1' }, { immediate: false })
     // @ts-expect-error data of another type
     stepCommand(Pay, { cents: '1' })
     // @ts-expect-error no such step
@@ -88,7 +88,7 @@ test('M-02 a start that cannot work is refused, and nothing is written', async (
   const start = (more: object, given: object = { cents: '1' }, options: object = {}) =>
     bus.hf.start(failing(more), given as never, options as never)
   await expect(start({}, { cents: 1 })).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
-  await expect(start({}, { cents: '1' }, { deferred: true })).rejects.toMatchObject({ code: 'HF_UNKNOWN_OPTION' })
+  await expect(start({}, { cents: '1' }, { immediate: false })).rejects.toMatchObject({ code: 'HF_UNKNOWN_OPTION' })
   await expect(start({}, { cents: '1' }, { attributes: { a: {} } })).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',
   })

@@ -14,7 +14,7 @@ import { enter } from './forward.js'
 import { handlersOf } from './handlers.js'
 
 /** What the start of a step-based process may say: its first command goes out with it. */
-export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'deadline' | 'attributes' | 'batchId'>
+export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'deadline' | 'attributes' | 'batch'>
 
 export interface SealedManagedStart extends SealedStart {
   readonly envelope: Envelope | undefined
@@ -42,7 +42,7 @@ export async function sealManagedStart(
     version: definition.version,
     key,
     token: newId(),
-    batch_id: details.batchId === undefined ? undefined : parseId(`${where}: batchId`, details.batchId),
+    batch_id: details.batch === undefined ? undefined : parseId(`${where}: batch`, details.batch),
     attributes: checkAttributes(where, details.attributes),
     notes: state.notes,
     first: first.event,

@@ -275,8 +275,8 @@ test('K-19 P-16 cancelled while its handlers fail: a step whose reply says that 
 
 test('M-03 C-12 processes of a batch are counted when they end', async () => {
   const batchId = await bus.hf.batches.open('orders')
-  await bus.hf.start(Repaired, { of: 'batched' }, { batchId })
-  await bus.hf.start(Repaired, { of: 'batched too', mode: 'first refused' }, { batchId })
+  await bus.hf.start(Repaired, { of: 'batched' }, { batch: batchId })
+  await bus.hf.start(Repaired, { of: 'batched too', mode: 'first refused' }, { batch: batchId })
   await bus.hf.batches.seal(batchId)
   const closed = await waitFor('the batch is closed', async () => {
     const batch = await bus.hf.batches.get(batchId)
