@@ -29,13 +29,13 @@ export interface BulkAnswer {
   readonly commandId: string
   /**
    * `busy`: another transaction has locked it, and nothing was changed. `outcome unknown`: it can be retried only by a person
-   * who says that its last call was not done (K-20). `queue gone`: it cannot be retried, because the queue of its domain was dropped.
+   * who says that its last call was not done. `queue gone`: it cannot be retried, because the queue of its domain was dropped.
    */
   readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'busy' | 'outcome unknown' | 'queue gone'
 }
 
 /**
- * What operators do with commands in troubleshooting (C-13). Everything takes who acts and why, is audited in the same
+ * What operators do with commands in troubleshooting. Everything takes who acts and why, is audited in the same
  * transaction, and is refused unless the command is in troubleshooting.
  */
 export interface Troubleshooting {
@@ -60,7 +60,7 @@ export interface Troubleshooting {
 export type CommandAction = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
 
 const VERBS = { RETRY: 'retry', NOT_DONE: 'retry', CANCEL: 'cancel', COMPLETE: 'complete' } as const
-/** What a person ends is counted like what a handler ends (K-21). */
+/** What a person ends is counted like what a handler ends. */
 const ENDS: Readonly<Partial<Record<CommandAction, ReportedEnd>>> = { CANCEL: 'cancelled', COMPLETE: 'completed' }
 const PARTICIPLES = { RETRY: 'retried', NOT_DONE: 'retried', CANCEL: 'cancelled', COMPLETE: 'completed' } as const
 

@@ -16,7 +16,7 @@ export interface Forecast {
 const MINUTE = 60_000
 
 /**
- * When items that fall due like this will have been released at this rate (D-12): they queue while more are due than go.
+ * When items that fall due like this will have been released at this rate: they queue while more are due than go.
  * A rate of infinity releases each minute's items within it.
  *
  * @example

@@ -16,7 +16,7 @@ export interface PlanOptions {
   readonly minutes?: number
 }
 
-/** How many are due when, at which rate they go, and when they will be through (D-12). */
+/** How many are due when, at which rate they go, and when they will be through. */
 export interface DispatchPlan {
   readonly domain: string
   readonly type: string
@@ -86,7 +86,7 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
 }
 
 /**
- * While a backlog is being released, what was measured is what it goes at (D-12): workers or the target may be slower than the
+ * While a backlog is being released, what was measured is what it goes at: workers or the target may be slower than the
  * configuration allows. Before that, and for a configuration that is only asked about, the configured rate is all there is.
  */
 function expectedRate(configured: number, measured: number | null, running: boolean): number {

@@ -18,7 +18,7 @@ const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED'] as const
 /** So many items are locked by one statement. */
 const CHUNK = 1_000
 
-/** Ends items whose executions ran elsewhere, as their target says (D-13). Reporting an end twice is reporting it once. */
+/** Ends items whose executions ran elsewhere, as their target says. Reporting an end twice is reporting it once. */
 export async function reportEnd(
   db: Database,
   dispatch: DispatchOf,

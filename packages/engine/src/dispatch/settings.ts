@@ -2,7 +2,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, numberOption, textOption } from '../kernel/validation/options.js'
 
-/** The configuration of an item type (D-02), changed at run time and read by every cycle. */
+/** The configuration of an item type, changed at run time and read by every cycle. */
 export interface DispatchSettings {
   /** The kill switch. Off: nothing is released, and what our own engine has not begun is held back. */
   readonly enabled?: boolean

@@ -1,5 +1,5 @@
 /**
- * An item's life (D-06). Each transition is guarded by the status before it. On our own engine `CLAIMED` is passed within
+ * An item's life. Each transition is guarded by the status before it. On our own engine `CLAIMED` is passed within
  * one transaction and never seen.
  *
  * ```mermaid

@@ -40,13 +40,13 @@ export interface TargetCall {
 }
 
 /**
- * An engine that executes items elsewhere (D-05, D-13). A start may fail, or may have happened already; nobody may know.
- * What throws, hangs or answers nonsense leaves open what became of the items it was asked about, and of no others: they stay
+ * An engine that executes items elsewhere. A start may fail, or may have happened already; nobody may know.
+ * A call that throws, hangs or returns an invalid result leaves the outcome of its items unknown, and of no others: they stay
  * CLAIMED until `describe` has said whether they were started.
  */
 export interface ExecutionTarget<Context = unknown> {
   readonly name: string
-  /** Starts executions; answers for each, in order. */
+  /** Starts executions; returns an outcome for each, in order. */
   start(items: readonly ExecutionStart<Context>[], call: TargetCall): Promise<readonly StartOutcome[]>
   /** Says of each execution, in order, where it stands. */
   describe(executionIds: readonly string[], call: TargetCall): Promise<readonly ExecutionState[]>

@@ -27,7 +27,7 @@ import { processStatuses } from './states.js'
 
 /** What a list of processes may be narrowed to. */
 export interface ProcessListFilter extends Partial<Omit<ProcessFilter, 'ids' | 'longerThanMs'>> {
-  /** In hand for longer than this: those that execute and do not come to rest. */
+  /** Claimed for longer than this: processes that execute and neither suspend nor end. */
   readonly longerThan?: Duration
 }
 

@@ -1,3 +1,7 @@
+// One attempt of a step or of its compensation: inquires first where an earlier call may have been made, calls the
+// handler within its time limit, and says what is known of the outcome. `executor.ts` of workflows calls it with a
+// claimed step. A lost lease must not be recorded as a failure, and an unknown outcome never as a refusal.
+
 import { type Answered, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
 import type { LazySignal } from '../kernel/calls/limited.js'
 import type { Codec } from '../kernel/codec/codec.js'
@@ -39,7 +43,7 @@ export interface Called extends Pick<Call, 'attempt' | 'inquire'> {
   readonly settings: CallSettings
 }
 
-/** Default limits of user code (K-23): a step says its own with `timeout`. */
+/** Default limits of user code: a step says its own with `timeout`. */
 const HANDLER_LIMIT = 3_600_000
 const TRANSACTION_LIMIT = 30_000
 const INQUIRE_LIMIT = 30_000
@@ -48,8 +52,8 @@ const INQUIRE_LIMIT = 30_000
 class OutputNotEncodable extends PermanentError {}
 
 /**
- * One attempt of a step, or of its compensation: asks first where that is due, calls the handler, and answers what is known of
- * the call afterwards (K-19, K-20). Nothing where the handler was called off and did not heed its signal.
+ * One attempt of a step, or of its compensation: asks first where that is due, calls the handler, and returns what is known of
+ * the call afterwards. Nothing where the handler was aborted and ignored its signal.
  */
 export function createAttempt(parts: AttemptParts) {
   const { db, codec, happenings, hooks, logger } = parts
@@ -129,7 +133,7 @@ export function createAttempt(parts: AttemptParts) {
     })
   }
 
-  /** A worker that stops could not ask: whoever claims the step next does. */
+  /** A worker that stops could not inquire: the next worker does. */
   function couldNotAsk(call: StepCall, asked: Answered): boolean {
     return call.interrupted && asked !== 'notDone'
   }
@@ -216,7 +220,7 @@ export function createAttempt(parts: AttemptParts) {
   }
 
   /**
-   * The handler's rows and the step's completion in one transaction. The step is looked at first, so that whoever has lost it
+   * The handler's rows and the step's completion in one transaction. The step is read first, so that a worker that has lost it
    * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
    */
   async function completeWithin<T>(

@@ -1,3 +1,7 @@
+// What users declare with `defineWorkflow`: the builder, its types, and the definition that it builds. The client, the
+// registry and the worker use the built definition. The builder's types are public API: they carry the input and output
+// of each step to handlers and results.
+
 import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'
 import { checkSteps } from './definition/check.js'
@@ -125,7 +129,7 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
 
   /**
    * How the step before it is undone: called when it has failed, or when the instance fails or is cancelled later and the
-   * step has completed, or may have had an effect all the same (K-19).
+   * step has completed, or may have had an effect all the same.
    */
   onFailure<Name extends string, Handler extends string>(
     name: NewName<Name, Steps>,
@@ -223,7 +227,7 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
     return this.#add({ name, type: 'human', ...checkMetadata(where, given.metadata) })
   }
 
-  /** The definition as plain data; refuses what can never work (W-02), naming the step and the fix. */
+  /** The definition as plain data; refuses what can never work, naming the step and the fix. */
   build(): Workflow<Steps, Handlers, Humans> {
     const { domain, type, name, version, settings } = this.#head
     const { dlq, lease } = settings

@@ -1,3 +1,8 @@
+// Changes workflow instances: decides each event on the known state, writes the decision on the condition that the
+// state has not changed, and otherwise decides again. Workers, operators and the client report events here; nothing
+// else writes instances. Events of one instance are decided in the order in which they were reported. An event must
+// take effect once, also when the result of its write was lost.
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Outcome } from '../kernel/batching/flusher.js'

@@ -1,3 +1,7 @@
+// What operators do to one workflow instance: decide, retry, cancel, complete. Handles call it. Each call runs in one
+// transaction, is audited, and returns within five seconds. A call that does not fit the status of the instance changes
+// nothing.
+
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'

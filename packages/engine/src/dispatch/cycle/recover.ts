@@ -11,7 +11,7 @@ const CALLS = 4
 
 /**
  * One round: asks what became of claims that nobody recorded, and of executions that have not been heard of for a while
- * (D-13). Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item
+. Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item
  * and its execution change in one transaction. Says how many were recovered, and whether there may be more to ask about.
  */
 export async function recoverStale(

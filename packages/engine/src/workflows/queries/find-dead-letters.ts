@@ -5,7 +5,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { CallKind } from '../decide/state.js'
 
-/** A step, or the compensation of one, that failed for good and waits for a person (W-09). */
+/** A step, or the compensation of one, that failed for good and waits for a person. */
 export interface WorkflowDeadLetter {
   readonly id: string
   readonly instanceId: string

@@ -4,7 +4,7 @@ import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { HumanChoice } from '../decide/instance-event.js'
 
-/** A human step that waits for somebody (W-10). */
+/** A human step that waits for a decision. */
 export interface WaitingDecision {
   readonly instanceId: string
   readonly domain: string
@@ -16,7 +16,7 @@ export interface WaitingDecision {
   readonly since: Date
 }
 
-/** What somebody decided. */
+/** What a person decided. */
 export interface RecordedDecision {
   readonly step: string
   readonly decision: HumanChoice
