@@ -28,9 +28,9 @@ export const handWritten = [
   },
   {
     name: 'items of dispatch are released in reverse order',
-    file: sql('dispatch-release'),
-    find: '    order by due_at, seq\n    limit v_most',
-    replace: '    order by due_at desc, seq desc\n    limit v_most',
+    file: sql('dispatch-cycle'),
+    find: '    order by due_at, seq\n    limit p_most',
+    replace: '    order by due_at desc, seq desc\n    limit p_most',
     tests: [src('dispatch/cycle.test.ts')],
   },
   {

@@ -934,7 +934,9 @@ create view holdfast.trouble as
     trouble.domain,
     trouble.type,
     (trouble.command_id)::text AS id,
-    NULL::text AS key,
+    ( SELECT command.key
+           FROM holdfast.command
+          WHERE ((command.command_id = trouble.command_id) AND (command.domain = trouble.domain))) AS key,
     NULL::text AS step,
     trouble.error_code AS code,
     trouble.error_kind AS kind,
@@ -1952,84 +1954,66 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
- RETURNS TABLE(items json, next_due_ms double precision)
+CREATE OR REPLACE FUNCTION holdfast.chore_claim(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision)
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_names text[];
-begin
-  v_names := array(
-    select chore.name
-    from holdfast.chore
-    where chore.name = any (names)
-      and due_at <= v_now
-      and (leased_at is null or not spare_leased)
-    order by due_at
-    limit most
-    for no key update skip locked
-  );
-  return query
-  with claimed as (
-    update holdfast.chore
-    set due_at = v_now + lease_ms * interval '1 ms',
-        lease_epoch = lease_epoch + 1,
-        leased_by = worker,
-        leased_at = v_now
-    where chore.name = any (v_names)
-    returning chore.name, chore.lease_epoch
-  )
-  select
-    coalesce((select json_agg(json_build_object('id', name, 'type', name, 'epoch', lease_epoch)) from claimed), '[]'),
-    (
-      select extract(epoch from min(due_at) - v_now)::float8 * 1000
-      from holdfast.chore
-      where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
-    );
-end
-$function$
+      declare
+        v_now timestamptz := holdfast.now();
+        v_lanes text[] := array(
+          select it.name
+          from holdfast.chore as it
+          where it.name = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update holdfast.chore as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.name = any (v_lanes)
+          returning it.name as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from holdfast.chore as it
+        where it.name = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer)
- RETURNS TABLE(items json, next_due_ms double precision)
+CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_cycles(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision)
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_now timestamptz := holdfast.now();
-  v_types text[];
-begin
-  v_types := array(
-    select item_type
-    from holdfast.dispatch_cycle
-    where item_type = any (types)
-      and due_at <= v_now
-      and (leased_at is null or not spare_leased)
-    order by due_at
-    limit most
-    for no key update skip locked
-  );
-  return query
-  with claimed as (
-    update holdfast.dispatch_cycle
-    set due_at = v_now + lease_ms * interval '1 ms',
-        lease_epoch = lease_epoch + 1,
-        leased_by = worker,
-        leased_at = v_now
-    where item_type = any (v_types)
-    returning item_type, lease_epoch
-  )
-  select
-    coalesce((select json_agg(json_build_object('id', item_type, 'type', item_type, 'epoch', lease_epoch)) from claimed), '[]'),
-    (
-      select extract(epoch from min(due_at) - v_now)::float8 * 1000
-      from holdfast.dispatch_cycle
-      where item_type = any (types) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
-    );
-end
-$function$
+      declare
+        v_now timestamptz := holdfast.now();
+        v_lanes text[] := array(
+          select it.item_type
+          from holdfast.dispatch_cycle as it
+          where it.item_type = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update holdfast.dispatch_cycle as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.item_type = any (v_lanes)
+          returning it.item_type as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from holdfast.dispatch_cycle as it
+        where it.item_type = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $function$
 ;
 
 CREATE OR REPLACE FUNCTION holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[])
@@ -2093,18 +2077,8 @@ begin
     v_most := greatest(1, v_most / 4);
   end if;
 
-  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
-  into v_ids, v_last_due, v_last_seq
-  from (
-    select item_id, due_at, seq
-    from holdfast.dispatch_item
-    where item_type = v_type
-      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
-      and due_at <= v_until
-    order by due_at, seq
-    limit v_most
-    for no key update skip locked
-  ) as due;
+  select * into v_ids, v_last_due, v_last_seq
+  from holdfast.lock_due_items(v_type, from_due, from_seq, v_until, v_most);
   if v_ids is null then
     return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
   end if;
@@ -2197,8 +2171,7 @@ begin
       select process_ref, due_at
       from holdfast.process_inbox
       where type = v_type
-        and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-        and due_at <= v_now
+        and due_at between coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity') and v_now
         and (leased_at is null or not spare_leased)
       order by due_at
       limit v_left
@@ -4673,7 +4646,7 @@ CREATE OR REPLACE FUNCTION holdfast.full_name(p_domain text, p_type text)
  IMMUTABLE PARALLEL SAFE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  select case when p_domain is null then p_type else p_domain || '/' || p_type end
+  select p_domain || '/' || p_type
 $function$
 ;
 
@@ -5417,6 +5390,35 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.lock_due_items(p_type text, from_due timestamp with time zone, from_seq bigint, p_until timestamp with time zone, p_most integer, OUT ids text[], OUT last_due timestamp with time zone, OUT last_seq bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET enable_material TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into ids, last_due, last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = p_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      and due_at <= p_until
+    order by due_at, seq
+    limit p_most
+    for no key update skip locked
+  ) as due;
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.lock_troubled_process(p_id uuid)
  RETURNS boolean
  LANGUAGE sql
@@ -5448,6 +5450,48 @@ AS $function$
   from holdfast.rate_limit
   where resource_key = key
   on conflict do nothing
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.make_claim_function(p_name text, p_table text, p_key text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform holdfast.make_function(
+    p_name,
+    'lanes text[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int, out items json, out next_due_ms float8',
+    format(
+      $body$
+      declare
+        v_now timestamptz := %1$snow();
+        v_lanes text[] := array(
+          select it.%3$s
+          from %2$s as it
+          where it.%3$s = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update %2$s as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.%3$s = any (v_lanes)
+          returning it.%3$s as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from %2$s as it
+        where it.%3$s = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $body$,
+      'holdfast.', 'holdfast.' || p_table, p_key
+    )
+  );
+end
 $function$
 ;
 
@@ -7870,19 +7914,11 @@ begin
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
-  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
-  into v_ids, v_last_due, v_last_seq
-  from (
-    select item_id, due_at, seq
-    from holdfast.dispatch_item
-    where item_type = v_type
-      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
-      -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
-      and due_at <= v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute'
-    order by due_at, seq
-    limit v_most
-    for no key update skip locked
-  ) as due;
+  -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+  select * into v_ids, v_last_due, v_last_seq
+  from holdfast.lock_due_items(
+    v_type, from_due, from_seq, v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute', v_most
+  );
   if v_ids is null then
     return json_build_object('outcome', 'released', 'claimed', 0, 'started', 0, 'failed', 0, 'dead', 0, 'full', false);
   end if;
@@ -10640,9 +10676,9 @@ comment on function holdfast.check_options(p_function text, p_options jsonb, p_k
 
 comment on function holdfast.check_payload(p_what text, p_value jsonb) is 'internal: may change with every release';
 
-comment on function holdfast.chore_claim(names text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+comment on function holdfast.chore_claim(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision) is 'internal: may change with every release';
 
-comment on function holdfast.claim_dispatch_cycles(types text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer) is 'internal: may change with every release';
+comment on function holdfast.claim_dispatch_cycles(lanes text[], worker text, most integer, lease_ms integer, spare_leased boolean, ceiling_ms integer, OUT items json, OUT next_due_ms double precision) is 'internal: may change with every release';
 
 comment on function holdfast.claim_dispatch_items(request jsonb, from_due timestamp with time zone, from_seq bigint, slots double precision[]) is 'internal: may change with every release';
 
@@ -10826,11 +10862,15 @@ comment on function holdfast.leave_batches(p_domain text, p_now timestamp with t
 
 comment on function holdfast.load_workflows(ids uuid[]) is 'internal: may change with every release';
 
+comment on function holdfast.lock_due_items(p_type text, from_due timestamp with time zone, from_seq bigint, p_until timestamp with time zone, p_most integer, OUT ids text[], OUT last_due timestamp with time zone, OUT last_seq bigint) is 'internal: may change with every release';
+
 comment on function holdfast.lock_troubled_process(p_id uuid) is 'internal: may change with every release';
 
 comment on function holdfast.lost_claim_json(lost_alone integer, lost_shared integer, counted boolean, interrupted boolean, first_to_try boolean) is 'internal: may change with every release';
 
 comment on function holdfast.make_bucket(key text) is 'internal: may change with every release';
+
+comment on function holdfast.make_claim_function(p_name text, p_table text, p_key text) is 'internal: may change with every release';
 
 comment on function holdfast.make_ending_function(p_verb text, p_name text, p_table text, p_keys text[], p_types text[], p_lane text, p_topic text, p_changes text, p_beside text) is 'internal: may change with every release';
 

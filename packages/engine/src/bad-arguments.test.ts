@@ -104,13 +104,13 @@ test.each<[string, () => unknown]>([
   ['an actor with NUL', () => bus.hf.pause({ domain: 'bad' }, { actor: 'a\0b', reason: 'x' })],
   ['a reason with half a surrogate pair', () => bus.hf.pause({ domain: 'bad' }, { actor: 'a', reason: 'x\ud800' })],
   ['an operator who is a text', () => bus.hf.process(Order, order).resume('ann' as never)],
-  ['retryMany of nothing', () => bus.hf.troubleshooting.retryMany(Pay, none, by)],
-  ['retryMany by nobody', () => bus.hf.troubleshooting.retryMany(Pay, [], none)],
-  ['completeMany of nothing', () => bus.hf.troubleshooting.completeMany(Pay, none, by)],
+  ['trouble.retry of nothing', () => bus.hf.trouble.retry(none, by)],
+  ['trouble.retry by nobody', () => bus.hf.trouble.retry([], none)],
+  ['trouble.complete of nothing', () => bus.hf.trouble.complete(none, by)],
   ['retry by nobody', () => bus.hf.command(Pay, order).retry(none)],
   ['complete by nobody', () => bus.hf.command(Pay, order).complete(none)],
-  ['requeueMany of a text', () => bus.hf.workflows.requeueMany('x' as never, by)],
-  ['requeueMany of an object without a fingerprint', () => bus.hf.workflows.requeueMany({} as never, by)],
+  ['trouble.retry of a text', () => bus.hf.trouble.retry('x' as never, by)],
+  ['trouble.retry of an empty filter', () => bus.hf.trouble.retry({}, by)],
   ['auditTrail of a text', () => bus.hf.auditTrail('x' as never)],
   ['auditTrail of nothing', () => bus.hf.auditTrail(none)],
   ['auditTrail of a list', () => bus.hf.auditTrail([] as never)],
@@ -163,7 +163,7 @@ test.each<[string, () => unknown]>([
   ['pause', () => bus.hf.pause(HUGE, by)],
   ['auditTrail', () => bus.hf.auditTrail(HUGE)],
   ['worker', () => bus.hf.worker('bad', HUGE)],
-  ['troubleshooting.list', () => bus.hf.troubleshooting.list(HUGE)],
+  ['trouble.list', () => bus.hf.trouble.list(HUGE)],
   ['an option of that name', () => bus.hf.send(Pay, 1, { [HUGE]: 1 } as never)],
   ['defineCommand', () => defineCommand(HUGE, HUGE)],
   ['defineWorkflow', () => defineWorkflow('test', HUGE)],
@@ -198,7 +198,6 @@ describe.each(['a/b', 'a#2', 'a\0b', 'x\ud800', '', ' ', 'x'.repeat(201), undefi
 describe.each(['bad', 42, '', {}, { domain: undefined }, { domain: 7 }, null])(
   'K-13 %j in place of a command',
   (of) => {
-    const by = { actor: 'ann', reason: 'a test' }
     const id = '01a1e34b-15a6-74d6-9aa2-0733a11498ea'
     const command = of as never
     test('makes no handle', () => {
@@ -208,17 +207,6 @@ describe.each(['bad', 42, '', {}, { domain: undefined }, { domain: 7 }, null])(
           message: expect.stringContaining('must be a definition made with defineCommand, or { domain, type }'),
         }),
       )
-    })
-
-    test.each<[string, () => Promise<unknown>]>([
-      ['troubleshooting.retryMany', () => bus.hf.troubleshooting.retryMany(command, [id], by)],
-      ['troubleshooting.cancelMany', () => bus.hf.troubleshooting.cancelMany(command, [id], by)],
-      ['troubleshooting.completeMany', () => bus.hf.troubleshooting.completeMany(command, [id], by)],
-    ])('is refused by %s: ids are unique within a domain only', async (_, call) => {
-      await expect(call()).rejects.toMatchObject({
-        code: 'HF_INVALID_OPTION',
-        message: expect.stringContaining('must be a definition made with defineCommand, or { domain }'),
-      })
     })
   },
 )

@@ -16,8 +16,6 @@ import {
   createDomains,
   createHandlerRegistry,
   createOutgoing,
-  createTroubleshooting,
-  type Troubleshooting,
 } from './commands/index.js'
 import {
   checkItemKey,
@@ -145,8 +143,6 @@ export interface Holdfast
   readonly processes: Processes
   /** Declared saga graphs. */
   readonly workflows: Workflows
-  /** What operators do with commands that failed. */
-  readonly troubleshooting: Troubleshooting
   /** Work that needs a person, of all models. */
   readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
@@ -360,7 +356,6 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     batches: createBatches(db, client, queues, codec),
     processes,
     workflows,
-    troubleshooting: createTroubleshooting(db, codec, operations),
     trouble: createTroubles(db, {
       commands: createCommandBulk(db, { codec, registry, reports }),
       processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),

@@ -49,10 +49,10 @@ test('K-26 a process whose state cannot be decoded goes to troubleshooting on it
   key = 'second'
   await work(domain)
   const troubled = await waitFor('it is in troubleshooting', async () => {
-    const [found] = await bus.hf.processes.troubles.list({ domain })
+    const [found] = (await bus.hf.trouble.list({ model: 'processes', domain })).items
     return found
   })
-  expect(troubled).toMatchObject({ error: { code: 'NOT_DECODABLE', message: expect.stringContaining('no key first') } })
+  expect(troubled).toMatchObject({ code: 'NOT_DECODABLE', message: expect.stringContaining('no key first') })
   expect(await bus.sql('select lease_epoch from holdfast.process where id = $1', [id])).toEqual([{ lease_epoch: 2 }])
   key = 'first'
   await bus.hf.process(Pay, id).retry(by)
@@ -83,9 +83,9 @@ test('K-26 a process whose history cannot be decoded goes to troubleshooting, an
   await bus.hf.process(Pay, id).respond('go', {})
   const troubled = await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.processes.troubles.list({ domain }))[0],
+    async () => (await bus.hf.trouble.list({ model: 'processes', domain })).items[0],
   )
-  expect(troubled).toMatchObject({ error: { code: 'NOT_DECODABLE', message: expect.stringContaining('no key lost') } })
+  expect(troubled).toMatchObject({ code: 'NOT_DECODABLE', message: expect.stringContaining('no key lost') })
   expect(calls).toBe(1)
 })
 
@@ -107,9 +107,9 @@ test('K-26 a step-based process whose state cannot be decoded goes to troublesho
   await work(domain)
   const troubled = await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.processes.troubles.list({ domain }))[0],
+    async () => (await bus.hf.trouble.list({ model: 'processes', domain })).items[0],
   )
-  expect(troubled?.error.message).toContain('no key lost')
+  expect(troubled?.message).toContain('no key lost')
 })
 
 test('K-26 a command whose data cannot be decoded goes to troubleshooting on its first claim, and is not called', async () => {
@@ -120,7 +120,10 @@ test('K-26 a command whose data cannot be decoded goes to troubleshooting on its
   const { id } = await bus.hf.send(Pay, { n: 1 })
   key = 'second'
   await work(domain)
-  await waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain })) === 1)
+  await waitFor(
+    'it is in troubleshooting',
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain })) === 1,
+  )
   key = 'first'
   const record = await bus.hf.command(Pay, id).get()
   expect(record).toMatchObject({
@@ -173,14 +176,14 @@ test.each([
     const { id } = await bus.hf.start(Flow, {})
     const troubled = await waitFor(
       'the process is in troubleshooting',
-      async () => (await bus.hf.processes.troubles.list({ domain }))[0],
+      async () => (await bus.hf.trouble.list({ model: 'processes', domain })).items[0],
     )
-    expect(troubled?.error.message).toContain(said)
+    expect(troubled?.message).toContain(said)
     const [command] = await waitFor('the command is in troubleshooting', async () => {
-      const found = await bus.hf.troubleshooting.list({ domain })
+      const found = (await bus.hf.trouble.list({ model: 'commands', domain })).items
       return found.length === 1 ? found : undefined
     })
-    expect(command).toMatchObject({ error: { code: 'RESULT_NOT_ENCODABLE', message: expect.stringContaining(said) } })
+    expect(command).toMatchObject({ code: 'RESULT_NOT_ENCODABLE', message: expect.stringContaining(said) })
     await waitFor('the workflow has failed', async () => (await bus.hf.workflow(id).get()).status === 'DLQ')
     expect((await bus.hf.workflow(id).get()).error).toMatchObject({ code: 'OUTPUT_NOT_ENCODABLE' })
     expect(calls).toEqual({ step: 1, handler: 1, workflow: 1 })
@@ -204,8 +207,8 @@ test('K-26 K-19 what the database refuses to store goes to troubleshooting with 
   await bus.hf.start(Pay, {}, { immediate: false })
   const troubled = await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.processes.troubles.list({ domain }))[0],
+    async () => (await bus.hf.trouble.list({ model: 'processes', domain })).items[0],
   )
-  expect(troubled).toMatchObject({ error: { code: 'NOT_STORABLE', message: expect.stringContaining('at_most') } })
+  expect(troubled).toMatchObject({ code: 'NOT_STORABLE', message: expect.stringContaining('at_most') })
   expect(calls).toBe(1)
 })

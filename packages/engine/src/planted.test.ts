@@ -105,7 +105,9 @@ test('K-27 what another role plants in public is never called, from the installa
   await hf.queues.create('planted')
   await hf.queues.sendBatch('planted', [{ a: 1 }], { headers: [{ b: 2 }] })
   await hf.dispatch.plan(Settlement)
-  await hf.workflows.deadLetters.groups({})
+  await hf.trouble.groups({ assignedTo: 'ann' })
+  await hf.trouble.list()
+  await hf.trouble.assign('all', by, { to: 'ann' })
   await hf.close()
 
   expect((await owner.query('select * from public.caught')).rows).toEqual([])

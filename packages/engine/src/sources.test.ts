@@ -166,7 +166,7 @@ async function chores(): Promise<Sample> {
 }
 
 async function cycles(): Promise<Sample> {
-  const names = Array.from({ length: COUNT }, (_, n) => `sampled_${n}`)
+  const names = Array.from({ length: COUNT }, (_, n) => `sampled/${n}`)
   for (const name of names) await bus.sql(`select holdfast.note_dispatch($1, 'PROCESS', '{}'::jsonb)`, [name])
   return {
     source: cycleSource(bus.db, () => names),
@@ -184,7 +184,7 @@ const samples: readonly (readonly [string, () => Promise<Sample>, string | null]
   ['commands', commands, 'domain:sampled'],
   ['processes', processSample('Free'), 'definition:sampled/Free'],
   ['processes with a limit', processSample('Limited', 100), 'domain:sampled'],
-  ['steps of workflows', workflows, 'definition:sampled'],
+  ['steps of workflows', workflows, 'definition:test/sampled'],
   ['responses in the inbox', inbox, null],
   ['replies', replies, 'domain:replied'],
   ['chores', chores, null],

@@ -301,7 +301,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
       '└─ payslip   SendPayslip  PAUSED',
       'paid         join all     PENDING',
       'Step `transfer` failed for good with NO_ACCOUNT: no such account: "ED-1". Retry, complete or cancel it.',
-      '1 with NO_ACCOUNT: no such account: <text>',
+      '1 with NO_ACCOUNT: no such account: "ED-1"',
       "{ payslip: 'sent', transfer: 'paid to DE-1 with attempt 1' }",
       'HF_WRONG_STATUS',
       'dlq_requeued of transfer by ann: two letters were swapped',

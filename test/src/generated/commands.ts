@@ -54,7 +54,7 @@ export function generatedCommands(): Omit<FaultTestOptions<Effects>, 'seeds'> {
 /** A person asks the bank: what is done is completed, what is not is tried again or given up. */
 async function attend(hf: Holdfast, bank: Effects, _: readonly string[], round: number): Promise<void> {
   const of = { domain: Pay.domain }
-  for (const { commandId, type } of await hf.troubleshooting.list({ ...of, limit: 1_000 })) {
+  for (const { id: commandId, type } of (await hf.trouble.list({ model: 'commands', ...of, limit: 1_000 })).items) {
     const truth = await bank.inquire({ execution: commandId, name: NAME })
     if (truth !== 'notDone') await hf.command({ ...of, type }, commandId).complete(by, truth.done)
     else if (round < 3) await hf.command({ ...of, type }, commandId).retry(by, { notDone: true })

@@ -83,7 +83,8 @@ const standingText = `
 /** A person lets them go on a few times, and then gives them up; what became of a command is asked of the bank. */
 async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string[], round: number): Promise<void> {
   const commands = { domain: Pay.domain }
-  for (const { commandId, data } of await hf.troubleshooting.list({ ...commands, limit: 1_000 })) {
+  for (const { id: commandId } of (await hf.trouble.list({ model: 'commands', ...commands, limit: 1_000 })).items) {
+    const { data } = await hf.command(Pay, commandId).get()
     const truth = await bank.inquire(data as { execution: string; name: string })
     if (truth !== 'notDone') await hf.command(Pay, commandId).complete(by, truth.done)
     else if (round < 4) await hf.command(Pay, commandId).retry(by, { notDone: true })

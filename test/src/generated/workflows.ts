@@ -81,8 +81,7 @@ function endOf(
 
 /** A person requeues what failed for good a few times, and then cancels. */
 async function attend(hf: Holdfast, _: World, open: readonly string[], round: number): Promise<void> {
-  const letters = await hf.workflows.deadLetters.list({ limit: 1_000 })
-  for (const { instanceId, step } of letters) await hf.workflow(instanceId).retry(by, { step })
+  await hf.trouble.retry({ model: 'workflows' }, by)
   if (round > 3) for (const id of open) await hf.workflow(id).cancel(by)
 }
 

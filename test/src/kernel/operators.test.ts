@@ -84,14 +84,14 @@ test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many
   const ids = sent.map(({ id }) => id)
   await waitFor(
     'all wait for a person',
-    async () => (await bus.hf.troubleshooting.count({ domain: 'operators' })) === 3,
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain: 'operators' })) === 3,
   )
   const letGo = await hold('select from holdfast.command_trouble where command_id = $1 for update', [ids[1]])
   expect(await answer(bus.hf.command(BrokenCommand, ids[1] ?? '').retry(by))).toMatchObject({ code: 'HF_BUSY' })
-  const answers = await bus.hf.troubleshooting.cancelMany(BrokenCommand, ids, by)
-  expect(answers.map(({ outcome }) => outcome)).toEqual(['done', 'busy', 'done'])
+  const results = await bus.hf.trouble.cancel(ids, by)
+  expect(results.map(({ code }) => code)).toEqual([undefined, 'HF_BUSY', undefined])
   await letGo()
-  expect(await bus.hf.troubleshooting.count({ domain: 'operators' })).toBe(1)
+  expect(await bus.hf.trouble.count({ model: 'commands', domain: 'operators' })).toBe(1)
 })
 
 test('K-23 a pause that another transaction has locked answers HF_BUSY within 5 s', async () => {

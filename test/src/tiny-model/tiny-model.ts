@@ -6,6 +6,7 @@ import {
   type Database,
   type Executor,
   HoldfastError,
+  leasesOfTable,
   type Metrics,
   newId,
   type WorkSource,
@@ -55,17 +56,7 @@ export function tinySource(db: Executor, types: readonly string[]): WorkSource<C
       ])
       return { items: row?.items ?? [], marks: row?.marks ?? [], nextDueMs: row?.next_due_ms ?? null }
     },
-    async extend(leases, leaseMs) {
-      const [row] = await db.run<{ extended: string[]; lost: string[] }>(extendStatement, [...columns(leases), leaseMs])
-      return row ?? { extended: [], lost: [] }
-    },
-    async release(leases) {
-      await db.run(releaseStatement, columns(leases))
-    },
-    async oldestDueSeconds() {
-      const [row] = await db.run<{ seconds: number | null }>(oldestDueStatement, [types])
-      return row?.seconds ?? null
-    },
+    ...leasesOfTable(db, { model: 'tiny', name: 'tiny', key: 'uuid', lanes: () => types }),
   }
 }
 
@@ -81,21 +72,6 @@ const columns = (leases: readonly { id: string; epoch: number }[]) => [
 ]
 
 const claimStatement = { name: 'tiny.claim', text: 'select * from holdfast.tiny_claim($1, $2, $3, $4, $5, $6, $7)' }
-const extendStatement = { name: 'tiny.extend', text: 'select * from holdfast.tiny_extend($1, $2, $3)' }
-const releaseStatement = { name: 'tiny.release', text: 'select holdfast.tiny_release($1, $2)' }
-const oldestDueStatement = {
-  name: 'tiny.oldest-due',
-  text: `
-    select extract(epoch from holdfast.now() - min(oldest.due_at))::float8 as seconds
-    from unnest($1::text[]) as type,
-    lateral (
-      select due_at
-      from holdfast.tiny
-      where tiny.type = type.type and due_at <= holdfast.now()
-      order by due_at
-      limit 1
-    ) oldest`,
-}
 
 export interface TinyFinish {
   readonly id: string

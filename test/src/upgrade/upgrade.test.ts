@@ -42,12 +42,8 @@ test('K-09 an installation of the release before is migrated, and everything tha
   for (const key of ['p-wait 1', 'p-wait 2']) await hf.process(all.Payment, key).respond('approved', { by: 'ann' })
   await hf.process(all.Child, 'p-parent 1 child').respond('approved', { by: 'ann' })
   await hf.resume({ definition: all.Paused.name }, ann)
-  for (const { commandId, type } of await hf.troubleshooting.list({ domain: 'upgrade' })) {
-    await hf.command({ domain: 'upgrade', type }, commandId).retry(ann)
-  }
-  for (const { instanceId, step } of await hf.workflows.deadLetters.list()) {
-    await hf.workflow(instanceId).retry(ann, { step })
-  }
+  for (const { outcome } of await hf.trouble.retry({ model: ['commands', 'workflows'] }, ann))
+    expect(outcome).toBe('done')
   await waitFor('four decisions wait', async () => (await hf.workflows.decisions.waiting()).length === 4)
   for (const { instanceId, step } of await hf.workflows.decisions.waiting()) {
     await hf.workflow(instanceId).decide(step, 'confirm', ann)

@@ -50,8 +50,8 @@ test('K-21 a command: each failed attempt is a warning, the last one an error wi
   expect(told.count(`started commands ${name} Pay`)).toBe(1)
   expect(told.observed(`run_milliseconds commands ${name} Pay`)).toHaveLength(2)
   expect(told.observed(`queue_milliseconds commands ${name} Pay`)).toHaveLength(1)
-  const [troubled] = await bus.hf.troubleshooting.list({ domain: name })
-  expect(troubled?.error).toMatchObject({ code: 'CLOSED', stack })
+  const [troubled] = (await bus.hf.trouble.list({ model: 'commands', domain: name })).items
+  expect(troubled).toMatchObject({ code: 'CLOSED', stack })
 })
 
 test('K-21 a command: ends are counted by how they ended, also in a transaction of the handler', async () => {
@@ -97,8 +97,8 @@ test('K-21 a process: attempts, troubleshooting with step, key and stack, and no
     ['error', 'needs_person', 'PERMANENT_FAILURE', 1],
   ])
   expect(told.about(id).at(-1)).toMatchObject({ domain: name, type: 'Payment', key: 'PAY-1', step: 'book', stack })
-  const [troubled] = await bus.hf.processes.troubles.list({ domain: name })
-  expect(troubled?.error).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
+  const [troubled] = (await bus.hf.trouble.list({ model: 'processes', domain: name })).items
+  expect(troubled).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
   await bus.hf.process(Payment, id).retry(by)
   await waitFor('it failed again', () => told.count(`needs_person processes ${name} Payment`) === 2)
   // The replay met `reserve` again, and reported nothing of it.
@@ -169,8 +169,8 @@ test('K-21 a step-based process: its command needs a person, and so does the pro
   })
   expect(told.count(`needs_person commands ${name} Debit`)).toBe(1)
   broken = false
-  const [troubled] = await bus.hf.troubleshooting.list({ domain: name })
-  await bus.hf.command(Debit, troubled?.commandId ?? '').retry(by)
+  const [troubled] = (await bus.hf.trouble.list({ model: 'commands', domain: name })).items
+  await bus.hf.command(Debit, troubled?.id ?? '').retry(by)
   await waitFor('it has ended', () => told.count(`completed processes ${name} Transfer`) === 1)
   await worker.stop()
 })
@@ -196,8 +196,8 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
   expect(told.about(id).at(-1)).toMatchObject({ model: 'workflows', type: name, step: 'a', stack })
   expect(told.count(`started workflows ${name}`)).toBe(2)
   expect(told.count(`completed workflows ${name}`)).toBe(1)
-  const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: id })
-  expect(letter?.error).toMatchObject({ code: 'NO', stack })
+  const [troubled] = (await bus.hf.trouble.list({ id })).items
+  expect(troubled).toMatchObject({ model: 'workflows', code: 'NO', stack })
 })
 
 test('K-21 a workflow: a call of unknown outcome that nothing undoes and no dead letter holds needs a person', async () => {
@@ -292,10 +292,13 @@ test('K-21 what operators end is counted like what ends by itself', async () => 
     throw new PermanentError('no such account')
   })
   const ids = [(await bus.hf.send(Pay, 'a')).id, (await bus.hf.send(Pay, 'b')).id, (await bus.hf.send(Pay, 'c')).id]
-  await waitFor('they need a person', async () => (await bus.hf.troubleshooting.count({ domain: name })) === 3)
+  await waitFor(
+    'they need a person',
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain: name })) === 3,
+  )
   await worker.stop()
   await bus.hf.command(Pay, ids[0] ?? '').complete(by)
-  await bus.hf.troubleshooting.cancelMany(Pay, ids, by)
+  await bus.hf.trouble.cancel(ids, by)
   expect(told.count(`completed commands ${name} Pay`)).toBe(1)
   expect(told.count(`cancelled commands ${name} Pay`)).toBe(3)
 

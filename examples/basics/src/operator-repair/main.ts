@@ -33,8 +33,9 @@ console.log(status)
 console.log(`${error?.code}: ${error?.message}`)
 console.log(waitingFor ?? 'it waits for a person')
 
-for (const { type, step, error } of await hf.processes.troubles.list({ domain: 'payouts', limit: 20 })) {
-  console.log(`${type} at ${step}: ${error.message}`)
+for (const { type, step, message } of (await hf.trouble.list({ model: 'processes', domain: 'payouts', limit: 20 }))
+  .items) {
+  console.log(`${type} at ${step}: ${message}`)
 }
 
 const ann = { actor: 'ann', reason: 'two letters were swapped' }

@@ -25,21 +25,19 @@ console.log(`done with attempt ${attempts}: ${history.map(({ event }) => event).
 
 const mistyped = await hf.send(Transfer, { to: 'ED-2', cents: 200 })
 await hf.sendMany(Transfer, [{ data: { to: 'FR-3', cents: 300 } }, { data: { to: 'FR-4', cents: 400 } }])
-while ((await hf.troubleshooting.count({ domain: 'payments' })) < 3) await sleep(20)
+while ((await hf.trouble.count({ domain: 'payments' })) < 3) await sleep(20)
 
-for (const { count, code, example } of await hf.troubleshooting.groups({ domain: 'payments' })) {
-  console.log(`${count} in troubleshooting with ${code}, such as: ${example}`)
+for (const { count, code, sample } of await hf.trouble.groups({ domain: 'payments' })) {
+  console.log(`${count} in troubleshooting with ${code}, such as: ${sample.message}`)
 }
 
 await mistyped.retry({ actor: 'ann', reason: 'two letters were swapped' }, { data: { to: 'DE-2', cents: 200 } })
 await mistyped.result()
 
-const left = await hf.troubleshooting.list({ domain: 'payments', type: 'Transfer' })
-const ids = left.map(({ commandId }) => commandId)
-const answers = await hf.troubleshooting.cancelMany(Transfer, ids, { actor: 'bob', reason: 'we do not pay abroad' })
-console.log(`cancelled: ${answers.map(({ outcome }) => outcome).join(', ')}`)
+const abroad = await hf.trouble.cancel({ type: 'Transfer' }, { actor: 'bob', reason: 'we do not pay abroad' })
+console.log(`cancelled: ${abroad.map(({ outcome }) => outcome).join(', ')}`)
 
-for (const id of [mistyped.id, ...ids]) {
+for (const id of [mistyped.id, ...abroad.map((result) => result.id)]) {
   const transfer = hf.command(Transfer, id)
   const { status } = await transfer.get()
   const act = (await transfer.history()).find(({ actor }) => actor !== null)

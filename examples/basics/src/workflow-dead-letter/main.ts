@@ -39,15 +39,14 @@ while ((await salary.get()).status !== 'DLQ') await sleep(20)
 console.log(await salary.render())
 console.log((await salary.why()).text)
 
-for (const { code, shape, count } of await hf.workflows.deadLetters.groups({ type: 'payroll' })) {
-  console.log(`${count} with ${code}: ${shape}`)
+for (const { code, sample, count } of await hf.trouble.groups({ type: 'payroll' })) {
+  console.log(`${count} with ${code}: ${sample.message}`)
 }
 
-const [letter] = await hf.workflows.deadLetters.list({ type: 'payroll', step: 'transfer' })
-if (!letter) throw new Error('there is no dead letter')
-const corrected = { ...Salary.parse(letter.input), iban: 'DE-1' }
+const transfer = (await salary.steps()).find(({ name }) => name === 'transfer')
+const corrected = { ...Salary.parse(transfer?.input), iban: 'DE-1' }
 const ann = { actor: 'ann', reason: 'two letters were swapped' }
-await salary.retry(ann, { step: letter.step, input: corrected })
+await salary.retry(ann, { step: 'transfer', input: corrected })
 // Its frozen sibling goes on with it. The money was held once.
 console.log(await salary.result())
 

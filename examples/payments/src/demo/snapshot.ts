@@ -35,9 +35,9 @@ export async function takeSnapshot({ pool, hf, definitions }: Payments): Promise
     pool.query<{ status: PaymentStatus; n: number; ended: boolean }>(countText),
     pool.query<{ who: string; n: number }>(waitText),
     batchProgress(pool),
-    hf.troubleshooting.count({ domain: 'payments' }),
-    hf.processes.troubles.count(PAYMENT),
-    hf.processes.troubles.count(SCHEDULED_PAYMENT),
+    hf.trouble.count({ model: 'commands', domain: 'payments' }),
+    hf.trouble.count({ model: 'processes', ...PAYMENT }),
+    hf.trouble.count({ model: 'processes', ...SCHEDULED_PAYMENT }),
     readWindow(hf, definitions.PaymentWindow),
   ])
   const sum = (rows: readonly { n: number }[]) => rows.reduce((total, { n }) => total + n, 0)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { By } from 'holdfast'
+import type { By, Trouble } from 'holdfast'
 import type { Payments } from '../app.js'
 import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
 import { STEP_PAYMENT } from '../models/payment-manager.js'
@@ -25,7 +25,7 @@ const by = (reason: string): By => ({ actor: 'operator', reason })
  * The simulated operator: tries again what failed, cancels what nobody answers and what fails again and again. All of it
  * through the calls that a person would make.
  */
-export function startOperator({ hf, definitions }: Payments, options: Options = {}): Operator {
+export function startOperator({ hf }: Payments, options: Options = {}): Operator {
   const { everyMs = 500, onTrouble } = options
   const ending = new AbortController()
   const tried = new Map<string, number>()
@@ -45,30 +45,30 @@ export function startOperator({ hf, definitions }: Payments, options: Options = 
   }
 
   async function lookAtProcesses(process: typeof PAYMENT | typeof SCHEDULED_PAYMENT | typeof STEP_PAYMENT) {
-    const troubled = await hf.processes.troubles.list({ ...process, limit: AT_ONCE })
+    const troubled = (await hf.trouble.list({ model: 'processes', ...process, limit: AT_ONCE })).items
     // Whose command is in troubleshooting is helped by helping the command.
-    const ours = troubled.filter(({ error }) => error.code !== 'COMMAND_IN_TROUBLESHOOTING')
-    const hopeless = ours.filter(({ error, id }) => !mayRetry(id, error.code))
-    const toCancel = new Set(hopeless.filter(({ error }) => error.code !== 'COMPENSATION_FAILED').map(({ id }) => id))
-    const toRetry = ours.map(({ id }) => id).filter((id) => !toCancel.has(id))
-    if (toRetry.length > 0) await hf.processes.retryMany(process, toRetry, by('it may work now'))
-    if (toCancel.size > 0) await hf.processes.cancelMany(process, [...toCancel], by('no hope'), { compensate: true })
-    return count(toRetry.length, toCancel.size)
+    const ours = troubled.filter(({ code }) => code !== 'COMMAND_IN_TROUBLESHOOTING')
+    const hopeless = ours.filter(({ id, code }) => !mayRetry(id, code))
+    const toCancel = hopeless.filter(({ code }) => code !== 'COMPENSATION_FAILED')
+    return act(
+      ours.filter((one) => !toCancel.includes(one)),
+      toCancel,
+    )
   }
 
   async function lookAtCommands(): Promise<number> {
-    const troubled = await hf.troubleshooting.list({ domain: PAYMENT.domain, limit: AT_ONCE })
-    let handled = 0
-    for (const command of Object.values(definitions.commands)) {
-      const ids = troubled.filter(({ type }) => type === command.type).map(({ commandId }) => commandId)
-      const undoes = command.type in undoing
-      const toRetry = ids.filter((id) => mayRetry(id) || undoes)
-      const toCancel = ids.filter((id) => !toRetry.includes(id))
-      if (toRetry.length > 0) await hf.troubleshooting.retryMany(command, toRetry, by('it may work now'))
-      if (toCancel.length > 0) await hf.troubleshooting.cancelMany(command, toCancel, by('no hope'))
-      handled += count(toRetry.length, toCancel.length)
-    }
-    return handled
+    const troubled = (await hf.trouble.list({ model: 'commands', domain: PAYMENT.domain, limit: AT_ONCE })).items
+    const toRetry = troubled.filter(({ id, type }) => mayRetry(id) || type in undoing)
+    return act(
+      toRetry,
+      troubled.filter((one) => !toRetry.includes(one)),
+    )
+  }
+
+  async function act(toRetry: readonly Trouble[], toCancel: readonly Trouble[]): Promise<number> {
+    await hf.trouble.retry(toRetry, by('it may work now'))
+    await hf.trouble.cancel(toCancel, by('no hope'))
+    return count(toRetry.length, toCancel.length)
   }
 
   async function look(): Promise<number> {

@@ -1,7 +1,10 @@
--- revision: 9
+-- revision: 10
 -- after: commands-send, command-queues
 --
--- The end of attempts, and the replies that it sends.
+-- The ends of attempts: completed, failed, to be retried later, or in need of a person, with the replies and batches that
+-- follow. Workers call them for many attempts at once. What must not break: the message is locked and its `read_ct` compared in
+-- the statement that changes the command, so an attempt whose lease is lost changes nothing; command, audit, reply and batch
+-- change in one transaction; each command has exactly one final reply.
 
 -- Finishes attempts (C-08): the fence on the message (`msg_id`, `read_ct`), then message, command, audit, reply and batch
 -- in one transaction. Each write has an outcome: COMPLETED, FAILED, RETRY (the message is hidden for a while) or TSQ.

@@ -1,7 +1,9 @@
--- revision: 10
+-- revision: 11
 -- after: commands-finish, presence
 --
--- What people, and the sweep for types without a handler, do with commands; and looking at them.
+-- What operators, and the sweep for types without a handler, do with commands, and reading commands. Handles, `hf.commands` and
+-- `hf.trouble` call them. What must not break: every change of a person is audited with who and why in the same transaction,
+-- and a command that has ended never changes.
 
 -- What operators do with commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel,
 -- or complete with a result. Each changes the command, its message, its batch, sends the final reply and is audited with

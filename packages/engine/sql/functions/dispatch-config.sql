@@ -1,7 +1,9 @@
--- revision: 5
+-- revision: 6
 -- after: kernel, dispatch-begin
 --
--- The configuration of dispatch (D-02), and its kill switch. Both hold whoever writes the row, so they are triggers.
+-- The configuration of dispatch (D-02), and its kill switch. Both hold whichever program writes the row, so they are triggers.
+-- What must not break: a setting out of its bounds is refused, every change is audited, and what was made for a type that is
+-- switched off does not begin until it is switched on again.
 
 -- Refuses in a sentence what the constraints of the table refuse in code. The API passes the sentence on.
 create or replace function holdfast.check_dispatch_config()

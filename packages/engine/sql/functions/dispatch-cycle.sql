@@ -1,48 +1,9 @@
--- revision: 3
+-- revision: 5
 -- after: kernel
 --
--- The cycles of dispatch: a row per item type, leased by whoever runs it (D-03). Everything that a cycle takes from the
--- queue locks that row and compares the epoch, so that one who lost its lease takes nothing.
-
-create or replace function holdfast.claim_dispatch_cycles(
-  types text[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int
-)
-returns table (items json, next_due_ms float8)
-language plpgsql
-as $$
-declare
-  v_now timestamptz := holdfast.now();
-  v_types text[];
-begin
-  v_types := array(
-    select item_type
-    from holdfast.dispatch_cycle
-    where item_type = any (types)
-      and due_at <= v_now
-      and (leased_at is null or not spare_leased)
-    order by due_at
-    limit most
-    for no key update skip locked
-  );
-  return query
-  with claimed as (
-    update holdfast.dispatch_cycle
-    set due_at = v_now + lease_ms * interval '1 ms',
-        lease_epoch = lease_epoch + 1,
-        leased_by = worker,
-        leased_at = v_now
-    where item_type = any (v_types)
-    returning item_type, lease_epoch
-  )
-  select
-    coalesce((select json_agg(json_build_object('id', item_type, 'type', item_type, 'epoch', lease_epoch)) from claimed), '[]'),
-    (
-      select extract(epoch from min(due_at) - v_now)::float8 * 1000
-      from holdfast.dispatch_cycle
-      where item_type = any (types) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
-    );
-end
-$$;
+-- The cycles of dispatch: a row per item type, leased by the worker that runs it (D-03). Releases and claims call them. What
+-- must not break: everything that a cycle takes from the queue locks that row and compares the epoch, so that a worker that has
+-- lost its lease takes nothing.
 
 -- Is this cycle still that of the epoch? Locks it until the end of the transaction.
 create or replace function holdfast.hold_dispatch_cycle(p_type text, p_epoch int)
@@ -206,5 +167,30 @@ begin
     update holdfast.dispatch_cycle set ahead_since = v_oldest where item_type = p_type;
   end if;
   return v_count;
+end
+$$;
+
+-- Locks the first items of a type that are due by a moment, from a place in their order on; returns them in that order, and where the
+-- last one is. Items that another transaction holds are skipped.
+-- planner: indexed
+create or replace function holdfast.lock_due_items(
+  p_type text, from_due timestamptz, from_seq bigint, p_until timestamptz, p_most int,
+  out ids text[], out last_due timestamptz, out last_seq bigint
+)
+language plpgsql
+as $$
+begin
+  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
+  into ids, last_due, last_seq
+  from (
+    select item_id, due_at, seq
+    from holdfast.dispatch_item
+    where item_type = p_type
+      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
+      and due_at <= p_until
+    order by due_at, seq
+    limit p_most
+    for no key update skip locked
+  ) as due;
 end
 $$;

@@ -1,7 +1,8 @@
 -- revision: 5
 -- after: kernel
 --
--- What operators do with the items of dispatch, audited in the same transaction.
+-- What operators do with the items of dispatch. Handles of items and `hf.trouble` call it. What must not break: every change is
+-- audited with who and why in the same transaction, and what does not fit the status of an item is refused and changes nothing.
 
 -- What an operator does with items (D-15): RESCHEDULE and EXPEDITE of READY ones, RETRY, DISCARD and COMPLETE of dead letters,
 -- CANCEL of both. COMPLETE, and RETRY with `notDone`, also settle a CLAIMED item of which nobody knows whether the target started it

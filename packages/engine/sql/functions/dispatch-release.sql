@@ -1,8 +1,9 @@
--- revision: 7
+-- revision: 8
 -- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
--- Releasing items to our own engine: claim, start and record of a batch are one statement and one transaction, so that
--- no crash comes between them (D-05, D-07).
+-- Releasing items to our own engine. The worker that holds the lease of a cycle calls it. What must not break: claim, start and
+-- record of a batch are one statement and one transaction, so that no crash comes between them (D-05, D-07); an item has one
+-- execution for each of its execution ids; a cycle whose lease is lost releases nothing.
 
 -- Releases up to so many items, from a watermark on (the due time and seq of the last one claimed; null: from the first).
 -- `slots` are the moments that a rate limit has granted, in milliseconds since 1970; without them starts are spread by the
@@ -65,19 +66,11 @@ begin
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
-  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
-  into v_ids, v_last_due, v_last_seq
-  from (
-    select item_id, due_at, seq
-    from holdfast.dispatch_item
-    where item_type = v_type
-      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
-      -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
-      and due_at <= v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute'
-    order by due_at, seq
-    limit v_most
-    for no key update skip locked
-  ) as due;
+  -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+  select * into v_ids, v_last_due, v_last_seq
+  from holdfast.lock_due_items(
+    v_type, from_due, from_seq, v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute', v_most
+  );
   if v_ids is null then
     return json_build_object('outcome', 'released', 'claimed', 0, 'started', 0, 'failed', 0, 'dead', 0, 'full', false);
   end if;

@@ -1,8 +1,10 @@
--- revision: 7
+-- revision: 8
 -- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
--- Releasing items to engines elsewhere: claimed here, started there, recorded here; and looking what became of those whose
--- record is missing or whose execution goes on (D-13).
+-- Releasing items to engines elsewhere: claimed here, started there, recorded here; and finding out what became of those whose
+-- record is missing or whose execution goes on (D-13). The worker that holds the lease of a cycle calls them, and `report_end`
+-- is called by other systems. What must not break: an item that was claimed is checked until its end is known, and an end is
+-- recorded once.
 
 -- Claims up to so many items with their contexts. What has failed before is claimed in smaller and smaller company, so
 -- that an item which kills whoever starts it takes no others to the dead letters with it. Items without a context fail
@@ -61,18 +63,8 @@ begin
     v_most := greatest(1, v_most / 4);
   end if;
 
-  select array_agg(item_id), (array_agg(due_at))[count(*)], (array_agg(seq))[count(*)]
-  into v_ids, v_last_due, v_last_seq
-  from (
-    select item_id, due_at, seq
-    from holdfast.dispatch_item
-    where item_type = v_type
-      and (due_at, seq) > (coalesce(from_due, '-infinity'), coalesce(from_seq, 0))
-      and due_at <= v_until
-    order by due_at, seq
-    limit v_most
-    for no key update skip locked
-  ) as due;
+  select * into v_ids, v_last_due, v_last_seq
+  from holdfast.lock_due_items(v_type, from_due, from_seq, v_until, v_most);
   if v_ids is null then
     return json_build_object('outcome', 'claimed', 'items', json_build_array(), 'claimed', 0, 'full', false);
   end if;

@@ -1,7 +1,9 @@
--- revision: 7
+-- revision: 8
 -- after: kernel
 --
--- Phase A of dispatch: scheduling. Only inserts unless `replace` is asked for, so it may run in anybody's transaction.
+-- Scheduling items of dispatch. The library and `holdfast.schedule` call it. It only inserts unless `replace` is asked for, so
+-- it may run in a caller's transaction. What must not break: the same item again changes nothing, another time or context for
+-- it is refused or replaces it on record, and an item never exists without its context.
 
 -- Makes the rows of an item type that is new; what is there stays as operators have set it.
 create or replace function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)

@@ -1,8 +1,9 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- Counting the items of dispatch (D-12): a statement that changes items leaves one row per status and minute with the
--- difference it made. So depth and forecast are sums over few rows, whatever the number of items.
+-- Counting the items of dispatch (D-12). A trigger leaves, for each statement that changes items, one row per status and minute
+-- with the difference it made; a chore adds them up. Depth and forecast are sums over few rows, whatever the number of items.
+-- What must not break: no counter is updated in place, since all workers would wait for its row.
 
 create or replace function holdfast.tally_dispatch_items()
 returns trigger

@@ -1,7 +1,9 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- A window whose items cannot begin stops by itself (D-16): one cause would otherwise send all of them to the dead letters.
+-- A type of items whose executions cannot begin stops by itself (D-16): one cause would otherwise send all of them to the dead
+-- letters. Cycles call it with what began and what failed. What must not break: one execution that begins ends the count, and a
+-- type that has stopped stays stopped until an operator resumes it.
 
 -- Counts items in a row that could not begin, and stops the window when there are too many (D-16). Answers why, where it has
 -- just stopped.

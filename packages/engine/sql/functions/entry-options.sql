@@ -1,18 +1,18 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Names and options of the functions that other languages call (entry-points.sql). Options are a JSON object with the names and
 -- the forms of the TypeScript API: a duration is `'5s'`, `'PT1H'` or milliseconds, a moment is a text. What must not break: an
 -- option that is unknown, or has another form, is refused with its name, and never ignored.
 
--- The name of a definition. Workflows and dispatch types that were defined without a domain have none in their names.
+-- The name of a definition.
 create or replace function holdfast.full_name(p_domain text, p_type text)
 returns text
 language sql
 immutable
 parallel safe
 as $$
-  select case when p_domain is null then p_type else p_domain || '/' || p_type end
+  select p_domain || '/' || p_type
 $$;
 
 create or replace function holdfast.refuse_name(p_what text, p_domain text, p_type text, p_known_by text)

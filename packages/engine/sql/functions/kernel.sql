@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 --
 -- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
 -- (an older release may still call it): a new one gets a new name.
@@ -179,45 +179,6 @@ where inhparent = 'holdfast.audit'::regclass;
 
 -- The first ones, so that the trail of a new installation does not begin in the default partition.
 select holdfast.ensure_audit_partitions(4);
-
--- Chores: the law on a table of a handful of rows, where no index and no watermark is needed.
-create or replace function holdfast.chore_claim(names text[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int)
-returns table (items json, next_due_ms float8)
-language plpgsql
-as $$
-declare
-  v_now timestamptz := holdfast.now();
-  v_names text[];
-begin
-  v_names := array(
-    select chore.name
-    from holdfast.chore
-    where chore.name = any (names)
-      and due_at <= v_now
-      and (leased_at is null or not spare_leased)
-    order by due_at
-    limit most
-    for no key update skip locked
-  );
-  return query
-  with claimed as (
-    update holdfast.chore
-    set due_at = v_now + lease_ms * interval '1 ms',
-        lease_epoch = lease_epoch + 1,
-        leased_by = worker,
-        leased_at = v_now
-    where chore.name = any (v_names)
-    returning chore.name, chore.lease_epoch
-  )
-  select
-    coalesce((select json_agg(json_build_object('id', name, 'type', name, 'epoch', lease_epoch)) from claimed), '[]'),
-    (
-      select extract(epoch from min(due_at) - v_now)::float8 * 1000
-      from holdfast.chore
-      where chore.name = any (names) and due_at > v_now and due_at <= v_now + ceiling_ms * interval '1 ms'
-    );
-end
-$$;
 
 -- Makes a function whose body is built: those of a queue, and those of a table of work. Its search path is fixed and it is marked
 -- as internal here, since it may be made when no migration runs (K-27).

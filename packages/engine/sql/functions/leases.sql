@@ -1,9 +1,9 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
 -- Keeping what was claimed, once for all tables of work: heartbeat, giving back, ending a lease early, and the age of the oldest
--- item that is due. Workers call the functions that are made here, through `leasesOfTable` of the library; claims are written by
--- hand for each table, because their indexes and limits differ. A row is ours as long as its `lease_epoch` is the one that our
+-- item that is due. Workers call the functions that are made here, through `leasesOfTable` of the library; claims of large
+-- tables are written by hand, because their indexes and limits differ. A row is ours as long as its `lease_epoch` is the one that our
 -- claim set. What must not break: rows are locked in the order of their keys, rows that another transaction holds are skipped and
 -- named in neither list (one open transaction of a user never costs a worker its other leases), and each statement reads only the
 -- rows that it was asked for, whatever the planner knows of the table (K-17).
@@ -14,6 +14,48 @@
 --   oldest_<name>    how many seconds ago the oldest due item of these lanes fell due
 --
 -- Messages of queues have a table per queue: commands-lease.sql does the same for them.
+
+-- The claim of a table of a handful of rows, one for each lane, where no index and no watermark is needed. Larger tables have claims of
+-- their own.
+create or replace function holdfast.make_claim_function(p_name text, p_table text, p_key text)
+returns void
+language plpgsql
+as $$
+begin
+  perform holdfast.make_function(
+    p_name,
+    'lanes text[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int, out items json, out next_due_ms float8',
+    format(
+      $body$
+      declare
+        v_now timestamptz := %1$snow();
+        v_lanes text[] := array(
+          select it.%3$s
+          from %2$s as it
+          where it.%3$s = any (lanes) and it.due_at <= v_now and (it.leased_at is null or not spare_leased)
+          order by it.due_at
+          limit most
+          for no key update skip locked
+        );
+      begin
+        with claimed as (
+          update %2$s as it
+          set due_at = v_now + lease_ms * interval '1 ms', lease_epoch = lease_epoch + 1, leased_by = worker, leased_at = v_now
+          where it.%3$s = any (v_lanes)
+          returning it.%3$s as lane, it.lease_epoch
+        )
+        select coalesce(json_agg(json_build_object('id', lane, 'type', lane, 'epoch', lease_epoch)), '[]') into items from claimed;
+        select extract(epoch from min(it.due_at) - v_now) * 1000
+        into next_due_ms
+        from %2$s as it
+        where it.%3$s = any (lanes) and it.due_at > v_now and it.due_at <= v_now + ceiling_ms * interval '1 ms';
+      end
+      $body$,
+      'holdfast.', 'holdfast.' || p_table, p_key
+    )
+  );
+end
+$$;
 
 -- The parts that the statements share. A table has one key column, or a second one that is a number: `p_keys` and `p_types`.
 -- `p_held` says of a row `it` that its lease is kept. `free` locks the rows that are ours. `chosen` joins them with the table `it`; its
@@ -189,12 +231,14 @@ as $$
   select 'set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off'
 $$;
 
+select holdfast.make_claim_function('chore_claim', 'chore', 'name');
 select holdfast.make_extend_function('chores', 'chore', array['name'], array['text']);
 select holdfast.make_ending_function('release_', 'chores', 'chore', array['name'], array['text'], 'name',
   p_changes => ', leased_by = null, leased_at = null');
 select holdfast.make_oldest_function('chores', 'chore', 'it.name = lane.name');
 
 -- The age is that of the oldest item: a cycle is due all the time.
+select holdfast.make_claim_function('claim_dispatch_cycles', 'dispatch_cycle', 'item_type');
 select holdfast.make_extend_function('dispatch_cycles', 'dispatch_cycle', array['item_type'], array['text']);
 select holdfast.make_ending_function('release_', 'dispatch_cycles', 'dispatch_cycle', array['item_type'], array['text'], 'item_type',
   p_changes => ', leased_by = null, leased_at = null');

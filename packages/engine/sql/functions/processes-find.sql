@@ -1,7 +1,8 @@
--- revision: 4
+-- revision: 5
 -- after: processes-operate
 --
--- Looking at processes (P-21).
+-- Reading processes: lists, counts and single records (P-21). The library calls them for `hf.processes` and for handles. What
+-- must not break: each filter is answered from an index and by pages, so that no list becomes slower with the age of the table.
 
 -- The types that there are: one step through the index for each, however many processes they have.
 -- planner: no jit, no seqscan, no bitmapscan

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel, processes-operate
 --
 -- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
@@ -106,8 +106,7 @@ begin
       select process_ref, due_at
       from holdfast.process_inbox
       where type = v_type
-        and due_at >= coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity')
-        and due_at <= v_now
+        and due_at between coalesce(to_timestamp(lane_froms[v_lane] / 1000), '-infinity') and v_now
         and (leased_at is null or not spare_leased)
       order by due_at
       limit v_left

@@ -1,8 +1,10 @@
--- revision: 3
+-- revision: 4
 -- after: commands-receive, processes-respond
 --
 -- Replies to processes: PGMQ's queue `<domain>__process_replies` as a source of work. `vt` is the due time of a message,
--- (`msg_id`, `read_ct`) its fence, as for commands.
+-- (`msg_id`, `read_ct`) its fence, as for commands. Workers of the domain claim and record them. What must not break: a reply
+-- is removed only after its response is recorded, or where it belongs to no process; messages that another transaction holds
+-- are skipped.
 
 -- Claims replies, in the order in which they became visible. What belongs to no process of the domain is removed and
 -- named in `unknown`; what is no reply at all is archived and counted in `malformed`. A reply to a step-based process

@@ -1,7 +1,9 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
--- Responses to processes.
+-- Recording responses to processes: from callers, from the inbox and from replies. The library calls it for many responses at
+-- once. What must not break: a response id is recorded once for each process; responses are numbered on the row of the process,
+-- which is locked for it, so that a process that stops to wait at the same moment is not left asleep (P-09).
 
 -- Records responses, each with its process's next number, and makes waiting processes due (P-11). The number stands on
 -- the process's own row, which is locked here: the statement that pauses an execution compares it there, so no wake-up is

@@ -1,7 +1,10 @@
 -- revision: 7
 -- after: kernel
 --
--- Starting processes.
+-- Starting processes: from callers, from other processes and through SQL. It only inserts, so it may run in a caller's
+-- transaction (K-15). What must not break: an id or key that is there already starts nothing; a process and its place in a
+-- batch are written together; a start that its caller executes itself is leased from the first moment, so that no worker takes
+-- it too.
 
 -- Creates processes, and leases those at once whose starter executes them itself. Only inserts, so it may run inside
 -- anybody's transaction (K-15). Answers, in order: the id, whether it was created now, where it stands.

@@ -1,7 +1,9 @@
--- revision: 7
+-- revision: 8
 -- after: kernel
 --
--- What executions write: history, and the rest that ends an execution. One statement for many executions (K-05).
+-- What executions write: history, and the state in which an execution pauses or ends. One statement for many executions (K-05).
+-- What must not break: the row of the process is locked and its epoch compared in the statement that writes, so that an
+-- execution that has lost its lease writes nothing; history, status, audit and what was sent change together.
 
 -- Each write names its process and epoch and brings events; one with a `to_status` also ends the execution: the process
 -- rests with that status until `due_ms`, or has ended. A rest takes place only where no response and no cancellation has

@@ -1,7 +1,9 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, commands-send
 --
--- The rights of a role that only runs Holdfast (K-27): docs/operations/rights.md.
+-- The rights of a role that only runs Holdfast (K-27): docs/operations/rights.md. The owner of the schema calls it for each
+-- role, and again after each migration. What must not break: such a role can neither change nor remove audit rows, move the
+-- test clock, or change the schema.
 
 -- Gives a role what senders and workers need, and nothing by which it could change or remove audit rows, move the test clock,
 -- or change the schema. Called by the owner of the schema, once for each role and again after each migration.

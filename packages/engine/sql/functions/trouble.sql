@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: processes-operate
 --
 -- Work that needs a person, of all models, in one view. A view and not a table of its own: each model writes its failed work in the
@@ -17,7 +17,10 @@ select
   trouble.domain,
   trouble.type,
   trouble.command_id::text as id,
-  null::text as key,
+  (
+    select command.key from holdfast.command
+    where command.command_id = trouble.command_id and command.domain = trouble.domain
+  ) as key,
   null::text as step,
   trouble.error_code as code,
   trouble.error_kind as kind,

@@ -1,7 +1,9 @@
--- revision: 5
+-- revision: 6
 -- after: kernel, workflows-write, presence
 --
--- What operators and housekeeping ask of workflows.
+-- What operators and housekeeping ask of workflows: steps that wait for a handler that no worker has, removing instances that
+-- ended long ago, and retrying a step at once. Chores and handles call them. What must not break: an instance with a dead
+-- letter is never removed.
 
 -- Handlers that steps wait for and no worker has had for two minutes (W-04): told on the step that has waited longest, at
 -- most once a minute each. Nobody makes delayed steps ready either that nobody has a handler for, so both indexes are asked.

@@ -1,7 +1,10 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, workflows-write
 --
--- How instances begin: at once, with what the engine has decided, or later.
+-- How instances of workflows begin: at once, with what the engine has decided, or later, as a queued start. The library,
+-- dispatch and `holdfast.start` call them. They only insert, so they may run in a caller's transaction (K-15). What must not
+-- break: an id or key that is there already is left as it is, and an instance never exists without its first steps or its
+-- queued start.
 
 -- New instances with what their start decided. One that is there already, by its id or by its name and key, is left as it
 -- is. Answers, in order, the id, whether it was created, the workflow and version.

@@ -1,8 +1,9 @@
--- revision: 6
+-- revision: 7
 -- after: kernel
 --
--- What the decisions about workflow instances write. The engine decides; this only checks that nobody else has decided in
--- the meantime, and stores it: one statement for many instances (K-05).
+-- What the decisions about workflow instances write, for many instances in one statement (K-05), and reading what a decision
+-- needs. The engine decides. What must not break: a decision is stored only if the instance still has the revision, and its
+-- steps the epochs, on which it was made; otherwise nothing of it is.
 
 -- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. As
 -- stable as adding an interval is, so that it is inlined.

@@ -186,7 +186,7 @@ test('an error message that PostgreSQL cannot hold is stored as far as it can be
   const { id } = await bus.hf.send(Do, null)
   await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.troubleshooting.count({ domain: 'odd-errors' })) === 1,
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain: 'odd-errors' })) === 1,
   )
   expect((await bus.hf.command(Do, id).get()).error?.message).toContain('nul')
 })

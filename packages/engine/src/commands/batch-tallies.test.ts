@@ -64,8 +64,8 @@ test('C-12 a look at a batch reads a few tallies, however many items have joined
   })
   const counts = { total: 150, completed: 149, failed: 0, cancelled: 0, inTroubleshooting: 1 }
   expect(await lookAt(batchId)).toMatchObject({ batch: { status: 'IN_PROGRESS', ...counts }, rows: 0 })
-  const [troubled] = await bus.hf.troubleshooting.list({ domain: Pay.domain })
-  await bus.hf.command(Pay, troubled?.commandId ?? '').cancel(by)
+  const [troubled] = (await bus.hf.trouble.list({ model: 'commands', domain: Pay.domain })).items
+  await bus.hf.command(Pay, troubled?.id ?? '').cancel(by)
   const closed = await waitFor('it is closed', async () => {
     const { batch } = await lookAt(batchId)
     return batch?.completedAt ? batch : undefined

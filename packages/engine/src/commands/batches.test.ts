@@ -100,12 +100,12 @@ test('C-12 failures and cancelled items are counted, and an item in troubleshoot
     cancelled: 1,
     inTroubleshooting: 2,
   })
-  const [first, second] = await bus.hf.troubleshooting.list({ domain: 'mixed' })
-  await bus.hf.command(Do, first?.commandId ?? '').complete(by)
+  const [first, second] = (await bus.hf.trouble.list({ model: 'commands', domain: 'mixed' })).items
+  await bus.hf.command(Do, first?.id ?? '').complete(by)
   await closeBatches()
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ completedAt: null, completed: 2, inTroubleshooting: 1 })
   expect(got).toEqual([])
-  await bus.hf.command(Do, second?.commandId ?? '').cancel(by)
+  await bus.hf.command(Do, second?.id ?? '').cancel(by)
   const counts = { total: 5, completed: 2, failed: 1, cancelled: 2 }
   expect(await closed(batchId)).toMatchObject({ status: 'COMPLETED_WITH_FAILURES', ...counts })
   await waitFor('it called back', () => got.length === 1)
@@ -121,8 +121,8 @@ test('C-12 a batch whose item is retried by an operator closes when that has end
   const batchId = await bus.hf.batches.create(Do, items(1))
   await waitFor('it is in troubleshooting', async () => (await bus.hf.batches.get(batchId)).inTroubleshooting === 1)
   broken = false
-  const [item] = await bus.hf.troubleshooting.list({ domain: 'mended' })
-  await bus.hf.command(Do, item?.commandId ?? '').retry(by)
+  const [item] = (await bus.hf.trouble.list({ model: 'commands', domain: 'mended' })).items
+  await bus.hf.command(Do, item?.id ?? '').retry(by)
   expect(await closed(batchId)).toMatchObject({ status: 'COMPLETED', total: 1, completed: 1, failed: 0 })
 })
 
@@ -140,7 +140,7 @@ test('C-12 two last finishers in open transactions, each of which sees the other
     const write = {
       msg_id: item?.id,
       read_ct: item?.epoch,
-      command_id: item?.commandId,
+      command_id: item?.id,
       outcome: 'COMPLETED',
       token: randomUUID(),
     }

@@ -84,7 +84,7 @@ export function createCommandCalls(db: Database, codec: Codec, { operations, res
     },
     async complete(command, id, by, result) {
       checkBy('complete', by)
-      const given = await operations.checkResult(command, [id], result ?? null)
+      const given = await operations.checkResult(command, result ?? null)
       return operations.one('COMPLETE', command, id, by, given)
     },
   }

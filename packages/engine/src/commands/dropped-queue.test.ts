@@ -24,7 +24,7 @@ async function withoutQueue() {
   await worker.start()
   await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.troubleshooting.count({ domain: Pay.domain })) === 1,
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain: Pay.domain })) === 1,
   )
   await worker.stop()
   const { id: waiting } = await bus.hf.send(Pay, {})
@@ -40,15 +40,13 @@ test('C-14 the commands of a domain whose queue was dropped are still listed, wi
   expect(statuses(await bus.hf.commands.list({ domain: Pay.domain }))).toEqual(expected)
   expect(statuses(await bus.hf.commands.list({ limit: 1_000 }))).toMatchObject(expected)
   expect(await bus.hf.command(Pay, waiting).get()).toMatchObject({ status: 'PENDING', dueAt: null })
-  expect(await bus.hf.troubleshooting.list({ domain: Pay.domain })).toHaveLength(1)
+  expect((await bus.hf.trouble.list({ model: 'commands', domain: Pay.domain })).items).toHaveLength(1)
 })
 
 test('C-13 C-14 what operators do with them is done, or refused with a code', async () => {
   const { Pay, failed, waiting } = await withoutQueue()
   await expect(bus.hf.command(Pay, failed).retry(by)).rejects.toMatchObject({ code: 'HF_QUEUE_NOT_FOUND' })
-  expect(await bus.hf.troubleshooting.retryMany(Pay, [failed], by)).toEqual([
-    { commandId: failed, outcome: 'queue gone' },
-  ])
+  expect(await bus.hf.trouble.retry([failed], by)).toMatchObject([{ id: failed, code: 'HF_QUEUE_NOT_FOUND' }])
   await bus.hf.command(Pay, failed).cancel(by)
   await bus.hf.command(Pay, waiting).cancel(by)
   for (const id of [failed, waiting]) {
@@ -69,7 +67,7 @@ test('C-14 C-17 commands of two domains that share an id have an audit trail eac
   await Promise.all(workers.map((worker) => worker.start()))
   await bus.hf.command(First, commandId).result()
   await waitFor('the other is in troubleshooting', async () => {
-    return (await bus.hf.troubleshooting.count({ domain: Second.domain })) === 1
+    return (await bus.hf.trouble.count({ model: 'commands', domain: Second.domain })) === 1
   })
   await bus.hf.command(Second, commandId).cancel(by)
   await Promise.all(workers.map((worker) => worker.stop()))

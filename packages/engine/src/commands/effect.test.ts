@@ -37,7 +37,7 @@ async function sendTo(Do: CommandDefinition) {
 }
 
 const inTroubleshooting = ({ domain }: CommandDefinition) =>
-  waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain })) === 1)
+  waitFor('it is in troubleshooting', async () => (await bus.hf.trouble.count({ model: 'commands', domain })) === 1)
 
 /** What the final reply says of the effect. */
 async function finalReply({ domain }: CommandDefinition) {

@@ -42,7 +42,7 @@ const message = (over: object = {}) => ({ command_type: 'Do', command_id: random
 const rows = async (table: string) => bus.sql<{ message: { data?: unknown } }>(`select message from pgmq."${table}"`)
 const troubled = async (domain: string, id: string) =>
   waitFor('it is in troubleshooting', async () =>
-    (await bus.hf.troubleshooting.list({ domain })).find(({ commandId }) => commandId === id),
+    (await bus.hf.trouble.list({ model: 'commands', domain })).items.find((record) => record.id === id),
   )
 
 describe('K-27 reply queues', () => {
@@ -138,8 +138,11 @@ describe('K-27 messages that cannot be run', () => {
       const text = JSON.stringify(one).replace('"@@"', `[${'1e100000,'.repeat(20_000)}0]`)
       await bus.sql(`select pgmq.send('odd__commands', $1::jsonb)`, [text])
     } else await pgmqSend('odd', one, headers)
-    const { error } = await troubled('odd', one.command_id)
-    expect(error).toMatchObject({ kind: 'PERMANENT', code: 'INVALID_MESSAGE', message: expect.stringContaining(said) })
+    expect(await troubled('odd', one.command_id)).toMatchObject({
+      kind: 'PERMANENT',
+      code: 'INVALID_MESSAGE',
+      message: expect.stringContaining(said),
+    })
     const command = bus.hf.command(Do, one.command_id)
     expect(await command.get()).toMatchObject({ status: 'IN_TROUBLESHOOTING_QUEUE', attempts: 0, data: null })
     expect((await command.history()).map(({ event }) => event)).toEqual(

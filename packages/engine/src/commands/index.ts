@@ -10,16 +10,10 @@ export { createDomains, type Domains } from './domains.js'
 export type { Envelope } from './envelope.js'
 export type { CommandHandle, SentCommand } from './handle.js'
 export { commandModel } from './model.js'
-export {
-  type BulkAnswer,
-  type CommandOperations,
-  createCommandOperations,
-  createTroubleshooting,
-  type Troubleshooting,
-} from './operations.js'
+export { type CommandOperations, createCommandOperations } from './operations.js'
 export { createOutgoing, type Outgoing } from './outgoing.js'
 export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
-export type { FailureGroup, TroubledCommand, TroubleFilter } from './queries/list-trouble.js'
+export type { FailureGroup, TroubleFilter } from './queries/list-trouble.js'
 export type { CommandOf } from './reference.js'
 export {
   addHandler,

@@ -23,7 +23,7 @@ const replies = async (queue: string) => {
   return rows.map(({ message }) => message)
 }
 const troubled = (domain: string, count = 1) =>
-  waitFor('it is in troubleshooting', async () => (await bus.hf.troubleshooting.count({ domain })) === count)
+  waitFor('it is in troubleshooting', async () => (await bus.hf.trouble.count({ model: 'commands', domain })) === count)
 
 test('C-15 WK-8 C-10 success is replied with the result, once and finally', async () => {
   const Do = defineCommand('replying', 'Do')

@@ -114,7 +114,7 @@ test('C-09 a business error fails it for good, without troubleshooting', async (
     error: { kind: 'BUSINESS', code: 'CARD_DECLINED', message: 'declined' },
   })
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'FAILED'])
-  expect(await bus.hf.troubleshooting.count({ domain: 'business' })).toBe(0)
+  expect(await bus.hf.trouble.count({ model: 'commands', domain: 'business' })).toBe(0)
   expect(await waiting('business')).toEqual([])
 })
 

@@ -194,7 +194,7 @@ test('C-06 a result that cannot be stored rolls the transaction back, and only t
   expect(await bus.hf.command(Do, fine).result()).toBe('fine')
   await waitFor(
     'the bad one is in troubleshooting',
-    async () => (await bus.hf.troubleshooting.count({ domain: 'tx-result' })) === 1,
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain: 'tx-result' })) === 1,
   )
   expect((await bus.hf.command(Do, bad).get()).error).toMatchObject({ code: 'RESULT_NOT_ENCODABLE' })
   expect(await bookings(bad)).toEqual([])

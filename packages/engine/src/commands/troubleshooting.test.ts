@@ -14,9 +14,9 @@ afterAll(() => bus.close())
 
 const by = { actor: 'ann', reason: 'ticket 7' }
 const { list, count, groups } = {
-  list: (domain: string) => bus.hf.troubleshooting.list({ domain }),
-  count: (domain: string) => bus.hf.troubleshooting.count({ domain }),
-  groups: (domain: string) => bus.hf.troubleshooting.groups({ domain }),
+  list: async (domain: string) => (await bus.hf.trouble.list({ model: 'commands', domain })).items,
+  count: (domain: string) => bus.hf.trouble.count({ model: 'commands', domain }),
+  groups: (domain: string) => bus.hf.trouble.groups({ model: 'commands', domain }),
 }
 /** Sends commands that fail, and waits until all are in troubleshooting. */
 async function troubled<Input>(command: CommandDefinition<Input>, data: readonly NoInfer<Input>[]): Promise<string[]> {
@@ -34,7 +34,7 @@ const failing = (domain: string, message = (data: unknown) => `account ${String(
   return { Do, handler: (data: unknown) => Promise.reject(new PermanentError(message(data), { code: 'LOCKED' })) }
 }
 
-test('C-13 troubleshooting is listed with error and data, counted, and filtered by domain and type', async () => {
+test('C-13 troubleshooting is listed with its error, counted, and filtered by domain and type', async () => {
   const { Do, handler } = failing('listed')
   const Other = defineCommand('listed', 'Other')
   bus.hf.handle(Other, handler)
@@ -42,16 +42,16 @@ test('C-13 troubleshooting is listed with error and data, counted, and filtered 
   const [id] = await troubled(Do, [7])
   await bus.hf.send(Other, 8)
   await waitFor('both are there', async () => (await count('listed')) === 2)
-  expect((await list('listed')).find(({ commandId }) => commandId === id)).toMatchObject({
+  expect((await list('listed')).find((record) => record.id === id)).toMatchObject({
     domain: 'listed',
     type: 'Do',
     attempts: 1,
-    data: 7,
-    batchId: null,
-    error: { kind: 'PERMANENT', code: 'LOCKED', message: 'account 7 is locked' },
+    kind: 'PERMANENT',
+    code: 'LOCKED',
+    message: 'account 7 is locked',
   })
-  expect(await bus.hf.troubleshooting.count({ domain: 'listed', type: 'Other' })).toBe(1)
-  expect(await bus.hf.troubleshooting.list({ domain: 'listed', limit: 1 })).toHaveLength(1)
+  expect(await bus.hf.trouble.count({ model: 'commands', domain: 'listed', type: 'Other' })).toBe(1)
+  expect((await bus.hf.trouble.list({ model: 'commands', domain: 'listed', limit: 1 })).items).toHaveLength(1)
   expect(await list('nowhere')).toEqual([])
 })
 
@@ -62,14 +62,19 @@ test('C-13 failures of one code and shape are one group, which can be listed by 
   await bus.work(Do, handler)
   await troubled(Do, [1, 2, 3, 9])
   const [first, second] = await groups('grouped')
-  expect(first).toMatchObject({ count: 3, code: 'LOCKED', type: 'Do', example: expect.stringContaining('is locked') })
-  expect(second).toMatchObject({ count: 1, example: 'the vault is closed' })
+  expect(first).toMatchObject({
+    count: 3,
+    code: 'LOCKED',
+    type: 'Do',
+    sample: { message: expect.stringContaining('is locked') },
+  })
+  expect(second).toMatchObject({ count: 1, sample: { message: 'the vault is closed' } })
   if (!first) throw new Error('no group')
-  const { fingerprint, oldest, newest } = first
-  const alike = await bus.hf.troubleshooting.list({ domain: 'grouped', fingerprint })
-  expect(new Set(alike.map(({ data }) => data))).toEqual(new Set([1, 2, 3]))
-  expect(alike.map(({ since }) => since.getTime())).toContain(oldest?.getTime())
-  expect(newest?.getTime()).toBeGreaterThanOrEqual(oldest?.getTime() ?? Number.POSITIVE_INFINITY)
+  const { fingerprint, firstSeen, lastSeen } = first
+  const alike = (await bus.hf.trouble.list({ model: 'commands', domain: 'grouped', fingerprint })).items
+  expect(new Set(alike.map(({ message }) => message))).toEqual(new Set([1, 2, 3].map((n) => `account ${n} is locked`)))
+  expect(alike.map(({ since }) => since.getTime())).toContain(firstSeen.getTime())
+  expect(lastSeen.getTime()).toBeGreaterThanOrEqual(firstSeen.getTime())
 })
 
 test('C-13 a retry begins again at the first attempt, and is audited with who and why', async () => {
@@ -131,7 +136,7 @@ test('C-13 data edited without the definition is checked by the worker', async (
   })
   const [id = ''] = await troubled(Pay, [{ iban: 'BAD1' }])
   await bus.hf.command({ domain: 'edited-raw', type: 'Pay' }, id).retry(by, { data: { iban: 'TOO LONG' } as never })
-  await waitFor('it is back', async () => (await list('edited-raw'))[0]?.error.code === 'INVALID_DATA')
+  await waitFor('it is back', async () => (await list('edited-raw'))[0]?.code === 'INVALID_DATA')
 })
 
 test('C-13 an operator completes with a result or cancels; it ends so, and is audited', async () => {
@@ -178,16 +183,12 @@ test('C-13 in bulk each gets its own answer', async () => {
   await bus.work(Do, handler)
   const [one = '', two = '', three = ''] = await troubled(Do, [1, 2, 3])
   const unknown = randomUUID()
-  expect(await bus.hf.troubleshooting.cancelMany(Do, [one, unknown], by)).toEqual([
-    { commandId: one, outcome: 'done' },
-    { commandId: unknown, outcome: 'unknown' },
+  expect(await bus.hf.trouble.cancel([one, unknown], by)).toMatchObject([
+    { id: unknown, outcome: 'refused', code: 'HF_UNKNOWN_TROUBLE' },
+    { id: one, outcome: 'done' },
   ])
-  expect(await bus.hf.troubleshooting.completeMany(Do, [two, one], { ...by, result: 'by hand' })).toEqual([
-    { commandId: two, outcome: 'done' },
-    { commandId: one, outcome: 'not in troubleshooting' },
-  ])
-  expect(await bus.hf.troubleshooting.retryMany(Do, [three], by)).toEqual([{ commandId: three, outcome: 'done' }])
-  expect(await bus.hf.troubleshooting.retryMany(Do, [], by)).toEqual([])
+  expect(await bus.hf.trouble.complete([two], by, { result: 'by hand' })).toMatchObject([{ id: two, outcome: 'done' }])
+  expect(await bus.hf.trouble.retry([three], by)).toMatchObject([{ id: three, outcome: 'done' }])
   expect((await bus.hf.command(Do, two).get()).result).toBe('by hand')
   await waitFor('the third is back', async () => (await count('bulk')) === 1)
 })
@@ -241,7 +242,7 @@ test('C-07 a command in troubleshooting is not received again', async () => {
   })
   await troubled(Do, [1])
   await bus.moveClock(24 * 3_600_000)
-  await bus.hf.command(Do, (await list('left-alone'))[0]?.commandId ?? '').get()
+  await bus.hf.command(Do, (await list('left-alone'))[0]?.id ?? '').get()
   const Probe = defineCommand('left-alone', 'Probe')
   bus.hf.handle(Probe, () => 'seen')
   await (await bus.hf.send(Probe, null)).result()

@@ -120,7 +120,7 @@ test('C-13 a retry gives the handler what the first attempt got, also where the 
   const { id } = await bus.hf.send(Once, '2030-01-01T00:00:00Z')
   await waitFor(
     'it is in troubleshooting',
-    async () => (await bus.hf.troubleshooting.count({ domain: 'transforming' })) === 1,
+    async () => (await bus.hf.trouble.count({ model: 'commands', domain: 'transforming' })) === 1,
   )
   await bus.hf.command(Once, id).retry({ actor: 'ann', reason: 'again' })
   await bus.hf.command(Once, id).result()

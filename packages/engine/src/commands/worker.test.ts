@@ -280,9 +280,9 @@ test('Q-03 two installations in one database do not meet', async () => {
     second: (await second.send(Do, 1, { replyTo: 'answers' })).id,
   }
   expect(await first.command(Do, ids.first).result()).toBe('first')
-  await waitFor('the second failed', async () => (await second.troubleshooting.count()) === 1)
-  expect(await first.troubleshooting.count()).toBe(0)
-  await second.troubleshooting.retryMany(Do, [ids.second], by)
+  await waitFor('the second failed', async () => (await second.trouble.count({ model: 'commands' })) === 1)
+  expect(await first.trouble.count({ model: 'commands' })).toBe(0)
+  await second.trouble.retry([ids.second], by)
   await waitFor('it failed again', async () => (await second.command(Do, ids.second).history()).length === 6)
   expect(await second.commands.list()).toHaveLength(1)
   await expect(first.command(Do, ids.second).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })

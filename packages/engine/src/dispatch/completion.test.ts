@@ -153,25 +153,19 @@ test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, 
   // Not ready and invisible for ever: it is in no queue, and in every list.
   expect(item).toMatchObject({ retryCount: 2, dueAt: null, context: {} })
   const { name: itemType } = Settlement
-  const { deadLetters } = bus.hf.dispatch
-  expect(await deadLetters.count({ itemType })).toBe(1)
-  const [group] = await deadLetters.groups({ itemType })
-  expect(group).toMatchObject({ itemType, count: 1 })
-  expect(await deadLetters.list({ itemType, fingerprint: group?.fingerprint })).toMatchObject([
-    { key: 'PAY-1', retryCount: 2, error: { code: expect.any(String) } },
-  ])
+  const { trouble } = bus.hf
+  const ofType = { model: 'dispatch', domain: Settlement.domain, type: Settlement.type } as const
+  const [group] = await trouble.groups(ofType)
+  expect(group).toMatchObject({ type: Settlement.type, count: 1 })
+  const { items: dead } = await trouble.list({ ...ofType, fingerprint: group?.fingerprint ?? '' })
+  expect(dead).toMatchObject([{ key: 'PAY-1', attempts: 2, code: expect.any(String) }])
   works = true
-  expect(await deadLetters.retryMany(Settlement, ['PAY-1', 'nobody'], by)).toEqual([
-    { model: 'dispatch', id: 'PAY-1', outcome: 'done' },
-    expect.objectContaining({ id: 'nobody', outcome: 'refused', code: 'HF_NOT_FOUND' }),
-  ])
+  expect(await trouble.retry(dead, by)).toEqual([{ model: 'dispatch', id: 'PAY-1', outcome: 'done' }])
   expect(await until('READY')).toMatchObject({ retryCount: 0 })
-  expect(await deadLetters.count({ itemType })).toBe(0)
+  expect(await trouble.count(ofType)).toBe(0)
   await runDispatchCycle(bus.db, Settlement)
   await until('COMPLETED')
-  expect(await deadLetters.retryMany(Settlement, ['PAY-1'], by)).toMatchObject([
-    { id: 'PAY-1', code: 'HF_WRONG_STATUS' },
-  ])
+  expect(await trouble.retry(dead, by)).toMatchObject([{ id: 'PAY-1', code: 'HF_NOT_IN_TROUBLE' }])
   const trail = await bus.hf.auditTrail({ name: `${itemType}/PAY-1` })
   expect(trail.map(({ event, actor }) => [event, actor])).toEqual([
     ['EXECUTION_FAILED', null],
@@ -181,7 +175,7 @@ test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, 
   await worker.stop()
 })
 
-test('D-06 dead letters are requeued by what failed alike, or all, for another time if asked', async () => {
+test('D-06 dead letters are retried by what failed alike, or all of a type', async () => {
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch(domain(), 'Items', {
     target: processTarget(Pay),
@@ -192,29 +186,17 @@ test('D-06 dead letters are requeued by what failed alike, or all, for another t
   await bus.hf.start(Pay, {}, { immediate: false, key: `exec:${Settlement.name}:d:0` })
   await bus.sql(`delete from holdfast.dispatch_context where item_type = $1 and item_id <> 'd'`, [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
-  const { deadLetters } = bus.hf.dispatch
-  const groups = await deadLetters.groups({ itemType: Settlement.name })
+  const ofType = { model: 'dispatch', domain: Settlement.domain, type: Settlement.type } as const
+  const groups = await bus.hf.trouble.groups(ofType)
   expect(groups.map(({ code, count }) => [code, count])).toEqual([
     ['CONTEXT_MISSING', 3],
     ['EXECUTION_ID_TAKEN', 1],
   ])
-  const later = new Date('2031-01-01T00:00:00Z')
-  const fingerprint = groups[1]?.fingerprint ?? ''
-  expect(await deadLetters.retryMany(Settlement, { fingerprint }, by, { startAt: later })).toEqual([
+  expect(await bus.hf.trouble.retry({ ...ofType, fingerprint: groups[1]?.fingerprint ?? '' }, by)).toEqual([
     { model: 'dispatch', id: 'd', outcome: 'done' },
   ])
-  expect(await bus.hf.item(Settlement, 'd').get()).toMatchObject({
-    status: 'READY',
-    startAt: later,
-    dueAt: later,
-  })
-  expect(await deadLetters.retryMany(Settlement, 'all', by)).toHaveLength(3)
-  await expect(deadLetters.retryMany(Settlement, 'everything' as never, by)).rejects.toMatchObject({
-    code: 'HF_INVALID_OPTION',
-  })
-  await expect(deadLetters.retryMany(Settlement, 'all', { actor: '', reason: 'x' })).rejects.toMatchObject({
-    code: 'HF_INVALID_ACTOR',
-  })
+  expect(await bus.hf.item(Settlement, 'd').get()).toMatchObject({ status: 'READY', retryCount: 0 })
+  expect(await bus.hf.trouble.retry(ofType, by)).toHaveLength(3)
 })
 
 test('D-06 an end is guarded: it ends neither another execution’s item nor one that is not DISPATCHED', async () => {

@@ -276,9 +276,9 @@ test('D-08 an item with which the statement fails is found, and fails alone', as
   }
   await bus.sql('drop trigger poison on holdfast.process_detail')
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 39, DEAD_LETTER: 1 })
-  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.name })).toMatchObject([
-    { key: 'PAY-21', error: { message: 'this one does not go in' } },
-  ])
+  expect(
+    (await bus.hf.trouble.list({ model: 'dispatch', domain: Settlement.domain, type: Settlement.type })).items,
+  ).toMatchObject([{ key: 'PAY-21', message: 'this one does not go in' }])
 })
 
 test('D-09 one summary per batch, and a line for each failure, with the status before and after', async () => {

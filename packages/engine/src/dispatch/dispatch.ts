@@ -4,7 +4,6 @@ import { operatorCall } from '../kernel/database/operator-call.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import type { Page } from '../kernel/model/page.js'
-import { createDeadLetters, type DeadLetters } from './dead-letters.js'
 import { nothingBegins } from './kill-switch.js'
 import { checkItemFilter, type ItemCountFilter, type ItemListFilter, pageOfItems } from './list-items.js'
 import type { ItemOperations, RescheduleOptions, WhichItems } from './operations.js'
@@ -77,7 +76,6 @@ export interface Dispatch {
   ): Promise<readonly BulkResult[]>
   /** Makes many READY items due now, before all others; the rate holds for them too. */
   expediteMany(dispatch: DispatchOf, which: WhichItems, by: By): Promise<readonly BulkResult[]>
-  readonly deadLetters: DeadLetters
 }
 
 export function createDispatch(db: Database, operations: ItemOperations): Dispatch {
@@ -117,6 +115,5 @@ export function createDispatch(db: Database, operations: ItemOperations): Dispat
     rescheduleMany: async (dispatch, which, by, change) =>
       operations.many(await operations.rescheduling(dispatch, by, change), which),
     expediteMany: async (dispatch, which, by) => operations.many(operations.expediting(dispatch, by), which),
-    deadLetters: createDeadLetters(db, operations),
   }
 }

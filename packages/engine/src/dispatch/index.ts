@@ -2,7 +2,6 @@ export { createDispatchBulk } from './bulk.js'
 export { checksOf, runChecks } from './cycle/checks.js'
 export { runCycle } from './cycle/cycle.js'
 export { createMarks } from './cycle/marks.js'
-export type { DeadLetters, WhichDeadLetters } from './dead-letters.js'
 export {
   type DefinedDispatch,
   type DispatchDefinition,
@@ -27,7 +26,6 @@ export {
 } from './operations.js'
 export type { DispatchPlan, PlanOptions } from './plan.js'
 export type { Depth } from './queries/count-items.js'
-export type { DeadLetter, DeadLetterFilter, DeadLetterGroup } from './queries/dead-letters.js'
 export type { DispatchItem, DispatchItemDetails } from './queries/find-items.js'
 export type { KnownDispatch } from './queries/list-definitions.js'
 export type { OwnExecution } from './queries/operate-items.js'

@@ -170,7 +170,7 @@ test('U-04 a dead letter that is retried is READY again with all its attempts, a
   const { item, Settlement } = await deadLetter()
   await item.retry(by, { startAt: four })
   expect(await item.get()).toMatchObject({ status: 'READY', retryCount: 0, startAt: four, dueAt: four })
-  expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.name })).toBe(0)
+  expect(await bus.hf.trouble.count({ model: 'dispatch', domain: Settlement.domain, type: Settlement.type })).toBe(0)
 })
 
 test('U-04 a dead letter is completed or given up, and its history says by whom', async () => {

@@ -176,20 +176,20 @@ test('D-15 dead letters are discarded or completed by hand, by id, by what faile
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 4 })
-  const letters = bus.hf.dispatch.deadLetters
-  expect(outcomes(await letters.cancelMany(Settlement, ['PAY-0', 'nobody'], by))).toEqual({
-    'PAY-0': 'done',
-    nobody: 'HF_NOT_FOUND',
-  })
-  expect(outcomes(await letters.completeMany(Settlement, ['PAY-0', 'PAY-1'], by))).toEqual({
-    'PAY-0': 'HF_WRONG_STATUS',
+  const { trouble } = bus.hf
+  const ofType = { model: 'dispatch', domain: Settlement.domain, type: Settlement.type } as const
+  const { items: dead } = await trouble.list(ofType)
+  const byKey = (key: string) => dead.filter((letter) => letter.key === key)
+  expect(outcomes(await trouble.cancel(byKey('PAY-0'), by))).toEqual({ 'PAY-0': 'done' })
+  expect(outcomes(await trouble.complete([...byKey('PAY-0'), ...byKey('PAY-1')], by))).toEqual({
+    'PAY-0': 'HF_NOT_IN_TROUBLE',
     'PAY-1': 'done',
   })
-  expect(await letters.cancelMany(Settlement, { fingerprint: 'another' }, by)).toEqual([])
-  const [group] = await letters.groups({ itemType: Settlement.name })
-  expect(await letters.completeMany(Settlement, { fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
+  expect(await trouble.cancel({ ...ofType, fingerprint: 'another' }, by)).toEqual([])
+  const [group] = await trouble.groups(ofType)
+  expect(await trouble.complete({ ...ofType, fingerprint: group?.fingerprint ?? '' }, by)).toHaveLength(2)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DEAD_LETTER: 0, FAILED: 1, COMPLETED: 3 })
-  expect(await bus.hf.dispatch.deadLetters.count({ itemType: Settlement.name })).toBe(0)
+  expect(await trouble.count(ofType)).toBe(0)
   expect(await trail(Settlement, 'PAY-1')).toMatchObject([
     { event: 'COMPLETED_BY_HAND', before: { status: 'DEAD_LETTER' }, after: { status: 'COMPLETED' } },
   ])

@@ -179,10 +179,6 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
     completing: (dispatch: DispatchOf, by: By): PreparedOperation =>
       plain({ where: 'complete', operation: 'COMPLETE', done: 'completed' }, dispatch, by),
 
-    /** Gives dead letters up, and nothing else: `cancelling` takes READY items too. */
-    discarding: (dispatch: DispatchOf, by: By): PreparedOperation =>
-      plain({ where: 'cancel', operation: 'DISCARD', done: 'cancelled' }, dispatch, by),
-
     /** One item: throws why it was refused. */
     async single(operation: PreparedOperation, key: string): Promise<void> {
       const [operated] = await operation.apply([key])
@@ -191,11 +187,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
     },
 
     /** Those named, or those that fit, so many at a time; what a chunk has changed no longer fits. */
-    async many(
-      operation: PreparedOperation,
-      which: unknown,
-      fixed: { readonly status?: DispatchStatus; readonly fingerprint?: string | null } = {},
-    ): Promise<readonly BulkResult[]> {
+    async many(operation: PreparedOperation, which: unknown): Promise<readonly BulkResult[]> {
       const results: BulkResult[] = []
       const apply = async (keys: readonly string[]) => {
         for (const operated of await operation.apply(keys)) results.push(resultOf(operation, operated))
@@ -205,7 +197,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
         return results
       }
       const { itemType } = operation
-      const fits = { itemType, ...checkSelection(which, fixed.status), fingerprint: fixed.fingerprint ?? null }
+      const fits = { itemType, ...checkSelection(which) }
       for (let after = ''; ; ) {
         const keys = await findItemIds(db, fits, after, CHUNK)
         if (keys.length > 0) await apply(keys)
@@ -246,18 +238,17 @@ async function cancelElsewhere(definition: DefinedDispatch | undefined, executio
   )
 }
 
-function checkSelection(which: unknown, status: DispatchStatus | undefined) {
+function checkSelection(which: unknown) {
   const where = 'which items'
-  const given = which === 'all' || status !== undefined ? {} : which
-  if (typeof given !== 'object' || given === null || (which !== 'all' && !status && Object.keys(given).length === 0)) {
+  const given = which === 'all' ? {} : which
+  if (typeof given !== 'object' || given === null || (which !== 'all' && Object.keys(given).length === 0)) {
     const problem = "must be a list of keys, { status, batch, startAt } with at least one of them, or 'all'"
     throw invalidOption(where, 'which', problem)
   }
   const known = checkOptions(where, given, ['status', 'batch', 'startAt'])
   const span = checkOptions(`${where}: startAt`, known.startAt, ['from', 'until'])
   return {
-    status:
-      status ?? choiceOption(where, 'status', known.status, ['READY', 'DISPATCHED'] as const, { default: 'READY' }),
+    status: choiceOption(where, 'status', known.status, ['READY', 'DISPATCHED'] as const, { default: 'READY' }),
     batchId: known.batch === undefined ? null : parseId(`${where}: batch`, known.batch),
     from: dateOption(where, 'startAt.from', span.from, { default: undefined }) ?? null,
     until: dateOption(where, 'startAt.until', span.until, { default: undefined }) ?? null,

@@ -485,9 +485,9 @@ test('D-06 an item whose dispatcher dies again and again counts, and takes no ot
     )
   }
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 63, DEAD_LETTER: 1 })
-  expect(await bus.hf.dispatch.deadLetters.list({ itemType: Settlement.name })).toMatchObject([
-    { key: 'PAY-7', retryCount: 5 },
-  ])
+  expect(
+    (await bus.hf.trouble.list({ model: 'dispatch', domain: Settlement.domain, type: Settlement.type })).items,
+  ).toMatchObject([{ key: 'PAY-7', attempts: 5 }])
 })
 
 test('D-06 the kill switch stops a remote target as well: nothing more is handed over', async () => {

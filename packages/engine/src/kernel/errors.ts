@@ -406,11 +406,6 @@ export const errorRegistry = {
     (d) => `there is no workflow \`${d.workflow}\`${d.nearest === undefined ? '' : `; did you mean \`${d.nearest}\`?`}`,
     'Register it, or start it by its definition once; `name-vN` is one version, `name` the newest.',
   ),
-  HF_UNKNOWN_DEAD_LETTER: entry<{ id: string }>(
-    404,
-    (d) => `there is no dead letter ${d.id}`,
-    'It was requeued already, its instance was cancelled, or the id is wrong; nothing was changed.',
-  ),
   HF_INSTANCE_HELD: entry<{ id: string }>(
     503,
     (d) => `another transaction has locked a step of workflow instance ${d.id}`,

@@ -23,7 +23,10 @@ async function failOne(options: HoldfastOptions): Promise<string> {
   })
   await hf.run({ poll: '20ms' })
   await hf.send(Pay, {})
-  await waitFor('it is in troubleshooting', async () => (await hf.troubleshooting.count({ domain: 'payments' })) === 1)
+  await waitFor(
+    'it is in troubleshooting',
+    async () => (await hf.trouble.count({ model: 'commands', domain: 'payments' })) === 1,
+  )
   await hf.close()
   return written
 }

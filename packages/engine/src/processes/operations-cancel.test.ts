@@ -12,7 +12,7 @@ test('P-16 cancel ends a process in troubleshooting, with or without undoing wha
   const plain = await bus.hf.start(Payment, { iban: 'AAAA' })
   const careful = await bus.hf.start(Payment, { iban: 'AAAA' })
   await bus.hf.process(Payment, plain.id).cancel(by, { compensate: false })
-  expect(await processes().troubles.count({ domain: 'cancel' })).toBe(1)
+  expect(await bus.hf.trouble.count({ model: 'processes', domain: 'cancel' })).toBe(1)
   expect(await get(Payment, plain.id)).toMatchObject({ status: 'PENDING', cancelling: true, error: null })
   await expect(bus.hf.process(Payment, plain.id).retry(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
   await bus.hf.process(Payment, careful.id).cancel(by, { compensate: true })

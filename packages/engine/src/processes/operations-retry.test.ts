@@ -4,7 +4,7 @@ import { BusinessError } from '../kernel/failure/failure-errors.js'
 import { defineProcess } from './define.js'
 import { by, empty, openOperations } from './operations.fixture.js'
 
-const { bus, processes, work, get, until, events, repairable } = await openOperations()
+const { bus, work, get, until, events, repairable } = await openOperations()
 afterAll(() => bus.close())
 
 test('P-16 retry goes on at the failed step with its attempts at nought, and is audited with who and why', async () => {
@@ -19,7 +19,7 @@ test('P-16 retry goes on at the failed step with its attempts at nought, and is 
 
   await bus.hf.process(Payment, 'PAY-1').retry(by)
   expect(await get(Payment, id)).toMatchObject({ status: 'PENDING', error: null, waitingFor: null })
-  expect(await processes().troubles.count({ domain: 'retry' })).toBe(0)
+  expect(await bus.hf.trouble.count({ model: 'processes', domain: 'retry' })).toBe(0)
   await work('retry')
   await until(Payment, id, 'WAITING_FOR_TSQ')
   expect(calls.slice(3)).toEqual(['pay AAAA 1', 'pay AAAA 2'])

@@ -17,9 +17,9 @@ test('P-16 many are retried, cancelled or completed at once, each with its own a
   ])
   const [a = '', b = '', c = '', done = ''] = started.map(({ id }) => id)
   await work('bulk')
-  await waitFor('three failed', async () => (await processes().troubles.count({ domain: 'bulk' })) === 3)
+  await waitFor('three failed', async () => (await bus.hf.trouble.count({ model: 'processes', domain: 'bulk' })) === 3)
   await until(Payment, done, 'COMPLETED')
-  const [group] = await processes().troubles.groups({ domain: 'bulk' })
+  const [group] = await bus.hf.trouble.groups({ model: 'processes', domain: 'bulk' })
   expect(group).toMatchObject({ count: 3, type: 'Payment', code: 'RETRIES_EXHAUSTED' })
   failing.clear()
   const answers = await processes().retryMany(Payment, ['KEY AAAA', done, 'KEY ZZZZ'], by)
@@ -54,7 +54,7 @@ test('P-16 an error that says it is permanent is in the list of troubles with it
     },
   })
   const { id } = await bus.hf.start(Bad, { at: new Date(1) }, { key: 'BAD-1' })
-  const [found] = await processes().troubles.list({ domain: 'troubles', type: 'Bad' })
+  const [found] = (await bus.hf.trouble.list({ model: 'processes', domain: 'troubles', type: 'Bad' })).items
   expect(found).toMatchObject({
     id,
     key: 'BAD-1',
@@ -64,7 +64,7 @@ test('P-16 an error that says it is permanent is in the list of troubles with it
     state: { at: new Date(1) },
     batchId: null,
   })
-  expect(await processes().troubles.list({ domain: 'nowhere' })).toEqual([])
-  expect(await processes().troubles.count({ fingerprint: found?.fingerprint ?? '' })).toBe(1)
+  expect((await bus.hf.trouble.list({ model: 'processes', domain: 'nowhere' })).items).toEqual([])
+  expect(await bus.hf.trouble.count({ model: 'processes', fingerprint: found?.fingerprint ?? '' })).toBe(1)
   await expect(processes().troubles.list({ limit: 0 })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })

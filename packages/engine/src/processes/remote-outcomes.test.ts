@@ -184,7 +184,7 @@ describe('K-19 a command whose time is over', () => {
     )
     await waitFor(
       'it is in troubleshooting',
-      async () => (await bus.hf.troubleshooting.count({ domain: Do.domain })) === 1,
+      async () => (await bus.hf.trouble.count({ model: 'commands', domain: Do.domain })) === 1,
     )
     await bus.hf.command(Do, sent?.command_id ?? '').cancel(by)
     await bus.rests(id, 'COMPENSATED')

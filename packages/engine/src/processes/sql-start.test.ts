@@ -90,7 +90,7 @@ test('K-10, K-15 a state that does not fit goes to troubleshooting as it came, a
     error: { kind: 'PERMANENT', code: 'HF_INVALID_DATA', message: expect.stringContaining('$.amount') },
   })
   await bus.hf.process(Pay, id).retry(by)
-  await waitFor('it is back', async () => (await bus.hf.processes.troubles.count({ domain: 'sql' })) === 1)
+  await waitFor('it is back', async () => (await bus.hf.trouble.count({ model: 'processes', domain: 'sql' })) === 1)
   expect(seen).toHaveLength(before)
   await bus.hf.process(Pay, id).cancel(by, { compensate: true })
   await waitFor('it is over', async () => (await get(id)).status === 'CANCELLED')

@@ -39,8 +39,7 @@ async function waiting() {
   await see.untilStep(ask.id, 'ok', 'WAITING_DECISION')
   await see.untilStep(later.id, 'a', 'PENDING')
   await worker.stop()
-  const [letter] = await bus.hf.workflows.deadLetters.list({ instanceId: dead.id })
-  return { ask: ask.id, dead: dead.id, later: later.id, letter: letter?.id ?? '' }
+  return { ask: ask.id, dead: dead.id, later: later.id }
 }
 
 type Instances = Awaited<ReturnType<typeof waiting>>
@@ -126,9 +125,7 @@ describe('K-23 an operator’s call on a workflow', () => {
       await client.query('rollback')
     }
     expect(await events(on)).toEqual(before)
-    expect(await bus.hf.workflows.requeueMany([on.letter], by)).toEqual([
-      { deadLetter: on.letter, outcome: 'requeued' },
-    ])
+    expect(await bus.hf.trouble.retry([on.dead], by)).toMatchObject([{ id: on.dead, outcome: 'done' }])
   })
 
   test('many dead letters at once: the one whose instance is held says so, the others are requeued', async () => {
@@ -138,11 +135,9 @@ describe('K-23 an operator’s call on a workflow', () => {
     onTestFinished(() => client.end())
     await client.query('begin')
     await client.query('select from holdfast.workflow where id = $1 for update', [first.dead])
-    const answers = await bus.hf.workflows.requeueMany([first.letter, second.letter, first.letter], by)
-    expect(answers).toMatchObject([
-      { deadLetter: first.letter, outcome: 'refused', code: 'HF_BUSY' },
-      { deadLetter: second.letter, outcome: 'requeued' },
-      { deadLetter: first.letter, outcome: 'refused', code: 'HF_BUSY' },
+    expect(await bus.hf.trouble.retry([first.dead, second.dead, first.dead], by)).toMatchObject([
+      { id: first.dead, outcome: 'refused', code: 'HF_BUSY' },
+      { id: second.dead, outcome: 'done' },
     ])
     await client.query('rollback')
   })

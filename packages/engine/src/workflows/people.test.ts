@@ -329,7 +329,7 @@ test('W-11 cancel is prompt for a waiting human step and from the DLQ', async ()
   await people().workflow(dead).cancel(by)
   await see.until(dead, 'CANCELLED')
   expect(await see.statuses(dead)).toEqual({ a: 'ROLLED_BACK', b: 'ROLLED_BACK' })
-  expect(await people().workflows.deadLetters.list({ instanceId: dead })).toEqual([])
+  expect((await people().trouble.list({ id: dead })).items).toEqual([])
   expect(calls).toEqual(['ua', 'ub', 'ua'])
   await worker.stop()
 })
@@ -355,9 +355,7 @@ test('W-11 a confirmed step is undone too; a compensation that fails makes the c
   await see.until(id, 'FAILED')
   expect(await see.statuses(id)).toEqual({ a: 'FAILED', ok: 'ROLLED_BACK', second: 'SKIPPED' })
   expect(calls).toEqual(['a', 'uo'])
-  expect(await people().workflows.deadLetters.list({ instanceId: id })).toMatchObject([
-    { step: 'a', kind: 'compensation' },
-  ])
+  expect((await people().trouble.list({ id })).items).toMatchObject([{ step: 'a', compensating: true }])
   await worker.stop()
 })
 

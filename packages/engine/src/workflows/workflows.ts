@@ -7,14 +7,6 @@ import type { WorkflowHooks } from './hooks.js'
 import { createWorkflowMaintenance, type WorkflowMaintenance } from './maintenance.js'
 import { instanceNotFound } from './not-found.js'
 import {
-  countDeadLetters,
-  type DeadLetterFilter,
-  type DeadLetterGroup,
-  findDeadLetters,
-  groupDeadLetters,
-  type WorkflowDeadLetter,
-} from './queries/find-dead-letters.js'
-import {
   findDecisions,
   findWaitingDecisions,
   type RecordedDecision,
@@ -28,7 +20,6 @@ import {
   listInstances,
   type WorkflowRecord,
 } from './queries/find-instances.js'
-import { createRequeueMany, type RequeueMany } from './requeue-many.js'
 import { instanceStatuses } from './states.js'
 
 export interface WorkflowListFilter extends InstanceFilter {
@@ -77,21 +68,12 @@ export interface Workflows extends WorkflowMaintenance {
     /** What was decided in one instance, oldest first. */
     of(id: string): Promise<RecordedDecision[]>
   }
-  /** Steps and compensations that failed for good and wait for a person. */
-  readonly deadLetters: {
-    list(filter?: DeadLetterFilter): Promise<WorkflowDeadLetter[]>
-    count(filter?: DeadLetterFilter): Promise<number>
-    groups(filter?: DeadLetterFilter): Promise<DeadLetterGroup[]>
-  }
-  /** Tries many dead letters again, by their ids or by what they failed with; each has its own outcome. */
-  readonly requeueMany: RequeueMany
 }
 
 export function createWorkflows(db: Database, engine: WorkflowEngine): Workflows {
   const { codec, handlers, hooks } = engine
   return {
     ...createWorkflowMaintenance(db),
-    requeueMany: createRequeueMany(db, engine),
     removeHandler: (name) => handlers.remove(name),
     use: (added) => hooks.add(added),
     async list(filter = {}) {
@@ -116,11 +98,6 @@ export function createWorkflows(db: Database, engine: WorkflowEngine): Workflows
         return findDecisions(db, instance)
       },
     },
-    deadLetters: {
-      list: async (filter) => findDeadLetters(db, codec, checkLetters('list', filter)),
-      count: async (filter) => countDeadLetters(db, checkLetters('count', filter)),
-      groups: async (filter) => groupDeadLetters(db, checkLetters('groups', filter)),
-    },
   }
 }
 
@@ -139,11 +116,3 @@ function checkFilter(operation: 'list' | 'count', filter: WorkflowListFilter): W
 }
 
 const placeOf = ({ createdAt, id }: WorkflowRecord) => ({ createdAt, id })
-
-function checkLetters(operation: string, filter: DeadLetterFilter = {}): DeadLetterFilter {
-  const where = `workflows.deadLetters.${operation}`
-  const given = checkOptions(where, filter, ['domain', 'type', 'step', 'instanceId', 'fingerprint', 'limit'])
-  integerOption(where, 'limit', given.limit, { min: 1, default: undefined })
-  if (given.instanceId !== undefined) parseId(`${where}: instanceId`, given.instanceId)
-  return filter
-}

@@ -20,7 +20,7 @@ test('X-02 commands hold under random kills, stops and lost answers', async () =
       ),
     start: async (hf, _, n) => (await hf.send(Pay, { n })).id,
     async attend(hf) {
-      for (const { commandId } of await hf.troubleshooting.list()) await hf.command(Pay, commandId).retry(by)
+      await hf.trouble.retry({ model: 'commands' }, by)
     },
     invariant: ({ world, sql }) => expectEveryEffectKeptOrUndone(world, sql),
   })

@@ -12,7 +12,6 @@ export interface OperatedCommand {
    * retried, because the queue of its domain was dropped.
    */
   readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'outcome unknown' | 'queue gone'
-  readonly type: string | null
 }
 
 /** Acts on commands of a domain that are in troubleshooting, in one statement with its audit; one row per id. */
@@ -21,7 +20,7 @@ export function operateCommands(
   asked: { readonly action: CommandAction; readonly domain: string; readonly ids: readonly string[] },
   { actor, reason }: By,
   /** The new data of a retry, with the version that it was parsed under; the result of a completion. */
-  value?: Encoded & { readonly version?: number },
+  value?: Encoded & { readonly version?: number | undefined },
 ): Promise<OperatedCommand[]> {
   const { action, domain, ids } = asked
   const notes = value?.notes ? JSON.stringify(value.notes) : null
@@ -32,7 +31,6 @@ export function operateCommands(
 const statement = {
   name: 'commands.operate',
   text: `
-    select operated.command_id as id, outcome, command.type
-    from holdfast.operate_commands($1, $2, $3::uuid[], $4, $5, $6::jsonb, $7::jsonb, $8) as operated
-    left join holdfast.command on command.command_id = operated.command_id and command.domain = $2`,
+    select command_id as id, outcome
+    from holdfast.operate_commands($1, $2, $3::uuid[], $4, $5, $6::jsonb, $7::jsonb, $8)`,
 }

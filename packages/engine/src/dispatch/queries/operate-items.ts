@@ -46,22 +46,12 @@ export async function findItemIds(
     readonly batchId: string | null
     readonly from: Date | null
     readonly until: Date | null
-    readonly fingerprint: string | null
   },
   after: string,
   most: number,
 ): Promise<string[]> {
-  const { itemType, status, batchId, from, until, fingerprint } = fits
-  const rows = await executor.run<{ id: string }>(findStatement, [
-    itemType,
-    status,
-    batchId,
-    from,
-    until,
-    fingerprint,
-    after,
-    most,
-  ])
+  const { itemType, status, batchId, from, until } = fits
+  const rows = await executor.run<{ id: string }>(findStatement, [itemType, status, batchId, from, until, after, most])
   return rows.map(({ id }) => id)
 }
 
@@ -98,13 +88,9 @@ const findStatement = {
       and ($3::uuid is null or item.batch_id = $3)
       and ($4::timestamptz is null or item.exec_time >= $4)
       and ($5::timestamptz is null or item.exec_time < $5)
-      and ($6::text is null or exists (
-        select from holdfast.dispatch_dead_letter as letter
-        where letter.item_type = $1 and letter.item_id = item.item_id and letter.fingerprint = $6
-      ))
-      and item.item_id > $7 collate "C"
+      and item.item_id > $6 collate "C"
     order by item.item_id
-    limit $8`,
+    limit $7`,
 }
 
 const executionStatement = {

@@ -57,7 +57,7 @@ function checkedStatements(file: MigrationFile): FileStatement[] {
 async function build(db: Database, file: MigrationFile, statements: readonly FileStatement[]): Promise<void> {
   const builder = await db.connect()
   try {
-    await liftTimeouts(builder)
+    await prepareSession(builder)
     for (const { text, line } of statements) {
       const [, index] = CREATE_INDEX.exec(text) ?? []
       if (index !== undefined) await dropUnfinished(db, builder, index)
@@ -68,9 +68,13 @@ async function build(db: Database, file: MigrationFile, statements: readonly Fil
   }
 }
 
-/** A role's statement_timeout would end every build. Through a pooler the setting would stay behind for strangers. */
-async function liftTimeouts(builder: DirectConnection): Promise<void> {
+/**
+ * A role's statement_timeout would end every build, and the expression of an index must not call an operator that another role has
+ * planted in its search path. Through a pooler the settings would stay behind for other clients.
+ */
+async function prepareSession(builder: DirectConnection): Promise<void> {
   if (await builder.isPooled()) return
+  await builder.query('set search_path = pg_catalog')
   await builder.query('set statement_timeout = 0')
   await builder.query('set lock_timeout = 0')
 }

@@ -180,8 +180,8 @@ test('M-03 a command in troubleshooting: the process waits for the operator unti
     waiting_for: 'charge',
   })
   expect(await troubled(id)).toBe(1)
-  const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
-  await bus.hf.command(Charge, command?.commandId ?? '').complete(by, { receipt: 'by hand' })
+  const [command] = (await bus.hf.trouble.list({ model: 'commands', domain: 'orders', type: 'Charge' })).items
+  await bus.hf.command(Charge, command?.id ?? '').complete(by, { receipt: 'by hand' })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ error_code: null, state: { receipt: 'by hand' } })
   expect(await troubled(id)).toBe(0)
 })
@@ -189,8 +189,8 @@ test('M-03 a command in troubleshooting: the process waits for the operator unti
 test('M-03 a command that an operator cancels is a failure: compensation', async () => {
   const { id } = await bus.hf.start(Order, { order: 'cancelled', fails: 'charge broken' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
-  const [command] = await bus.hf.troubleshooting.list({ domain: 'orders', type: 'Charge' })
-  await bus.hf.command(Charge, command?.commandId ?? '').cancel(by)
+  const [command] = (await bus.hf.trouble.list({ model: 'commands', domain: 'orders', type: 'Charge' })).items
+  await bus.hf.command(Charge, command?.id ?? '').cancel(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({
     error_code: 'COMMAND_CANCELLED',
     state: { seen: ['reserve SUCCESS', 'charge CANCELLED'] },

@@ -229,7 +229,7 @@ test('K-19 cancelled while its command waits for an operator because it was refu
   await bus.cancel(id, 'COMPENSATE')
   await bus.rests(id, 'CANCELLED')
   expect(doneFor('refused for good')).toEqual(['first', 'second', 'undo first'])
-  expect(await bus.hf.troubleshooting.count({ domain: 'repairs' })).toBe(0)
+  expect(await bus.hf.trouble.count({ model: 'commands', domain: 'repairs' })).toBe(0)
 })
 
 test('P-16 cancelled with compensation while its handlers fail: the step whose reply is kept is undone too', async () => {
