@@ -100,6 +100,7 @@ export {
   defineProcess,
   type HistoryOptions,
   type Inquiry,
+  type KnownProcess,
   type ManagerDefinition,
   type ManagerOptions,
   type ManagerStartDetails,
@@ -167,6 +168,7 @@ export type {
 } from './trouble/index.js'
 export type { DomainWorker, Worker, WorkerOptions } from './worker.js'
 export {
+  type Call as WorkflowCall,
   type CallSettings,
   type CleanUpOptions,
   type CompensationDefinition,
@@ -181,10 +183,12 @@ export {
   type InquireContext,
   type InstanceEnd as WorkflowEnd,
   type InstanceStatus as WorkflowStatus,
+  type Joined as WorkflowJoined,
   type JoinStrategy,
   type KnownWorkflow,
   loadWorkflow,
   type Metadata,
+  ofType,
   type RecordedDecision,
   type RetryOptions as WorkflowRetryOptions,
   renderMermaid,
@@ -199,7 +203,9 @@ export {
   type StepStatus as WorkflowStepStatus,
   type StepType as WorkflowStepType,
   type WaitingDecision,
+  type With as WorkflowWith,
   type Workflow,
+  type WorkflowBranch,
   type WorkflowBuilder,
   type WorkflowDefinition,
   type WorkflowEventRecord,
@@ -215,4 +221,5 @@ export {
   type WorkflowStepRecord,
   type Workflows,
   type WorkflowToStart,
+  type WorkflowTypes,
 } from './workflows/index.js'

@@ -5,7 +5,7 @@ export interface DueMinute {
 }
 
 export interface Forecast {
-  /** When the last of them will have been released; undefined where that is never, or nobody knows. */
+  /** When the last of them will have been released; undefined where that is never or not known. */
   readonly finishesAt: Date | undefined
   /** The longest that an item waits beyond its time, in milliseconds. */
   readonly latestBy: number

@@ -12,11 +12,11 @@ export interface PlanOptions {
   readonly dispatchInterval?: Duration
   /** What the rate limit would let through; null: no limit. */
   readonly limitPerSecond?: number | null
-  /** How many minutes to list, 1,440 unless given. */
+  /** How many minutes to list. Default: 1,440. */
   readonly minutes?: number
 }
 
-/** How many are due when, at which rate they go, and when they will be through. */
+/** How many items are due when, at which rate they are released, and when the last one will be. */
 export interface DispatchPlan {
   readonly domain: string
   readonly type: string

@@ -40,7 +40,7 @@ export {
   type RetryOptions,
   type WhichProcesses,
 } from './operations.js'
-export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
+export { createProcesses, type KnownProcess, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'

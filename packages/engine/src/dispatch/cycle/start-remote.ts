@@ -85,7 +85,7 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
   return { starts, failures }
 }
 
-/** A target that throws, hangs or returns an invalid result may have started any of them: the outcome is unknown. */
+/** A target that throws, takes too long or returns something unexpected may have started any of them. */
 async function startAll(
   { definition }: CycleParts,
   cycle: Cycle,

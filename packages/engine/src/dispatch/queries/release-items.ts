@@ -14,7 +14,7 @@ export interface ReleaseRequest {
   readonly execType: string
   readonly version: number
   readonly contextVersion: number
-  /** Another process than the definition's own is started, whose state nobody has checked. */
+  /** Another process than the definition's own is started, whose state was not checked. */
   readonly redirected: boolean
   /** Of a workflow: the stored definition. */
   readonly definitionId?: number
@@ -70,7 +70,7 @@ export async function releaseItems(
 
 const lost: Answer = { outcome: 'lost' }
 
-/** Fails the first item that is due, where not even a batch of one could be released. Returns which. */
+/** Fails the first item that is due, where not even a batch of one could be released. Returns its key. */
 export async function failFirstDue(
   executor: Executor,
   { type, epoch }: Pick<ReleaseRequest, 'type' | 'epoch'>,
