@@ -50,7 +50,7 @@ export function openFolder(path: string, owner?: number): OpenFolder {
     )
   }
   return {
-    // Linux resolves this name to the open folder itself, as openat(2) would, which Node does not have. Elsewhere `check`
+    // Linux resolves this name to the open folder itself, as `openat` would, which Node does not have. Elsewhere `check`
     // finds out afterwards.
     at: (name) => (process.platform === 'linux' ? `/proc/self/fd/${fd}/${name}` : join(path, name)),
     check: () => {

@@ -99,7 +99,7 @@ function stillLocked(path: string): EmbeddedPostgresError {
 function notOurs(path: string, cause: unknown): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
     'HF_EMBEDDED_DATA_DIR_UNREACHABLE',
-    `The folder ${dirname(path)} cannot be written to; probably it was made by root or by somebody else.`,
+    `The folder ${dirname(path)} cannot be written to; probably it was created by root or by another user.`,
     'Start as its owner, name a folder that is yours with the option dataDir, or pass ephemeral: true.',
     { cause },
   )

@@ -3,13 +3,13 @@ import { readFileSync, readlinkSync } from 'node:fs'
 
 /**
  * Whether a process runs. A zombie does not: in a container whose first process reaps nobody, a dead postmaster stays in
- * the table and still answers signal 0.
+ * the table and still accepts signal 0.
  */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
   } catch (error) {
-    // EPERM: it exists and belongs to somebody else.
+    // EPERM: it exists and belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
   return statFields(pid)?.[0] !== 'Z'
@@ -27,7 +27,7 @@ export function commandLine(pid: number): string | undefined {
   try {
     return execFileSync('ps', ['-ww', '-p', String(pid), '-o', 'command='], { encoding: 'utf8' }).trim()
   } catch {
-    // ps ends with an error when there is no such process.
+    // `ps` ends with an error when there is no such process.
     return ''
   }
 }
@@ -37,7 +37,7 @@ export function workingDirectory(pid: number): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/cwd`)
   } catch {
-    // No /proc, no such process, or somebody else's: the caller falls back to the command line.
+    // No /proc, no such process, or one of another user: the caller falls back to the command line.
     return undefined
   }
 }

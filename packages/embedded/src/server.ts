@@ -130,7 +130,7 @@ export class EmbeddedServer {
   }
 
   // The program ends without stop(). Only a signal can be sent here; the server writes everything down by itself. When
-  // the lock is taken, somebody is just starting or stopping it, and it is left to them.
+  // the lock is taken, another program is starting or stopping it, and it is left to that program.
   #leaveAtExit(): void {
     const unlock = tryLock(this.#facts.lockFile)
     if (unlock === undefined) return

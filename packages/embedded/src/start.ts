@@ -12,7 +12,7 @@ import { withLock } from './lock.js'
 import { checkOptions, type EmbeddedOptions } from './options.js'
 import { type LaunchPlan, launch, requireFree } from './postmaster/launch.js'
 import { type PidFile, runningPostmaster } from './postmaster/pid-file.js'
-import { answers } from './postmaster/probe.js'
+import { isServerRunning } from './postmaster/probe.js'
 import { EmbeddedServer, type ServerFacts } from './server.js'
 import { differingSetting, effectiveSettings } from './settings.js'
 import { type Surroundings, thisMachine } from './surroundings.js'
@@ -108,7 +108,7 @@ async function findRunning(dataDir: string): Promise<PidFile | undefined> {
   const found = await until(READY_TIMEOUT_MS, async () => {
     const server = runningPostmaster(dataDir)
     if (server === undefined) return 'none'
-    return server.status === 'ready' && (await answers(server.port)) ? server : undefined
+    return server.status === 'ready' && (await isServerRunning(server.port)) ? server : undefined
   })
   if (found !== undefined) return found === 'none' ? undefined : found
   const pid = runningPostmaster(dataDir)?.pid

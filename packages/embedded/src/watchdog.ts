@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
  * the end of a pipe that the system closes with us. The answer lets it go early.
  */
 export function startWatchdog(folder: string, dataDir: string): () => void {
-  // One level above this file both in src and in dist, so that tests on the sources have it too.
+  // One level above this file both in `src` and in `dist`, so that tests on the sources have it too.
   const script = fileURLToPath(new URL('../watchdog.mjs', import.meta.url))
   const { NODE_OPTIONS: _unwanted, ...env } = process.env
   const child = spawn(process.execPath, [script, folder, dataDir], {

@@ -178,7 +178,7 @@ export {
   type EventType as WorkflowEventType,
   type HookedStep,
   type HookedWorkflow,
-  type HumanVerdict,
+  type HumanChoice,
   handlersOf,
   type InquireContext,
   type InstanceEnd as WorkflowEnd,

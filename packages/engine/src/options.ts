@@ -28,7 +28,7 @@ export interface HoldfastOptions extends Omit<DatabaseOptions, 'faults' | 'logge
    */
   readonly abortGrace?: Duration
   /**
-   * How long the engine asks again, in growing intervals, while an `inquire` of yours fails or answers `'unknown'`, before a
+   * How long the engine asks again, in growing intervals, while an `inquire` of yours fails or returns `'unknown'`, before a
    * person has to find out. Raise it if the other side may be down, or show what was done late. Default: 30 s.
    */
   readonly inquireFor?: Duration

@@ -73,7 +73,7 @@ test('X-01 the risk service restarts, and the payment has waited for it', async 
 
 test('X-01 what handles a command is faked', async () => {
   await using kit = await testKit()
-  const notify = kit.fake(Notify).failsOnce(new PermanentError('no such address')).answers({ sent: true })
+  const notify = kit.fake(Notify).failsOnce(new PermanentError('no such address')).returns({ sent: true })
 
   const { id: lost } = await kit.hf.send(Notify, { payment: 'PAY-1' })
   await kit.drain()

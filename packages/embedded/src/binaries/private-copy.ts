@@ -110,7 +110,7 @@ function isTrustworthy(folder: string): boolean {
 function untrusted(folder: string): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
     'HF_EMBEDDED_BINARIES_UNUSABLE',
-    `${folder} should hold our copy of the PostgreSQL binaries, but it belongs to somebody else or others can write to it.`,
+    `${folder} should hold our copy of the PostgreSQL binaries, but it belongs to another user or other users can write to it.`,
     'Look at who made it and remove it, or set HOLDFAST_POSTGRES_BIN to the programs of another PostgreSQL.',
   )
 }
@@ -140,7 +140,7 @@ function madeFor(folder: string, account: Account | undefined): boolean {
     if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM') return false
     throw error
   }
-  // Before anything is changed: in a temporary folder, somebody else may have put a link to elsewhere here.
+  // Before anything is changed: in a temporary folder, another user may have put a link to elsewhere here.
   if (!isTrustworthy(folder)) throw untrusted(folder)
   if (account !== undefined) chmodSync(folder, 0o755)
   return canEnter(folder, account)

@@ -66,7 +66,7 @@ function foreign(dataDir: string): EmbeddedPostgresError {
 function unreadable(dataDir: string, cause: unknown): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
     'HF_EMBEDDED_DATA_DIR_UNREACHABLE',
-    `${dataDir} belongs to another user and cannot be read; probably the server was started as root or by somebody else before.`,
+    `${dataDir} belongs to another user and cannot be read; probably the server was started as root or by another user before.`,
     'Start as that user, name another folder with the option dataDir, or remove it as that user if it is not needed.',
     { cause },
   )

@@ -6,7 +6,7 @@ import { EmbeddedPostgresError } from '../errors.js'
 import { spawnContext } from '../program.js'
 import { until } from '../waiting.js'
 import { disownPidFile, isPostmasterOf, readPidFile } from './pid-file.js'
-import { answers, freePort, isPortFree } from './probe.js'
+import { freePort, isPortFree, isServerRunning } from './probe.js'
 import { logPath, openLog, type ServerLog } from './server-log.js'
 
 // Recovery after a crash replays what was written since the last checkpoint, which takes a while on a slow disk.
@@ -105,7 +105,7 @@ async function lookAt(child: ChildProcess, dataDir: string, port: number): Promi
   if (child.signalCode !== null) return `it was ended by ${child.signalCode}`
   const file = readPidFile(dataDir)
   if (file?.pid !== child.pid || file.status !== 'ready') return undefined
-  return (await answers(port)) ? 'ready' : undefined
+  return (await isServerRunning(port)) ? 'ready' : undefined
 }
 
 function isPortConflict(log: string): boolean {

@@ -3,11 +3,11 @@ import { systemErrorCode } from '../errors.js'
 
 const HOST = '127.0.0.1'
 const TIMEOUT_MS = 2_000
-// The protocol's SSLRequest: a server answers it with one letter, before any login.
+// The protocol's SSLRequest: a server responds with one letter, before any login.
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
-/** Whether a PostgreSQL server answers on the port. */
-export function answers(port: number): Promise<boolean> {
+/** Whether a PostgreSQL server responds on the port. */
+export function isServerRunning(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: HOST, port, timeout: TIMEOUT_MS })
     const finish = (answer: boolean) => {
@@ -29,7 +29,7 @@ export function isPortFree(port: number): Promise<boolean> {
   })
 }
 
-/** A port that nobody uses at the moment; somebody may before the server does, so a start may have to try again. */
+/** A port that is free at the moment; another program may take it before the server does, so a start may have to try again. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()

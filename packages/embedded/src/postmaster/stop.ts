@@ -17,7 +17,7 @@ export async function stopPostmaster(pid: number, dataDir: string, mode: StopMod
   throw new EmbeddedPostgresError(
     'HF_EMBEDDED_STOP_FAILED',
     `The PostgreSQL server with pid ${pid} on ${dataDir} did not stop, not even by SIGKILL.`,
-    'It waits for the disk or belongs to another user; look at it with ps, then try again.',
+    'It waits for the disk or belongs to another user; look at it with `ps`, then try again.',
   )
 }
 

@@ -4,7 +4,7 @@ import type { Claimed, WorkSource } from '../kernel/work/source.js'
 const MOST = 1_000
 
 /**
- * Closes batches (C-12) as a source of work whose claims do the whole work: taking due tallies, looking whether their
+ * Closes batches as a source of work whose claims do the whole work: taking due tallies, looking whether their
  * batches can close, and sending `onComplete`, all in one transaction without any code of a user's. So there is nothing
  * to lease, and nothing is left to run.
  */
@@ -15,7 +15,7 @@ export function batchSource(db: Executor): WorkSource<Claimed> {
     async claim() {
       const [row] = await db.run<{ taken: number; next_due_ms: number | null }>(closeStatement, [MOST])
       const handled = row?.taken ?? 0
-      // A full helping means that more may be due: look again at once.
+      // A full page means that more may be due: poll again at once.
       return { items: [], marks: [], handled, nextDueMs: handled === MOST ? 0 : (row?.next_due_ms ?? null) }
     },
     extend: async () => ({ extended: [], lost: [] }),

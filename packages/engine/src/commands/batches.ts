@@ -133,7 +133,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
   }
 }
 
-/** Both recognise their own earlier success, so they are repeated while the database is away (K-11). */
+/** Both recognise their own earlier success, so they are repeated while the database is away. */
 function throughTrouble<T>(name: string, operation: () => Promise<T>): Promise<T> {
   const backoff = createBackoff({ base: 10, cap: 1_000 })
   return withDatabaseRetry(operation, { name, idempotent: true, giveUpAfter: GIVE_UP_AFTER, backoff })

@@ -10,7 +10,7 @@ import { commandQueueFor } from '../queue/index.js'
 import { type CommandAction, type OperatedCommand, operateCommands } from './queries/operate-commands.js'
 import type { HandlerRegistry } from './registry.js'
 
-/** What a person ends is counted like what a handler ends (K-21). */
+/** What a person ends is counted like what a handler ends. */
 const ENDS: Readonly<Partial<Record<BulkCall['verb'], ReportedEnd>>> = { cancel: 'cancelled', complete: 'completed' }
 
 /** What operators do with many commands in troubleshooting: the part of `hf.trouble` that is about commands. */

@@ -81,7 +81,7 @@ export function createCommandClient(
   async function write(envelope: Envelope): Promise<SendOutcome> {
     const outcome = await sends.write(envelope)
     if (outcome !== 'queue gone') return outcome
-    // Somebody dropped it since this process made it: made again, once.
+    // It was dropped since this process created it: created again, once.
     domains.forget(envelope.domain)
     await domains.ready(envelope.domain, { buildIndex: false })
     return sends.write(envelope)

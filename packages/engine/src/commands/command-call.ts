@@ -17,19 +17,19 @@ export class CommandCall {
   /** The handler was called by this attempt, and has not said that nothing was done. */
   mayHaveActed = false
   /**
-   * Whether a call that must not be repeated may have had its effect without being on record (K-20). A message that was read
-   * before is the record that a call may have begun: a reading that was given back in order does not count.
+   * Whether a call that must not be repeated may have had its effect without being on record. A message that was read
+   * before is the record that a call may have begun: a read that was released in order does not count.
    */
   unknown: boolean
 
-  /** Which attempt this is: receives that were interrupted, or lost beside other work, are not counted (K-26). */
+  /** Which attempt this is: receives that were interrupted, or lost beside other work, are not counted. */
   get attempt(): number {
     return this.command.epoch - this.command.uncounted
   }
 
   /**
    * Said where nothing of it may be called any more, `inquire` included: its worker has died in it as often as it has
-   * attempts, and once more in the inquiry about them (K-26).
+   * attempts, and once more in the inquiry about them.
    */
   get diesAlone(): string | undefined {
     const times = this.command.lost?.alone ?? 0
@@ -50,7 +50,7 @@ export class CommandCall {
   }
 
   /**
-   * What is recorded of its effect with a failed attempt (K-19). Of calls that must not be repeated all is known here, since each
+   * What is recorded of its effect with a failed attempt. Of calls that must not be repeated all is known here, since each
    * was inquired about before the next. Of others, what is on record stays.
    */
   get effect(): 'unknown' | 'none' | undefined {

@@ -2,7 +2,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { Logger } from '../kernel/logger.js'
 
-/** What a handler knows of the command it is called for (C-06). */
+/** What a handler knows of the command it is called for. */
 export interface CommandContext {
   readonly domain: string
   readonly type: string

@@ -26,7 +26,7 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   /** How long `ctx.transaction` of its handler may take before it is rolled back. Default: 30 s. */
   readonly transactionTimeout?: Duration
   /**
-   * Never call the handler again without knowing that the call before had no effect (K-20): after an error that is not a
+   * Never call the handler again without knowing that the call before had no effect: after an error that is not a
    * refusal, a timeout or a crash, the handler's `inquire` is asked first; where it has none, or does not know, the command
    * waits for a person with the code OUTCOME_UNKNOWN. Default: false.
    */
@@ -75,7 +75,7 @@ const KNOWN_OPTIONS = [
 ] as const
 
 /**
- * Declares a command of a domain. Its types flow to whoever sends and whoever handles it.
+ * Declares a command of a domain. Senders and handlers get its types.
  *
  * @example
  * const BookRisk = defineCommand('payments', 'BookRisk', {

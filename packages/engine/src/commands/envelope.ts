@@ -43,7 +43,7 @@ interface Sealing {
 }
 
 /**
- * Checks data and options where they enter, and nothing of them again (K-10, K-13). The result is a promise only where
+ * Checks data and options where they enter, and nothing of them again. The result is a promise only where
  * the definition's schema is asynchronous.
  */
 export function sealEnvelope(

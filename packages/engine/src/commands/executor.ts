@@ -36,7 +36,7 @@ export interface ExecutorOptions {
   readonly maxAttempts: number
   readonly timeoutMs: number | undefined
   readonly leaseMs: number
-  /** How long a handler that was told to stop is waited for, before the next attempt may begin (K-19). */
+  /** How long a handler that was told to stop is waited for, before the next attempt may begin. */
   readonly abortGraceMs: number
   readonly inquireForMs: number
   readonly logger: Logger
@@ -94,7 +94,7 @@ export function createExecutor(options: ExecutorOptions) {
     }
   }
 
-  /** Calls the handler; answers how to end the attempt, unless the handler's own transaction has ended it. */
+  /** Calls the handler; returns how to end the attempt, unless the handler's own transaction has ended it. */
   async function attempt(call: CommandCall): Promise<AttemptEnd | undefined> {
     const { command, handler } = call
     try {
@@ -130,19 +130,19 @@ export function createExecutor(options: ExecutorOptions) {
       const failure = failureOf(handler, error)
       // What its own transaction has completed stays completed.
       if (call.finished) return undefined
-      // A handler that heeds the signal of a worker that stops: interrupted, no attempt that failed (K-26).
+      // The handler stopped at the signal of a worker that stops: interrupted, not a failed attempt (K-26).
       if (call.lease.interrupted && !failure.refused) return undefined
       call.mayHaveActed = outcomeOfFailure(failure) === 'unknown'
       call.unknown = call.atMostOnce && call.mayHaveActed
       if (!call.unknown) return failed(call, failure)
-      // Its worker stops, or has lost it: whoever receives it next inquires.
+      // Its worker stops, or has lost it: the next worker inquires.
       return call.lease.aborted ? undefined : afterUnknown(call, handler, data, failure)
     }
     // A result that cannot be stored is permanent, but the call was made: it stays one that must not be repeated.
     return call.finished ? undefined : completed(handler, result)
   }
 
-  /** Whatever was thrown, what must not be repeated is inquired about before anything else is done with it (K-20). */
+  /** Whatever was thrown, what must not be repeated is inquired about before anything else is done with it. */
   async function afterUnknown(
     call: CommandCall,
     handler: RegisteredHandler,
@@ -158,7 +158,7 @@ export function createExecutor(options: ExecutorOptions) {
     }
   }
 
-  /** A worker that stops, or has lost the command, could not ask: whoever receives it next does. */
+  /** A worker that stops, or has lost the command, could not inquire: the next worker does. */
   function unknown(call: CommandCall, error: OutcomeUnknown, because: Failure | undefined): AttemptEnd | undefined {
     return call.lease.aborted ? undefined : failed(call, error.toFailure(because))
   }
@@ -243,7 +243,7 @@ export function createExecutor(options: ExecutorOptions) {
   }
 }
 
-/** What data or a schema throws is not mended by trying again. A promise comes back only from asynchronous schemas. */
+/** A retry does not help where the data or a schema throws. A promise comes back only from asynchronous schemas. */
 function orPermanent(code: string, parse: () => unknown): unknown {
   const permanent = (error: unknown) =>
     new PermanentError(error instanceof Error ? error.message : String(error), { code, cause: error })

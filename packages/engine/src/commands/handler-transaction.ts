@@ -18,8 +18,8 @@ interface HandlerTransaction {
 }
 
 /**
- * The handler's rows and the command's completion in one transaction; the message is locked first (C-06). When its time is
- * over, the lease is lost or the worker stops, it is rolled back at once, so that row and connection are free (K-23); the
+ * The handler's rows and the command's completion in one transaction; the message is locked first. When its time is
+ * over, the lease is lost or the worker stops, it is rolled back at once, so that row and connection are free; the
  * handler hears of it when its function has ended or the grace is over, so that the next attempt does not run beside it.
  */
 export async function completeWithin<T>(

@@ -14,7 +14,7 @@ interface InquireOptions {
 }
 
 /**
- * Asks what became of an earlier call that must not be repeated (K-20). Throws OUTCOME_UNKNOWN where that cannot be found out: a
+ * Asks what became of an earlier call that must not be repeated. Throws OUTCOME_UNKNOWN where that cannot be found out: a
  * person has to.
  */
 export async function inquire(

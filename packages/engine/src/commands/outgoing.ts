@@ -6,11 +6,11 @@ import type { Domains } from './domains.js'
 import { type Envelope, sealEnvelope } from './envelope.js'
 import type { SendOptions } from './send-options.js'
 
-/** Commands that somebody else's statement sends together with changes of its own, and the queues of their replies. */
+/** Commands that a statement of another model sends together with its own changes, and the queues of their replies. */
 export interface Outgoing {
   /** Checks and encodes a command; its queue is there afterwards. */
   seal(definition: CommandDefinition, data: unknown, options: SendOptions, where: string): Promise<Envelope>
-  /** Makes the queue unless it is there; answers the name under which PGMQ knows it. */
+  /** Creates the queue unless it exists; returns its name in PGMQ. */
   replyQueue(name: string): Promise<string>
   /** After a queue has turned out to be gone: the next call makes it again. */
   forget(names: { readonly domain?: string; readonly replyQueue?: string }): void

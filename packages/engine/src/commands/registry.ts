@@ -8,7 +8,7 @@ import { type CommandDefinition, checkCommand, type DefinedCommand } from './def
 export type CommandHandler<Data, Result> = (data: Data, context: CommandContext) => Promise<Result> | Result
 
 /**
- * Finds out what became of a call of a command with `atMostOnce` (K-20), by its idempotency key. Asked after an error that is
+ * Finds out what became of a call of a command with `atMostOnce`, by its idempotency key. Asked after an error that is
  * no refusal, after a timeout or a crash, and before a retry by an operator.
  */
 export type CommandInquire<Data, Result> = (

@@ -4,7 +4,7 @@ import { queueNameFor } from '../queue/index.js'
 import type { Domains } from './domains.js'
 
 /**
- * Which queues a foreign client's message may name in `reply_to` (K-27). Without this list, whoever may write into the
+ * Which queues a foreign client's message may name in `reply_to`. Without this list, every client that may write into the
  * queue of one domain could have replies put into the queues of all others. What `hf.send` and `holdfast.send` are
  * told is not restricted: their callers have the rights of the installation.
  */

@@ -22,7 +22,7 @@ interface Found {
 /** What a waiter names: a command of this type. */
 export const resultKey = (domain: string, type: string, id: string): string => `${id} ${domain}/${type}`
 
-/** The ends of commands (K-22): a result, an error that says why there is none, or a need for a person. */
+/** The ends of commands: a result, an error that says why there is none, or a need for a person. */
 export function commandResults(db: Database, codec: Codec): ResultSource<Found> {
   return {
     model: 'commands',

@@ -4,7 +4,7 @@ import type { Started } from '../kernel/model/handle.js'
 import type { Envelope } from './envelope.js'
 import { type SendOutcome, sendCommands } from './queries/send-commands.js'
 
-/** As many as one statement takes (C-03). */
+/** As many as one statement takes. */
 const CHUNK = 1_000
 
 interface Bulk {
@@ -19,7 +19,7 @@ export interface Sent extends Started {
   readonly id: string
 }
 
-/** Thousands of commands in chunks (C-03). */
+/** Thousands of commands in chunks. */
 export interface PreparedBulk {
   /** Sends all of them; repeated after database trouble, it sends the same again. */
   send(executor: Executor): Promise<Sent[]>
@@ -35,7 +35,7 @@ export async function prepareBulk({ count, seal, check }: Bulk): Promise<Prepare
   function ensureSealed(end: number): Promise<void> {
     if (envelopes.length >= Math.min(end, count)) return Promise.resolve()
     sealing = sealing.then(() => sealUpTo(end))
-    // Whoever waits for it hears of a failure; a transaction that broke meanwhile no longer waits.
+    // The code that waits for it gets the failure; a transaction that broke meanwhile no longer waits.
     sealing.catch(() => undefined)
     return sealing
   }

@@ -7,7 +7,7 @@ import type { WorkSource } from '../kernel/work/source.js'
 import { columnsOf } from '../kernel/work/table-leases.js'
 import { type ReceivedCommand, receiveCommands } from './queries/receive-commands.js'
 
-/** The commands of one domain as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch (Q-02). */
+/** The commands of one domain as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch. */
 export function commandSource(
   db: Executor,
   {

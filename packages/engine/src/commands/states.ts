@@ -2,7 +2,7 @@ import type { Failure } from '../kernel/failure/classify.js'
 import { type RetryPolicy, retryDelay, shouldRetry } from '../kernel/retry/retry-policy.js'
 
 /**
- * A command's life (C-11). Terminal statuses never change; the functions in sql/functions/commands-*.sql change a command
+ * A command's life. Terminal statuses never change; the functions in sql/functions/commands-*.sql change a command
  * only from where an arrow begins.
  *
  * ```mermaid
@@ -36,7 +36,7 @@ export const commandStatuses: readonly CommandStatus[] = [
   'IN_TROUBLESHOOTING_QUEUE',
 ]
 
-/** What becomes of an attempt that failed (C-09). */
+/** What becomes of an attempt that failed. */
 export type FailedAttempt =
   | { readonly outcome: 'FAILED' }
   | { readonly outcome: 'TSQ' }

@@ -1,7 +1,7 @@
 import type { Chores } from '../kernel/chores/chores.js'
 import type { Reports } from '../kernel/reports/reports.js'
 
-/** How long a message may wait for a worker that handles its type, before it goes to troubleshooting (C-09). */
+/** How long a message may wait for a worker that handles its type, before it goes to troubleshooting. */
 const UNHANDLED_AFTER = '1 hour'
 
 export const commandChores = (reports: Reports): Chores => ({

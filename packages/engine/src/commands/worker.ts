@@ -72,7 +72,7 @@ interface DomainParts extends Pick<CommandParts, 'registry'> {
   readonly finishes: Batcher<FinishWrite, void>
 }
 
-/** The loop of one domain's commands (C-05). */
+/** The loop of one domain's commands. */
 function domainLoop(runtime: Runtime, parts: DomainParts, { settings, loop }: WorkerParts): WorkLoop {
   const { db, metrics, logger } = runtime
   const { domain, queue, registry } = parts

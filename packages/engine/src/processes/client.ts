@@ -1,3 +1,7 @@
+// Starts processes for applications, one or many. `holdfast.ts` exposes it. Starts share statements through group
+// commit. A start inside the caller's transaction must only insert, and a second start with the same key must return
+// the first process.
+
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
@@ -34,7 +38,7 @@ export interface ProcessToStart<Input> extends StartDetails {
 }
 
 export interface ProcessClient {
-  /** Starts a process (P-10). A process that fails does not throw here: its failure is in its record. */
+  /** Starts a process. A process that fails does not throw here: its failure is in its record. */
   start<Input, Responses extends ResponseSchemas, Result>(
     definition: ProcessDefinition<Input, Responses, Result>,
     state: NoInfer<Input>,

@@ -41,7 +41,7 @@ export async function complete(
     const answer = await operatorCall(parts.db, `complete ${process.name} ${reference}`, (tx) =>
       once(tx, parts, process, reference, by, prepared),
     ).catch(lockedAnswer)
-    // Somebody was faster: a response, a worker, another operator. Look again.
+    // A response, a worker or another operator was faster. Read it again.
     if (answer.outcome !== 'changed') return answer
   }
 
@@ -129,7 +129,7 @@ function stateAfter(
       settled(answer, `the reducer of the response \`${name}\``)
     }
   } catch (error) {
-    // Somebody wants it to be over; a response that nobody waits for does not keep them from it.
+    // An operator wants it to end; a response that no wait needs does not prevent that.
     logger.warn({ err: error, id }, 'a response that no wait needs could not be applied to the state')
   }
   return codec.encode(overrides ? { ...(isRecord(after) ? after : {}), ...overrides } : after, { at: 'state' })

@@ -1,3 +1,6 @@
+// The types of `ctx`, which user code gets in `execute`: public API, with the documentation of each method.
+// `execution/user-context.ts` implements them.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { CommandDefinition } from '../commands/index.js'
 import type { Inquiry } from '../kernel/calls/inquiry.js'
@@ -64,7 +67,7 @@ export interface StepOptions<Result> extends Compensation<Result> {
   /** Never call twice: what is unknown, whatever was thrown, is inquired about, or goes to troubleshooting. */
   readonly atMostOnce?: boolean
   readonly inquire?: (call: Pick<StepCall, 'idempotencyKey' | 'signal'>) => Promise<Inquiry<Result>> | Inquiry<Result>
-  /** Kept in the record beside the result, for whoever looks at it. */
+  /** Kept in the record beside the result, for people who read the record. */
   readonly request?: unknown
 }
 
@@ -110,7 +113,7 @@ interface Startable<Input, Result> {
 
 export type ResponseSchemas = Readonly<Record<string, StandardSchemaV1>>
 
-/** What `execute` gets: every call is recorded, and on a replay answers from the record. */
+/** The `ctx` of `execute`: every call is recorded, and a replay returns the recorded result. */
 export interface ProcessContext<Responses extends ResponseSchemas = ResponseSchemas, State = unknown> {
   readonly id: string
   readonly key: string | null
@@ -147,7 +150,7 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
   ): Promise<Result>
   /** Waits until the condition on the state holds. False only when the time is over and `onTimeout` is `'return'`. */
   wait(name: string, condition: () => boolean, options?: WaitOptions): Promise<boolean>
-  /** Waits for the next response of that name and answers its data; undefined only as for `wait`. */
+  /** Waits for the next response of that name and returns its data; undefined only as for `wait`. */
   event<Name extends keyof Responses & string>(
     name: string,
     response: Name,

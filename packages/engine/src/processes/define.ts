@@ -1,3 +1,6 @@
+// What users declare with `defineProcess`, and its checks. The client, the registry and the executor read the checked
+// definition. The options are public API: each has its documentation here.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'

@@ -34,7 +34,7 @@ export interface RecordDetail {
   /** `execute` had ended when the call failed: the failure decides nothing. */
   readonly afterEnd?: boolean
   /**
-   * Of an attempt that has ended without a result (K-19): whether its code said that nothing was done. `notDone`: `inquire`
+   * Of an attempt that has ended without a result: whether its code said that nothing was done. `notDone`: `inquire`
    * or a person said so of all attempts up to here. Not there: the attempt never began.
    */
   readonly outcome?: 'refused' | 'unknown' | 'notDone'
@@ -57,7 +57,7 @@ export interface RecordDetail {
   readonly startedId?: string
 }
 
-/** One row of history (P-08). */
+/** One row of history. */
 export interface HistoryRecord {
   readonly seq: number
   /** Milliseconds of the database's clock. */

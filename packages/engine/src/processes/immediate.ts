@@ -19,7 +19,7 @@ import type { ProcessStatus } from './states.js'
 
 const LEASE = 30_000
 
-/** Processes that run in whoever starts them: leased from their first moment, kept alive by a heartbeat of our own. */
+/** Processes that run in the program that starts them: leased from their first moment, with a heartbeat of their own. */
 export interface StarterExecutions {
   /** Whether this program may run it in its starter. A definition with a limit across all workers is always left to them. */
   allowed(definition: ProcessDefinition): Promise<boolean>

@@ -1,3 +1,7 @@
+// The inbox holds responses that come from a caller's transaction, from another language or from an ended child.
+// Workers claim its rows and deliver each response to its process. A response must reach its process once, in the order
+// in which the responses were committed, also if a worker dies in between.
+
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
@@ -13,7 +17,7 @@ import { findIdByKey } from './queries/find-id-by-key.js'
 import type { ResponseWrite } from './queries/respond-processes.js'
 import type { Respond } from './respond.js'
 
-/** Responses of one process in the order in which they were committed (K-25); the first one carries the lease. */
+/** Responses of one process in the order in which they were committed; the first one carries the lease. */
 export interface InboxGroup extends Claimed {
   readonly responses: readonly InboxResponse[]
 }

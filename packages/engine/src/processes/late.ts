@@ -8,7 +8,7 @@ import { applyLateResponse } from './queries/apply-late-response.js'
 import type { ResponseAnswer, ResponseWrite } from './queries/respond-processes.js'
 
 /**
- * A response to a process that has ended changes what readers see of its state, and nothing else (P-11). False when
+ * A response to a process that has ended changes what readers see of its state, and nothing else. False when
  * another response came between: then it is to be tried again on what that one left.
  */
 export async function applyLate(

@@ -1,3 +1,7 @@
+// What operators do to processes: retry, cancel, complete, resume. Handles and `hf.trouble` call it. Each call is one
+// transaction, audited, and returns within five seconds. A call that does not fit the status of the process changes
+// nothing.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
@@ -78,7 +82,7 @@ export interface BulkOperations {
 }
 
 /**
- * What operators do with processes (P-16). Everything takes who acts and why, is audited in the same transaction, and is
+ * What operators do with processes. Everything takes who acts and why, is audited in the same transaction, and is
  * refused in states where it makes no sense. A process is named by its id or key.
  */
 export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'> & BulkOperations

@@ -27,7 +27,7 @@ export function createRemotes(
         await send()
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== 'HF_QUEUE_NOT_FOUND') throw error
-        // Somebody dropped it since this program made it: made again, once.
+        // It was dropped since this program created it: created again, once.
         outgoing.forget({ replyQueue: replyTo })
         await send()
       }
@@ -40,7 +40,7 @@ export function createRemotes(
       const where = `child ${process.name}`
       const sealed = await sealStart(process, state, details, { codec, where, parent })
       const [answer] = await startProcesses(db, [sealed])
-      // Its end would be told to somebody else: nobody may wait for it here.
+      // Its end would be reported to another process: this one must not wait for it.
       if (answer?.id !== id) throw new HoldfastError('HF_DUPLICATE_KEY', { process: process.name, key: key ?? id })
     },
     async cancelChild(parentId, id, compensate) {

@@ -53,7 +53,7 @@ export async function createReplyWork(domain: string, parts: Parts) {
     handOver,
     /** Step-based processes are due when an operator has acted, or they have waited long enough. */
     due: processSource(db.reserved, () => managers.inDomain(domain).map(({ definition }) => definition)),
-    look: ({ id }: ClaimedProcess) => driver.look(id),
+    look: ({ id }: ClaimedProcess) => driver.check(id),
     async close(): Promise<void> {
       await recorder.close()
       await driver.close()

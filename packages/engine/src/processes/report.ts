@@ -11,7 +11,7 @@ const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
   CANCELLED: 'cancelled',
 }
 
-/** Tells of the writes that are committed (K-21): attempts that failed, what needs a person, ends. */
+/** Tells of the writes that are committed: attempts that failed, what needs a person, ends. */
 export function reportWrites(
   reports: Reports,
   writes: readonly ProcessWrite[],

@@ -16,7 +16,7 @@ function split(key: string): { readonly name: string; readonly reference: string
   return { name: key.slice(0, at), reference: key.slice(at + 1) }
 }
 
-/** The ends of processes (K-22): a result, an error that says why there is none, or a need for a person. */
+/** The ends of processes: a result, an error that says why there is none, or a need for a person. */
 export function processResults(db: Database, codec: Codec): ResultSource<Standing> {
   const isLive = presenceIn(db, 'processes')
 

@@ -39,7 +39,7 @@ interface SealOptions {
   readonly parent?: { readonly id: string; readonly call: string }
 }
 
-/** Checks state and details where they enter, and nothing of them again (K-10). */
+/** Checks state and details where they enter, and nothing of them again. */
 export async function sealStart(
   definition: ProcessDefinition,
   input: unknown,

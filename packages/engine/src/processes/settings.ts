@@ -6,7 +6,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { checkOptions, choiceOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { DeadlineAction } from './states.js'
 
-/** What operators have set for a definition without touching its code (P-23); what is not there is as the code says. */
+/** What operators have set for a definition without touching its code; what is not there is as the code says. */
 export interface ProcessSettings {
   readonly waitTimeoutMs?: number
   readonly deadlineAction?: DeadlineAction
@@ -107,7 +107,7 @@ export async function listSettings(db: Executor, name?: string): Promise<Process
   })
 }
 
-/** Sets them, audited with who and why (K-12). What is not named stays as it is. */
+/** Sets them, audited with who and why. What is not named stays as it is. */
 export async function configure(db: Database, name: string, input: ProcessSettingsInput, by: By): Promise<void> {
   const { actor, reason } = checkBy('configure', by)
   const changes = JSON.stringify(checkInput(`configure ${name}`, input))

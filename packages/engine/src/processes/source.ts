@@ -8,7 +8,7 @@ import { type ClaimedProcess, claimProcesses } from './queries/claim-processes.j
 /** What a claim needs to know of a definition. */
 type Claimable = Pick<ProcessDefinition, 'name' | 'version'> & { readonly concurrency?: number | undefined }
 
-/** Processes as a source of work. A lane is a definition at one version: workers claim versions up to their own (P-18). */
+/** Processes as a source of work. A lane is a definition at one version: workers claim versions up to their own. */
 export function processSource(db: Executor, definitions: () => readonly Claimable[]): WorkSource<ClaimedProcess> {
   const types = () =>
     definitions().flatMap(({ name, version }) =>

@@ -1,5 +1,5 @@
 /**
- * A process's life (P-12). Terminal statuses never change. `EXECUTING` is not stored: a process is executing while it
+ * A process's life. Terminal statuses never change. `EXECUTING` is not stored: a process is executing while it
  * is leased, whatever it rested as before.
  *
  * ```mermaid

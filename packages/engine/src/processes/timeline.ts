@@ -1,10 +1,13 @@
+// The history of a process for people: turns the stored records into entries with times, attempts and results. Handles
+// return it as `history()`. It reads only. Records of older releases must stay readable.
+
 import type { RecordedAuditEntry } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import { decodeOrRaw } from '../kernel/codec/decode-or-raw.js'
 import { callId, type RecordKind, type RecordStatus } from './history.js'
 import type { TimelineRecord, TimelineResponse, TimelineSources } from './queries/find-timeline.js'
 
-/** What an entry is about (P-22). A transaction and a child are steps too; an event and a sleep are waits. */
+/** What an entry is about. A transaction and a child are steps too; an event and a sleep are waits. */
 export type TimelineType = 'COMMAND' | 'STEP' | 'WAIT' | 'SIDE_EFFECT' | 'ASYNC_RESPONSE' | 'COMPENSATION' | 'EVENT'
 
 export type TimelineEvent =

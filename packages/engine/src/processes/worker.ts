@@ -1,3 +1,7 @@
+// What one worker does for processes and managers: it adds the loops of each domain as definitions are registered.
+// `worker.ts` of the engine calls it. Definitions with the same lease and poll interval share a loop. It must never
+// claim a type that has no definition here.
+
 import { setMaxListeners } from 'node:events'
 import type { Outgoing } from '../commands/index.js'
 import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
@@ -55,7 +59,7 @@ interface DomainWork {
   close(): Promise<void>
 }
 
-/** Definitions with the same lease and poll share a loop; operators may set them per definition (P-23). */
+/** Definitions with the same lease and poll share a loop; operators may set them per definition. */
 interface Pace {
   readonly leaseMs: number
   readonly names: Set<string>

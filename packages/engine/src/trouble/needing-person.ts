@@ -13,7 +13,7 @@ interface Row {
 }
 
 /**
- * The gauges of what needs a person (K-21), by model, domain and type: how much, and for how long the oldest has waited.
+ * The gauges of what needs a person, by model, domain and type: how much, and for how long the oldest has waited.
  * Each worker measures, because a gauge that another worker has set last would stay as it was there.
  */
 export function measureNeedingPerson(db: Executor, { metrics, logger }: { metrics: Metrics; logger: Logger }) {

@@ -1,3 +1,7 @@
+// One attempt of a step or of its compensation: inquires first where an earlier call may have been made, calls the
+// handler within its time limit, and says what is known of the outcome. `executor.ts` of workflows calls it with a
+// claimed step. A lost lease must not be recorded as a failure, and an unknown outcome never as a refusal.
+
 import { type Answered, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
 import type { LazySignal } from '../kernel/calls/limited.js'
 import type { Codec } from '../kernel/codec/codec.js'
@@ -9,7 +13,7 @@ import type { Logger } from '../kernel/logger.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { InquireContext, StepContext } from './context.js'
 import type { Call } from './decide/decision.js'
-import type { KnownOfCall, Occurrence } from './decide/occurrence.js'
+import type { InstanceEvent, KnownOfCall } from './decide/instance-event.js'
 import { unknownOutcome } from './decide/outcome.js'
 import type { Payload } from './decide/state.js'
 import type { CallSettings, WorkflowDefinition } from './definition/definition.js'
@@ -39,7 +43,7 @@ export interface Called extends Pick<Call, 'attempt' | 'inquire'> {
   readonly settings: CallSettings
 }
 
-/** Default limits of user code (K-23): a step says its own with `timeout`. */
+/** Default limits of user code: a step says its own with `timeout`. */
 const HANDLER_LIMIT = 3_600_000
 const TRANSACTION_LIMIT = 30_000
 const INQUIRE_LIMIT = 30_000
@@ -48,8 +52,8 @@ const INQUIRE_LIMIT = 30_000
 class OutputNotEncodable extends PermanentError {}
 
 /**
- * One attempt of a step, or of its compensation: asks first where that is due, calls the handler, and answers what is known of
- * the call afterwards (K-19, K-20). Nothing where the handler was called off and did not heed its signal.
+ * One attempt of a step, or of its compensation: asks first where that is due, calls the handler, and returns what is known of
+ * the call afterwards. Nothing where the handler was aborted and ignored its signal.
  */
 export function createAttempt(parts: AttemptParts) {
   const { db, codec, happenings, hooks, logger } = parts
@@ -58,7 +62,7 @@ export function createAttempt(parts: AttemptParts) {
     call: StepCall,
     called: Called,
     handler: RegisteredStepHandler,
-  ): Promise<Occurrence | undefined> {
+  ): Promise<InstanceEvent | undefined> {
     if (called.inquire === undefined) return callHandler(call, called, handler)
     const asked = await inquire(call, called, handler)
     if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
@@ -75,7 +79,7 @@ export function createAttempt(parts: AttemptParts) {
     called: Called,
     handler: RegisteredStepHandler,
     before: { readonly notDone?: boolean } = {},
-  ): Promise<Occurrence | undefined> {
+  ): Promise<InstanceEvent | undefined> {
     try {
       // Schema and hooks are the user's too: they share the handler's time.
       const answer = await call.outcome(async (over) => {
@@ -99,7 +103,7 @@ export function createAttempt(parts: AttemptParts) {
     called: Called,
     handler: RegisteredStepHandler,
     failure: Failure,
-  ): Promise<Occurrence> {
+  ): Promise<InstanceEvent> {
     if (call.interrupted && !failure.refused) {
       if (!call.began) return givenBack(call, called)
       return { type: 'interrupted', step: called.step, kind: kindOf(call) }
@@ -129,16 +133,16 @@ export function createAttempt(parts: AttemptParts) {
     })
   }
 
-  /** A worker that stops could not ask: whoever claims the step next does. */
+  /** A worker that stops could not inquire: the next worker does. */
   function couldNotAsk(call: StepCall, asked: Answered): boolean {
     return call.interrupted && asked !== 'notDone'
   }
 
-  function interruptedInquiry(call: StepCall, called: Called): Occurrence {
+  function interruptedInquiry(call: StepCall, called: Called): InstanceEvent {
     return { type: 'interrupted', step: called.step, kind: kindOf(call) }
   }
 
-  function done(call: StepCall, called: Called, output: unknown): Occurrence {
+  function done(call: StepCall, called: Called, output: unknown): InstanceEvent {
     const { step } = called
     if (call.item.compensates) return { type: 'compensated', step }
     try {
@@ -216,7 +220,7 @@ export function createAttempt(parts: AttemptParts) {
   }
 
   /**
-   * The handler's rows and the step's completion in one transaction. The step is looked at first, so that whoever has lost it
+   * The handler's rows and the step's completion in one transaction. The step is read first, so that a worker that has lost it
    * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
    */
   async function completeWithin<T>(
@@ -237,7 +241,7 @@ export function createAttempt(parts: AttemptParts) {
         if (held.length === 0 || call.ended) throw lost()
         const result = await work(tx)
         if (call.ended) throw lost()
-        const occurrence: Occurrence = compensates
+        const occurrence: InstanceEvent = compensates
           ? { type: 'compensated', step }
           : { type: 'completed', step, output: encode(result) }
         const claim = claimOf(item, step)
@@ -253,14 +257,14 @@ export function createAttempt(parts: AttemptParts) {
 
 const kindOf = ({ item }: StepCall) => (item.compensates ? ('compensation' as const) : ('step' as const))
 
-function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): Occurrence {
+function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): InstanceEvent {
   const type = call.item.compensates ? 'compensation_failed' : 'failed'
   return { type, step, failure, ...(known === undefined ? {} : { known }) }
 }
 
 /** It was called off, or its worker was stopped, before the handler was called. */
-const givenBack = (call: StepCall, { step }: Called): Occurrence => ({
-  type: 'given_back',
+const givenBack = (call: StepCall, { step }: Called): InstanceEvent => ({
+  type: 'released',
   step,
   kind: kindOf(call),
   because: 'stopping',

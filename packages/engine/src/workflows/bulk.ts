@@ -4,7 +4,7 @@ import type { Executor } from '../kernel/database/executor.js'
 import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { type ErrorCode, HoldfastError } from '../kernel/errors.js'
 import { type BulkCall, type BulkItem, type BulkOperator, notInTrouble } from '../kernel/model/bulk.js'
-import type { Answer, Occurrence } from './decide/occurrence.js'
+import type { Answer, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
 import type { Happened } from './happenings.js'
 
@@ -56,7 +56,7 @@ export function createWorkflowBulk(db: Database, { codec, happenings }: Workflow
 
 const keyOf = ({ verb }: BulkCall, { id, step }: BulkItem): string => (verb === 'cancel' ? id : `${id} ${step}`)
 
-function occurrenceOf(call: BulkCall, step: string, codec: Codec): Occurrence {
+function occurrenceOf(call: BulkCall, step: string, codec: Codec): InstanceEvent {
   const { verb, by, compensate } = call
   if (verb === 'cancel') return { type: compensate ? 'cancel' : 'abort', by }
   const answer = answerOf(call, codec)

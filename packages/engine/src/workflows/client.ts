@@ -1,3 +1,7 @@
+// Starts workflow instances for applications, one or many. `holdfast.ts` exposes it. Starts share statements through
+// group commit. A start inside the caller's transaction must only insert, and a second start with the same key must
+// return the first instance.
+
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'

@@ -4,7 +4,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metadata } from './definition/definition.js'
 
-/** What a handler knows of the step it is called for (W-05). */
+/** What a handler knows of the step it is called for. */
 export interface StepContext<Input = unknown, Undone = unknown> {
   readonly instanceId: string
   readonly workflow: string
@@ -26,7 +26,7 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   /** For a compensation: what the step answered; undefined where it did not complete, or nobody knows whether it did. */
   readonly output: Undone | undefined
   /**
-   * For a compensation: what is known of the effect of the step (K-19). `completed`; `unknown`: it may have had its effect,
+   * For a compensation: what is known of the effect of the step. `completed`; `unknown`: it may have had its effect,
    * so look before you undo; `refused`: the step itself said that nothing was done. Null where the step itself is called.
    */
   readonly outcome: CallOutcome | null
@@ -68,7 +68,7 @@ export type InquireContext = Pick<
 >
 
 /**
- * Finds out what became of a call that must not be repeated (K-20), by its idempotency key. Asked after an error, a timeout or
+ * Finds out what became of a call that must not be repeated, by its idempotency key. Asked after an error, a timeout or
  * a crash of a step marked `nonIdempotent`, and before a person's requeue calls it again.
  */
 export type StepInquire<Input = unknown, Output = unknown> = (

@@ -192,7 +192,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
 
   /**
    * How the step before it is undone: called when it has failed, or when the instance fails or is cancelled later and the
-   * step has completed, or may have had an effect all the same (K-19).
+   * step has completed, or may have had an effect all the same.
    */
   onFailure<Name extends string, Handler extends string>(
     name: NewName<Name, Types['steps']>,
@@ -310,7 +310,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     return this.#add({ name, type: 'human', ...checkMetadata(where, given.metadata) })
   }
 
-  /** The definition as plain data; refuses what can never work (W-02), naming the step and the fix. */
+  /** The definition as plain data; refuses what can never work, naming the step and the fix. */
   build(): Workflow<{
     input: Types['input']
     result: EndOf<Types>

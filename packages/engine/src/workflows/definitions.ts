@@ -11,7 +11,7 @@ export interface KnownDefinition {
   readonly definition: WorkflowDefinition
 }
 
-/** The stored definitions (W-03), each read or written once: a stored version never changes. */
+/** The stored definitions, each read or written once: a stored version never changes. */
 export interface Definitions {
   /** Stores it unless it is there; refuses another graph under a version that is. */
   store(definition: WorkflowDefinition): Promise<KnownDefinition>
@@ -45,7 +45,7 @@ export function createDefinitions(db: Executor): Definitions {
     return remember({ id: row.id, definition })
   }
 
-  /** Nothing where somebody else has stored it since this statement began: the next one sees it. */
+  /** Nothing where another program has stored it since this statement began: the next one sees it. */
   async function storeRow(params: readonly unknown[]): Promise<{ id: number; hash: string } | undefined> {
     const [row] = await db.run<{ id: number; hash: string }>(storeStatement, [...params])
     return row

@@ -42,7 +42,7 @@ interface Options {
   readonly reports: Reports
 }
 
-/** A call on another machine hears within a second that it is to stop (W-11). */
+/** A call on another machine hears within a second that it is to stop. */
 const LOOK_EVERY = 500
 
 export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {

@@ -5,7 +5,7 @@ import type { Lease } from '../kernel/work/leases.js'
 import type { Aborts } from './aborts.js'
 import { type AttemptParts, type Called, createAttempt } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
-import type { Occurrence } from './decide/occurrence.js'
+import type { InstanceEvent } from './decide/instance-event.js'
 import { compensationOf } from './definition/definition.js'
 import type { Definitions } from './definitions.js'
 import type { Happened } from './happenings.js'
@@ -65,7 +65,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
     return decision.call === null ? undefined : { ...called, ...decision.call }
   }
 
-  function report(item: ClaimedStep, step: string, occurrence: Occurrence): Promise<Happened> {
+  function report(item: ClaimedStep, step: string, occurrence: InstanceEvent): Promise<Happened> {
     return happenings.report({ id: item.workflowId, occurrence, claim: claimOf(item, step) })
   }
 
@@ -75,9 +75,9 @@ export function createStepExecutor(parts: StepExecutorParts) {
     const kind = item.compensates ? 'compensation' : 'step'
     const handler = handlers.find(item.type)
     if (!handler) {
-      metrics.count('steps_given_back', { model: 'workflows', type: item.type })
+      metrics.count('steps_released', { model: 'workflows', type: item.type })
       const quiet = !tellOfMissing(item.type)
-      await report(item, step, { type: 'given_back', step, kind, because: 'handler_missing', quiet })
+      await report(item, step, { type: 'released', step, kind, because: 'handler_missing', quiet })
       return
     }
     const began = performance.now()

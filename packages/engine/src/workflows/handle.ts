@@ -9,7 +9,7 @@ import { checkKey } from '../kernel/ids/key.js'
 import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
 import type { Why } from '../kernel/model/why.js'
 import { booleanOption, checkOptions, choiceOption, durationOption } from '../kernel/validation/options.js'
-import type { HumanVerdict } from './decide/occurrence.js'
+import type { HumanChoice } from './decide/instance-event.js'
 import type { Definitions } from './definitions.js'
 import { instanceNotFound } from './not-found.js'
 import type { CompleteOptions, InstanceOperations, OperatedInstance, RetryOptions } from './operations.js'
@@ -119,7 +119,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
    * @example
    * await hf.workflow(Payout, 'P-1').decide('approve', 'confirm', { actor: 'ann', reason: 'checked the invoice' })
    */
-  decide(step: Humans, decision: HumanVerdict, by: By): Promise<void> {
+  decide(step: Humans, decision: HumanChoice, by: By): Promise<void> {
     return this.#operate('decide', (on) => this.#parts.operations.decide(on, step, decision, by))
   }
 

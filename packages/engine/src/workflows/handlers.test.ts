@@ -94,7 +94,7 @@ test('W-04 a handler that was removed between claim and call: given back with a 
   const cooldown = (step?.queued?.dueAt.getTime() ?? 0) - given.at.getTime()
   expect(cooldown).toBeGreaterThanOrEqual(4_000)
   expect(cooldown).toBeLessThanOrEqual(6_000)
-  expect(counts).toContain(`steps_given_back ${name}`)
+  expect(counts).toContain(`steps_released ${name}`)
   removing.open()
   await service.close()
   // Due, and claimed by somebody who has it.

@@ -1,3 +1,8 @@
+// Changes workflow instances: decides each event on the known state, writes the decision on the condition that the
+// state has not changed, and otherwise decides again. Workers, operators and the client report events here; nothing
+// else writes instances. Events of one instance are decided in the order in which they were reported. An event must
+// take effect once, also when the result of its write was lost.
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Outcome } from '../kernel/batching/flusher.js'
@@ -8,7 +13,7 @@ import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
-import type { Occurrence } from './decide/occurrence.js'
+import type { InstanceEvent } from './decide/instance-event.js'
 import type { Payloads } from './decide/payloads.js'
 import type { InstanceState } from './decide/state.js'
 import type { WorkflowDefinition } from './definition/definition.js'
@@ -23,7 +28,7 @@ import { afterWrite, type StepClaim, type StoredInstance, withClaim, withDecisio
 /** Something that happened to an instance, and the claim of whoever reports it. */
 interface Happening {
   readonly id: string
-  readonly occurrence: Occurrence
+  readonly occurrence: InstanceEvent
   readonly claim?: StepClaim
 }
 

@@ -25,7 +25,7 @@ interface HookedError {
 }
 
 /**
- * What a plugin hears of (W-15). `workflowStarting` and `stepStarting` are asked before: what they throw refuses the start
+ * What a plugin hears of. `workflowStarting` and `stepStarting` are asked before: what they throw refuses the start
  * of an instance, or fails that attempt of a step. The others are told after it is committed, by the program that recorded
  * it: at most once, and not at all if that program dies in that moment. What must not be lost is a step of the workflow.
  */
@@ -139,7 +139,7 @@ export function createHooks(logger: Logger): Hooks {
 const within = (limitMs: number, code: () => void | Promise<void> | undefined) =>
   callLimited({ limitMs, graceMs: 0, around: () => [] }, code)
 
-/** Answers the time limit of those that are asked before. */
+/** The time limit of the hooks that are called before a step. */
 function check(hooks: WorkflowHooks): number {
   const given = checkOptions('workflows.use', hooks, HOOKS)
   for (const name of HOOKS) {

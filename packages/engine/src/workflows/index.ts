@@ -8,7 +8,7 @@ export {
 } from './client.js'
 export type { ConditionFunction, Field, RecordedCondition } from './condition/record.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
-export type { HumanVerdict } from './decide/occurrence.js'
+export type { HumanChoice } from './decide/instance-event.js'
 export { defineWorkflow, type WorkflowBranch, type WorkflowBuilder } from './define.js'
 export type {
   CallSettings,

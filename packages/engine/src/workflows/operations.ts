@@ -1,3 +1,7 @@
+// What operators do to one workflow instance: decide, retry, cancel, complete. Handles call it. Each call runs in one
+// transaction, is audited, and returns within five seconds. A call that does not fit the status of the instance changes
+// nothing.
+
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
@@ -5,7 +9,7 @@ import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
-import type { HumanVerdict, Occurrence } from './decide/occurrence.js'
+import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
 import type { Happened } from './happenings.js'
 import { instanceNotFound } from './not-found.js'
@@ -39,13 +43,13 @@ export interface OperatedInstance {
 }
 
 export interface InstanceOperations {
-  decide(on: OperatedInstance, step: string, decision: HumanVerdict, by: By): Promise<void>
+  decide(on: OperatedInstance, step: string, decision: HumanChoice, by: By): Promise<void>
   retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void>
   cancel(on: OperatedInstance, by: By, compensate: boolean): Promise<void>
   complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void>
 }
 
-type Requeue = Extract<Occurrence, { type: 'requeued' }>
+type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
 export function createInstanceOperations(
   db: Database,
@@ -60,7 +64,7 @@ export function createInstanceOperations(
     }
   }
 
-  const occur = (operation: string, on: OperatedInstance, occurrence: Occurrence) =>
+  const occur = (operation: string, on: OperatedInstance, occurrence: InstanceEvent) =>
     operate(operation, on, async (tx, id) => [await happenings.operateWithin(tx, { id, occurrence })])
 
   /** Each is decided on what the one before it changed. */

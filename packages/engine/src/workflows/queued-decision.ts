@@ -1,14 +1,14 @@
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
-import type { HumanVerdict } from './decide/occurrence.js'
+import type { HumanChoice } from './decide/instance-event.js'
 import type { Happenings } from './happenings.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 
 /** What `holdfast.decide` puts into the row that it queues. */
 interface QueuedDecision {
   readonly step: string
-  readonly decision: HumanVerdict
+  readonly decision: HumanChoice
   readonly actor: string
   readonly reason: string
 }

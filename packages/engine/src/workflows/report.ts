@@ -5,7 +5,7 @@ import type { Happened } from './happenings.js'
 import type { Hooks } from './hooks.js'
 import type { EventType } from './states.js'
 
-/** Hooks that also report (K-21): both hear of everything that is committed, from the same place. */
+/** Hooks that also report: both hear of everything that is committed, from the same place. */
 export function reportingHooks(hooks: Hooks, reports: Reports): Hooks {
   return {
     add: (own) => hooks.add(own),

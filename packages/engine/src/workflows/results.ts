@@ -18,7 +18,7 @@ interface Found {
   readonly failure: Failure | null
 }
 
-/** The ends of workflow instances (K-22): an output, an error that says why there is none, or a need for a person. */
+/** The ends of workflow instances: an output, an error that says why there is none, or a need for a person. */
 export function workflowResults(db: Database, codec: Codec): ResultSource<Found> {
   return {
     model: 'workflows',

@@ -12,7 +12,7 @@ interface StepSourceOptions {
   readonly calledOff: (step: CalledOff) => Promise<void>
 }
 
-/** A step that cannot be given back as if it had not been claimed. */
+/** A step that cannot be released as if it had not been claimed. */
 export interface CalledOff {
   readonly workflow_id: string
   readonly number: number
@@ -24,7 +24,7 @@ export interface CalledOff {
 
 /**
  * The steps of workflows as a source of work. A lane is a handler, and one claim goes through all of them in the order of
- * priorities (W-12). `leaseMs` is how long a step is held whose workflow does not say it.
+ * priorities. `leaseMs` is how long a step is held whose workflow does not say it.
  */
 export function stepSource(
   db: Executor,

@@ -1,5 +1,5 @@
 /**
- * An instance's life (W-13). Terminal statuses never change. `decide` is the only place where these arrows are walked.
+ * An instance's life. Terminal statuses never change. `decide` is the only place where these arrows are walked.
  *
  * ```mermaid
  * stateDiagram-v2
@@ -57,7 +57,7 @@ export function instanceHasEnded(status: InstanceStatus): status is InstanceEnd 
  *     [*] --> PAUSED: reached while the instance is in the DLQ
  *     PENDING --> RUNNING: claimed
  *     RUNNING --> COMPLETED: the handler returned
- *     RUNNING --> PENDING: failed, attempts left; or given back
+ *     RUNNING --> PENDING: failed, attempts left; or released
  *     RUNNING --> FAILED: failed for good (saga mode)
  *     RUNNING --> PAUSED: failed for good (DLQ mode)
  *     PENDING --> PAUSED: frozen
@@ -105,7 +105,7 @@ export const stepStatuses = [
 
 export type StepStatus = (typeof stepStatuses)[number]
 
-/** The names of what is written down (W-17). */
+/** The names of what is written down. */
 export const eventTypes = [
   'workflow_started',
   'workflow_completed',
@@ -125,7 +125,7 @@ export const eventTypes = [
   'compensation_success',
   'compensation_max_retries_exceeded',
   'step_skipped_missing_handler',
-  // Claimed and given back before it was called, by a worker that stops.
+  // Claimed and released before it was called, by a worker that stops.
   'step_released',
   'decision_made',
   'cancellation_started',

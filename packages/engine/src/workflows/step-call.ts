@@ -31,7 +31,7 @@ export class StepCall {
     this.#graceMs = graceMs
   }
 
-  /** The code's own end, or what comes before it: its time is up, or it was called off and does not heed its signal. */
+  /** The code's own end, or what comes before it: its time is up, or it was aborted and ignores its signal. */
   async outcome<T>(code: (over: LazySignal) => Promise<T>, limitMs: number): Promise<T | typeof ABANDONED> {
     const abandoned = new Promise<typeof ABANDONED>((resolve) => {
       this.#abandon = () => resolve(ABANDONED)
@@ -61,7 +61,7 @@ export class StepCall {
     this.#grace = setTimeout(() => this.#abandon?.(), this.#graceMs).unref()
   }
 
-  /** Its worker was stopped in order, and did not wait for it any longer (K-26). */
+  /** Its worker was stopped in order, and did not wait for it any longer. */
   get interrupted(): boolean {
     if (!this.lease.aborted) return false
     const { reason } = this.lease.signal

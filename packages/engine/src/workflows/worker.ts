@@ -10,7 +10,7 @@ import { createStepExecutor } from './executor.js'
 import { ROOT } from './queries/claim-steps.js'
 import { type CalledOff, stepSource } from './source.js'
 
-/** What a worker does for workflows: the loop that runs the steps whose handlers this program has (W-04). */
+/** What a worker does for workflows: the loop that runs the steps whose handlers this program has. */
 export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: WorkerParts): ModelWork {
   const { db } = runtime
   const { settings, listener, loop } = worker
@@ -49,13 +49,13 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
   }
 }
 
-/** It was never called, so it has no effect that anybody would have to undo (K-19). */
+/** It was never called, so it has no effect that anybody would have to undo. */
 async function reportCalledOff({ definitions, happenings }: WorkflowEngine, it: CalledOff): Promise<void> {
   const { steps } = await definitions.byId(it.definition_id)
   const step = steps[it.number]?.name ?? ''
   const kind = it.compensates ? 'compensation' : 'step'
   const claim = { step, kind, epoch: it.epoch, fresh: true, attempts: it.attempts } as const
-  const occurrence = { type: 'given_back', step, kind, because: 'stopping' } as const
+  const occurrence = { type: 'released', step, kind, because: 'stopping' } as const
   await happenings.report({ id: it.workflow_id, occurrence, claim })
 }
 
@@ -87,7 +87,7 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   }
 }
 
-/** Tells, once a minute, which handlers steps wait for and no worker has (W-04). */
+/** Tells, once a minute, which handlers steps wait for and no worker has. */
 export function workflowChores({ logger, metrics }: { logger: Logger; metrics: Metrics }): Chores {
   let missed = new Set<string>()
   return {

@@ -43,9 +43,9 @@ export interface KnownWorkflow {
 
 /** Declared saga graphs: their handlers and hooks, lists of instances, and what people have to do. */
 export interface Workflows extends WorkflowMaintenance {
-  /** Takes a handler away: its steps are left to workers that have it. Answers whether it was there. */
+  /** Takes a handler away: its steps are left to workers that have it. Returns whether it was there. */
   removeHandler(name: string): boolean
-  /** Adds hooks (W-15); answers how to remove them. */
+  /** Adds hooks. Returns a function that removes them. */
   use(hooks: WorkflowHooks): () => void
   /**
    * The instances that fit, newest first, a page at a time.

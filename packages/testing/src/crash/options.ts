@@ -19,7 +19,7 @@ export interface CrashEnd<World, Subject> {
 }
 
 export interface CrashTestOptions<World, Subject> {
-  /** What is outside, anew for every run: fake services that remember who called. It survives the kills. */
+  /** The external systems, created for every run: fake services that record their calls. They survive the kills. */
   readonly world?: (sql: Sql) => World | Promise<World>
   /** Processes and managers; a function where they are made of the world. */
   readonly register?: readonly Registrable[] | ((world: World) => readonly Registrable[])

@@ -9,7 +9,7 @@ import type { KillPoint, RunSeed } from './kill-points.js'
 import { type Life, liveHere } from './life.js'
 import type { CrashTestOptions } from './options.js'
 
-/** The longest lease there is here: that of whoever runs a process which it has just started. */
+/** The longest lease here: that of a program which runs a process that it has just started. */
 const AFTER_ALL_LEASES = '31s'
 
 export interface RunEnd {
@@ -43,7 +43,7 @@ async function runOn<World, Subject>(
   options: CrashTestOptions<World, Subject>,
   { order, kill, cancels = false }: RunSeed,
 ): Promise<RunEnd> {
-  // Whoever gives no world has none in the types of the other functions either.
+  // Without a world, the types of the other functions have none either.
   const world = (await options.world?.(client.sql)) as World
   const furnish = (hf: Holdfast) => furnishKit(hf, options, world)
   furnish(client.hf)
@@ -127,7 +127,7 @@ async function createLine(
   let deaths = 0
   let life = await begin(named('victim'), kill)
 
-  /** Does it with whoever lives; again with the heir, if death comes in between. */
+  /** Does it with the living worker; again with its successor, if it dies meanwhile. */
   async function survive<T>(work: (living: Life) => Promise<T>): Promise<T> {
     const outcome = await Promise.race([work(life).then((done) => ({ done })), life.died.then(() => undefined)])
     if (outcome) return outcome.done

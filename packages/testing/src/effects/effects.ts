@@ -1,6 +1,6 @@
 /**
  * A simulated service whose effects are counted: a bank that pays and then resets the connection. It keeps every effect and
- * every undo, whatever becomes of the workers that called it, so that a test can check the one law of durable work (K-19):
+ * every undo, whatever becomes of the workers that called it, so that a test can check the one law of durable work:
  * every effect is either kept by an execution that completed, or undone exactly once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -31,11 +31,11 @@ export interface Receipt {
 
 /** A simulated service. */
 export interface Effects {
-  /** Has its effect, and answers, or does not. */
+  /** Has its effect, and returns, or does not. */
   perform(call: PerformOptions): Promise<Receipt>
   /** Undoes the effect; where there was none, nothing. The same idempotency key again is the same undo. */
   undo(call: EffectCall): Promise<void>
-  /** Whether the effect took place: what `inquire` of a step answers. */
+  /** Whether the effect took place: what `inquire` of a step returns. */
   inquire(call: Pick<EffectCall, 'execution' | 'name'>): Promise<{ readonly done: Receipt } | 'notDone'>
   /** Everything that happened, in order. */
   events(): Promise<readonly EffectEvent[]>

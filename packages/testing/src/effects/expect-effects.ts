@@ -27,8 +27,8 @@ export interface ExpectEffectsOptions {
 }
 
 /**
- * Checks that every effect is either kept by an execution that completed, or undone exactly once (K-19), that nothing
- * happened after its undo, and that no call which must not be repeated was repeated blindly (K-20).
+ * Checks that every effect is either kept by an execution that completed, or undone exactly once, that nothing
+ * happened after its undo, and that no call which must not be repeated was repeated blindly.
  *
  * @example
  * await crashTest({ …, invariant: ({ sql, world }) => expectEveryEffectKeptOrUndone(world.bank, sql) })

@@ -81,7 +81,7 @@ function effectsMade(events: readonly EffectEvent[]): number {
   return recognised.size + made.filter(({ once }) => once).length
 }
 
-/** K-20: between two calls that must not be repeated stands a refusal, or an inquiry that found nothing. */
+/** Between two calls that must not be repeated stands a refusal, or an inquiry that found nothing. */
 function repeatedBlindly(events: readonly EffectEvent[]): boolean {
   let unknown = false
   for (const { what, once } of events) {

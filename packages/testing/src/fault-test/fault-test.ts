@@ -21,7 +21,7 @@ const ROUNDS = 12
 const OVER = new Set(['COMPLETED', 'COMPENSATED', 'CANCELLED', 'FAILED', 'ABORTED'])
 
 export interface FaultTestOptions<World> {
-  /** What is outside, anew for every batch: simulated services that remember who called. */
+  /** The external systems, created for every batch: simulated services that record their calls. */
   readonly world: (seed: number) => World
   readonly register?: (world: World) => readonly Registrable[]
   /** Whatever else your workers do when they start: handlers. */
@@ -192,7 +192,7 @@ class Batch<World> {
         ? Array.from({ length: Math.ceil((count * cancels) / 300) }, () => 1 + Math.floor(this.#random() * 8 * count))
         : [],
     )
-    // Whoever passes the point is held until the cancel is on record: it comes in the middle of what that one does.
+    // A worker that passes the point is held until the cancellation is on record, so that it comes in the middle of its work.
     return { fate, endsAt, passing: (at) => (moments.has(at) ? this.#cancelOne(client) : undefined) }
   }
 

@@ -11,7 +11,7 @@ export interface LifePlan {
   readonly fate: Fate
   /** It ends when it passes so many fault points: statements of ours, and effects of the simulated services. */
   readonly endsAt: number
-  /** Told of every point that is passed, with its number; what it does there holds whoever passes it. */
+  /** Told of every point that is passed, with its number; what it does there applies to every worker that passes it. */
   readonly passing: (count: number) => Promise<void> | undefined
 }
 
@@ -23,7 +23,7 @@ export interface LifeParts {
 }
 
 /**
- * A worker within this process, up to its fate. It answers what it came to: a dead one never gets past its next fault
+ * A worker within this process, up to its fate. It returns how it ended: a dead one never gets past its next fault
  * point, and its connections are cut, as the system cuts those of a process that was killed.
  */
 export async function liveOnce(parts: LifeParts, plan: LifePlan, admin: pg.Pool): Promise<Fate> {

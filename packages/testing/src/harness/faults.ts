@@ -20,7 +20,7 @@ export function recordPoints(): { readonly faults: Faults; readonly points: read
   return { points, faults: (point) => void points.push(point) }
 }
 
-/** Holds whoever passes the point until told to go on. */
+/** Holds all work that passes the point until it is released. */
 export function holdAt(point: string): { readonly faults: Faults; readonly reached: Promise<void>; release(): void } {
   const gate = withResolvers()
   const arrival = withResolvers()

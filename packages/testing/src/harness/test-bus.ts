@@ -40,7 +40,7 @@ export interface TestBus extends TestProcesses {
   /** Any SQL, past the product. */
   sql<Row extends object = Record<string, unknown>>(text: string, params?: unknown[]): Promise<Row[]>
   moveClock(milliseconds: number): Promise<void>
-  /** As if workers had beaten without a gap for an hour: whoever is absent has really gone. */
+  /** As if workers had sent heartbeats without a gap for an hour: an absent worker is really gone. */
   steady(): Promise<void>
   /** Registers a handler and starts a worker for the command's domain, which looks often. */
   work<Input, Data, Result>(

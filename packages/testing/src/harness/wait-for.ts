@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * Waits until a condition holds and answers with what it found. Tests wait for conditions, never for time.
+ * Waits until a condition holds and returns what it found. Tests wait for conditions, never for time.
  *
  * @example
  * await waitFor('all items are done', async () => (await countOpen()) === 0)

@@ -3,7 +3,7 @@ import type { Duration } from 'holdfast'
 import { parseDuration, type Survey, type SurveyedLoop } from 'holdfast/internal'
 
 export interface DrainOptions {
-  /** Goes on until this answers something true, also when nothing is due: for what your test does meanwhile. */
+  /** Continues until this returns something true, also when nothing is due: for what your test does meanwhile. */
   readonly until?: () => unknown
   /**
    * Whenever nothing is due, moves the clock to the next due time: retries, timeouts and deadlines of hours pass in

@@ -10,19 +10,19 @@ export interface FakeCall<Args extends readonly unknown[], Result> {
 /** What a fake does when it is called: a value, or a function of what it was called with. */
 export type FakeAnswer<Args extends readonly unknown[], Result> = Result | ((...args: Args) => Result | Promise<Result>)
 
-/** A function that answers what a test tells it to, and remembers who called. */
+/** A function that returns what a test tells it to, and records its calls. */
 export interface Fake<Args extends readonly unknown[], Result> {
   (...args: Args): Promise<Result>
   /** All calls so far, in the order in which they ended. */
   readonly calls: readonly FakeCall<Args, Result>[]
   /** From now on. */
-  answers(answer: FakeAnswer<Args, Result>): this
+  returns(answer: FakeAnswer<Args, Result>): this
   fails(error: unknown): this
   /** The next time; several are taken in order, before `answers` and `fails`. */
-  answersOnce(answer: FakeAnswer<Args, Result>): this
+  returnsOnce(answer: FakeAnswer<Args, Result>): this
   failsOnce(error: unknown): this
   /**
-   * Before it answers, fails as often as the behaviour says. The key makes the roll of a call its own, whoever is called
+   * Before it returns, fails as often as the behaviour says. The key makes the roll of a call its own, whatever is called
    * first; without one the rolls are taken in the order of the calls.
    */
   behaves(behaviour: Behaviour, key?: (...args: Args) => string): this
@@ -34,14 +34,14 @@ export interface Fake<Args extends readonly unknown[], Result> {
  * @example
  * const book = fake<[paymentId: string], { reference: string }>()
  *   .failsOnce(new TransientError('the risk service is restarting'))
- *   .answers((paymentId) => ({ reference: `RISK-${paymentId}` }))
+ *   .returns((paymentId) => ({ reference: `RISK-${paymentId}` }))
  */
 export function fake<Args extends readonly unknown[], Result>(answer?: FakeAnswer<Args, Result>): Fake<Args, Result> {
   type Turn = (...args: Args) => Result | Promise<Result>
   const calls: FakeCall<Args, Result>[] = []
   const script: Turn[] = []
   let always: Turn = () => {
-    throw new Error('the fake was called, and has no answer: tell it with answers() or answersOnce()')
+    throw new Error('the fake was called, and has no result: set one with returns() or returnsOnce()')
   }
   let behave: (args: Args) => Promise<unknown> = async () => undefined
 
@@ -59,7 +59,7 @@ export function fake<Args extends readonly unknown[], Result>(answer?: FakeAnswe
   }
   const faked: Fake<Args, Result> = Object.assign(call, {
     calls,
-    answers(next: FakeAnswer<Args, Result>) {
+    returns(next: FakeAnswer<Args, Result>) {
       always = turnOf(next)
       return faked
     },
@@ -67,7 +67,7 @@ export function fake<Args extends readonly unknown[], Result>(answer?: FakeAnswe
       always = failing(error)
       return faked
     },
-    answersOnce(next: FakeAnswer<Args, Result>) {
+    returnsOnce(next: FakeAnswer<Args, Result>) {
       script.push(turnOf(next))
       return faked
     },
@@ -80,7 +80,7 @@ export function fake<Args extends readonly unknown[], Result>(answer?: FakeAnswe
       return faked
     },
   })
-  if (answer !== undefined) faked.answers(answer)
+  if (answer !== undefined) faked.returns(answer)
   return faked
 
   function turnOf(next: FakeAnswer<Args, Result>): Turn {

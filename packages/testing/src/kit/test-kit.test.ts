@@ -95,7 +95,7 @@ test('X-01 fake handlers answer as told, fail as told, and remember their calls'
   const risk = kit
     .fake(BookRisk, ({ cents }) => ({ reference: `R-${cents}` }))
     .failsOnce(new TransientError('restarting'))
-    .answersOnce({ reference: 'by hand' })
+    .returnsOnce({ reference: 'by hand' })
   const { id: first } = await kit.hf.send(BookRisk, { cents: 1 })
   await kit.drain({ skipTime: true })
   const { id: second } = await kit.hf.send(BookRisk, { cents: 2 })

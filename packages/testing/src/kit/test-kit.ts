@@ -63,7 +63,7 @@ export interface TestKit {
    * await kit.drain({ until: async () => (await kit.hf.process(Payment, id).get()).status === 'COMPLETED' })
    */
   drain(options?: DrainOptions): Promise<Drained>
-  /** Handles a command by a fake, which answers what you tell it to and remembers its calls. */
+  /** Handles a command by a fake, which returns what you tell it to and records its calls. */
   fake<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
     answer?: FakeAnswer<[data: Data, ctx: CommandContext], Result>,

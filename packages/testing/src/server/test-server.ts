@@ -3,14 +3,14 @@ import { databaseFromEnvironment } from '@holdfast/embedded'
 import { installQueue, migrate, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 
-/** The server of this test run, for whoever is started by it: test files and their worker processes. */
+/** The server of this test run, for the programs that it starts: test files and their worker processes. */
 const SERVER_VARIABLE = 'HOLDFAST_TEST_SERVER'
 /** Begins the name of every database of this run, so that its end removes only what it made. */
 const PREFIX_VARIABLE = 'HOLDFAST_TEST_PREFIX'
 
 /**
  * Starts the PostgreSQL of a test run (or takes that of DATABASE_URL), with a migrated template database that
- * `testDatabase` clones. Call it once per run, in the global setup of your test runner, and what it answers at the end;
+ * `testDatabase` clones. Call it once per run, in the global setup of your test runner, and the function that it returns at the end;
  * without it every test process starts a server of its own.
  *
  * @example
@@ -69,7 +69,7 @@ export async function testDatabase(
   return { name, connectionString: connectionStringOf(name) }
 }
 
-/** Removes a test's database, and whoever is still connected to it. */
+/** Removes a test's database, and ends the connections to it. */
 export async function dropTestDatabase({ name }: TestDatabase): Promise<void> {
   await onServer((client) => client.query(`drop database if exists ${name} with (force)`))
 }

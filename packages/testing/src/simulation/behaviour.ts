@@ -28,7 +28,7 @@ export interface Behaviour {
    * happens to whom depends on who comes first.
    */
   roll(key?: string): Roll
-  /** Takes as long as the roll says, and throws what fits; answers whether it is done or a person has to decide. */
+  /** Takes as long as the roll says, and throws what fits; returns whether it is done or a person has to decide. */
   act(key?: string): Promise<'SUCCESS' | 'PENDING'>
 }
 
@@ -87,7 +87,7 @@ export function behaviours(steps: Readonly<Record<string, BehaviourOptions>>, se
   return (step) => known.get(step) ?? well
 }
 
-/** Refuses shares that are no percentages or more than 100 together; answers the durations. */
+/** Refuses shares that are no percentages or more than 100 together; returns the durations. */
 export function checkBehaviour(options: BehaviourOptions): readonly [shortest: number, longest: number] {
   const shares = ORDER.map(([share]) => ({ share, value: options[share] ?? 0 }))
   const bad = shares.find(({ value }) => !Number.isFinite(value) || value < 0 || value > 100)

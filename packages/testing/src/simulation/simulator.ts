@@ -17,7 +17,7 @@ export type SimulatedAnswer =
 export interface SimulatorOptions<Wait> {
   /** How often it looks, 1 s unless given. */
   readonly every?: Duration
-  /** How many answers are under way at once, 1 unless given. */
+  /** How many responses are sent at once. Default: 1. */
   readonly atOnce?: number
   /** What waits for an answer now. What was answered and still waits is left alone. */
   readonly find: () => Promise<readonly Wait[]>
@@ -25,7 +25,7 @@ export interface SimulatorOptions<Wait> {
   readonly key: (wait: Wait) => string
   /** What the dice go by, where the key has something in it that is another in every run; the key unless given. */
   readonly rollKey?: (wait: Wait) => string
-  /** How the other side behaves towards a wait; it always answers well unless given. */
+  /** How the external system behaves towards a wait. Default: it always succeeds. */
   readonly behaviour?: Behaviour | ((wait: Wait) => Behaviour)
   /** Gives the answer. What it throws goes to `onError`, and it is tried again in the next cycle. */
   readonly answer: (wait: Wait, answer: SimulatedAnswer) => unknown
@@ -43,14 +43,14 @@ export interface Simulator {
   start(): void
   /** Looks no more; resolves when the cycle under way has ended. */
   stop(): Promise<void>
-  /** One look now; answers how many waits it answered. For tests that drive it themselves. */
+  /** One cycle now; returns how many waits got a response. For tests that drive it themselves. */
   cycle(): Promise<number>
   /** How many waits met which fate so far. */
   readonly outcomes: Readonly<Record<Outcome, number>>
 }
 
 /**
- * Answers what waits, as a network would: well, with an error, after a while, through a person, or never.
+ * Responds to waits, as a network would: with success, with an error, after a while, through a person, or never.
  *
  * @example
  * const network = createSimulator({
@@ -109,7 +109,7 @@ export function createSimulator<Wait>(options: SimulatorOptions<Wait>): Simulato
     return said !== undefined
   }
 
-  /** One after the other, whoever asks. */
+  /** One after the other, for all callers. */
   function cycle(): Promise<number> {
     const next = running.then(lookOnce)
     running = next.catch(() => undefined)

@@ -1,6 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
 
-/** The end of one attempt, behind the fence of its message (C-08). */
+/** The end of one attempt, behind the fence of its message. */
 export interface FinishWrite {
   readonly messageId: string
   readonly attempt: number
@@ -16,9 +16,9 @@ export type AttemptEnd =
 
 interface FailedEnd {
   readonly failure: FailureRow
-  /** Who can find out what became of a call that must not be repeated; null where nothing is unknown (K-20). */
+  /** Who can find out what became of a call that must not be repeated; null where nothing is unknown. */
   readonly inquiry: 'possible' | 'impossible' | null
-  /** What this attempt says of the command's effect; undefined: nothing new (K-19). */
+  /** What this attempt says of the command's effect; undefined: nothing new. */
   readonly effect: 'unknown' | 'none' | undefined
 }
 

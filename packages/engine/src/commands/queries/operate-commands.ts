@@ -8,7 +8,7 @@ export type CommandAction = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
 export interface OperatedCommand {
   readonly id: string
   /**
-   * `outcome unknown`: it can be retried only by a person who says that its last call was not done (K-20). `queue gone`: it cannot be
+   * `outcome unknown`: it can be retried only by a person who says that its last call was not done. `queue gone`: it cannot be
    * retried, because the queue of its domain was dropped.
    */
   readonly outcome: 'done' | 'not in troubleshooting' | 'unknown' | 'outcome unknown' | 'queue gone'

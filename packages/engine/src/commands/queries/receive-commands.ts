@@ -11,9 +11,9 @@ export interface ReceivedCommand extends Claimed {
   readonly notes: Record<string, string> | null
   /** The version of the definition under which it was parsed; null when a foreign client sent it. */
   readonly version: number | null
-  /** Receives that use up no attempt: interrupted by a stop, or lost while other work ran beside it (K-26). */
+  /** Receives that use up no attempt: interrupted by a stop, or lost while other work ran beside it. */
   readonly uncounted: number
-  /** Set while it is unknown whether a call that must not be repeated had its effect (K-20). */
+  /** Set while it is unknown whether a call that must not be repeated had its effect. */
   readonly inquiry: 'possible' | 'impossible' | null
   /** How long ago it could run for the first time. */
   readonly waitedMs: number

@@ -3,7 +3,7 @@ import type { Envelope } from '../envelope.js'
 
 export type SendOutcome = 'sent' | 'duplicate' | 'queue gone' | 'reply queue gone' | 'batch closed'
 
-/** Sends a batch of commands in one statement; answers in their order. For a transaction of its own or the caller's. */
+/** Sends a batch of commands in one statement; returns the results in their order. For a transaction of its own or the caller's. */
 export function sendCommands(executor: Executor, envelopes: readonly Envelope[]): Promise<SendOutcome[]> {
   return send(executor, sendStatement, envelopes)
 }

@@ -18,7 +18,7 @@ export function typeOfChecks(cycleType: string): string | undefined {
 
 /**
  * Asks a remote target about claims whose start is not on record, and executions that have not been reported for a while.
- * Round follows round for as long as there is something to ask about, so that ends are noticed as fast as the target answers.
+ * Round follows round for as long as there is something to ask about, so that ends are noticed as fast as the target responds.
  * It runs beside the cycle of releases and under a lease of its own: a target that hangs here stops no release.
  */
 export async function runChecks(

@@ -14,7 +14,7 @@ const SHORTEST_LOOK_AHEAD = 1_000
 
 /**
  * Asks the rate limit, if there is one, for as many slots as there are items due, up to one cycle ahead. The
- * moments that it grants are the items' start times, so its bound holds exactly, whoever else uses the same key.
+ * moments that it grants are the items' start times, so its bound holds exactly, also with other users of the same key.
  */
 export async function grantSlots({ db, limiter }: CycleParts, config: DispatchConfig): Promise<Grant> {
   const { itemType, batchSize, rateLimitKey, dispatchInterval } = config

@@ -28,7 +28,7 @@ type CounterName =
   | 'messages_not_ours'
   | 'replies_unknown'
   | 'replies_ignored'
-  | 'steps_given_back'
+  | 'steps_released'
   | 'dispatch_claimed'
   | 'dispatch_started'
   | 'dispatch_start_failures'

@@ -18,7 +18,7 @@ export interface WorkerDefinition {
 /**
  * Says, when a worker starts, every minute, and when something is registered later, which definitions and handlers it has,
  * and that it lives. What acts on absence (a type that no worker handles) asks `holdfast.absence_counts()`, which is
- * false until every worker that lives has had a beat after a standstill.
+ * false until every worker that lives has had a beat after an outage.
  */
 export interface Presence {
   /** The first beat, before anything is claimed; throws where the database does not take it. */

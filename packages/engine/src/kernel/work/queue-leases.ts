@@ -3,7 +3,7 @@ import type { Claimed, WorkSource } from './source.js'
 import { columnsOf, type Extended } from './table-leases.js'
 
 /**
- * The same for the messages of a PGMQ queue: `vt` is the due time, `read_ct` the epoch (Q-02). `types` are the commands whose oldest
+ * The same for the messages of a PGMQ queue: `vt` is the due time, `read_ct` the epoch. `types` are the commands whose oldest
  * due message is asked for; without it, that of all messages.
  *
  * @example

@@ -23,7 +23,7 @@ export interface ManagerStartOptions extends ManagerStartDetails {
 }
 
 export interface ManagerClient {
-  /** Starts a step-based process: it and its first command, in one transaction (M-02). */
+  /** Starts a step-based process: it and its first command, in one transaction. */
   start<Input>(
     definition: ManagerDefinition<Input>,
     state: NoInfer<Input>,
@@ -79,7 +79,7 @@ export function createManagerClient(
         } catch (error) {
           const refusal = refusalIn(error)
           if (refusal === undefined || !sealed.envelope) throw error
-          // A queue that somebody dropped is made again, once; inside a transaction that has failed nothing helps.
+          // A queue that was dropped is created again, once; inside a transaction that has failed nothing helps.
           const again =
             forgetGone(outgoing, refusal, sealed.envelope, manager.domain) && options.transaction === undefined
           if (!again || attempt > 1) throw toRefusedError(refusal, sealed.envelope)

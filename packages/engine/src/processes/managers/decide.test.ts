@@ -89,7 +89,7 @@ describe('decide', () => {
     expect(seenIn(decision)).toEqual(['one SUCCESS', 'wait SUCCESS'])
     expect(decision.send).toMatchObject({ step: 'two' })
     expect(decision.ignored).toHaveLength(2)
-    expect(decision).toMatchObject({ seen: 1, resting: { status: 'WAITING_FOR_REPLY', ended: false } })
+    expect(decision).toMatchObject({ seen: 1, suspension: { status: 'WAITING_FOR_REPLY', ended: false } })
   })
 
   it('M-05 gives each entry of a step a command of its own, the same however often it is asked', () => {
@@ -125,7 +125,7 @@ describe('decide', () => {
     const provisional = asked([
       incoming({ commandId: 'c1', outcome: 'FAILED', errorCode: 'NO_ROUTE' }, { final: false }),
     ])
-    expect(provisional.resting).toMatchObject({
+    expect(provisional.suspension).toMatchObject({
       status: 'WAITING_FOR_TSQ',
       error: { code: 'COMMAND_IN_TROUBLESHOOTING' },
     })
@@ -133,13 +133,13 @@ describe('decide', () => {
     if (!event) throw new Error('nothing was recorded')
     const last = { ...event, attempt: null, at: 1_000 }
     const final = asked([incoming({ commandId: 'c1' })], { status: 'WAITING_FOR_TSQ', last, seq: 2 })
-    expect(final.resting).toMatchObject({ status: 'WAITING_FOR_REPLY', error: undefined })
+    expect(final.suspension).toMatchObject({ status: 'WAITING_FOR_REPLY', error: undefined })
     expect(final.events[0]?.detail).toEqual({ startedId: 'c1' })
   })
 
   it('M-03 a reply that ends its workers again and again goes to a person', () => {
     const decision = asked([incoming({ commandId: 'c1' }, { readCount: 6 })])
-    expect(decision.resting).toMatchObject({ status: 'WAITING_FOR_TSQ', error: { code: 'CRASH_LOOP' } })
+    expect(decision.suspension).toMatchObject({ status: 'WAITING_FOR_TSQ', error: { code: 'CRASH_LOOP' } })
     expect(decision.events).toMatchObject([{ status: 'WAITING_RETRY', detail: { reply: { commandId: 'c1' } } }])
     expect(decision.state).toBeUndefined()
   })
@@ -151,10 +151,10 @@ describe('decide', () => {
       last: { ...process.last, kind: 'COMPENSATION', attempt: 1, detail: { startedId: 'u1', of: 2 } },
     }
     const decision = asked([incoming({ commandId: 'u1' })], undoing)
-    expect(decision.resting).toMatchObject({ status: 'COMPENSATED', ended: true })
+    expect(decision.suspension).toMatchObject({ status: 'COMPENSATED', ended: true })
     expect(decision.state).toBeUndefined()
     const failed = asked([incoming({ commandId: 'u1', outcome: 'CANCELLED' })], undoing)
-    expect(failed.resting).toMatchObject({ status: 'WAITING_FOR_TSQ', error: { code: 'COMPENSATION_FAILED' } })
+    expect(failed.suspension).toMatchObject({ status: 'WAITING_FOR_TSQ', error: { code: 'COMPENSATION_FAILED' } })
   })
 
   it('M-03 after the end a reply is in the state and nothing moves', () => {

@@ -1,29 +1,34 @@
+// Decides what replies, operators and time make of a step-based process. Pure: `driver.ts` reads the process, calls
+// `decide`, and writes the decision if the process has not changed meanwhile; otherwise it decides again. The rules are
+// in `forward.ts`, `undoing.ts`, `operating.ts` and `time-limits.ts`, which all work on one `Draft`. A reply must take
+// effect at most once.
+
 import type { Codec, Encoded } from '../../kernel/codec/codec.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
 import type { RecordedFailure } from '../history.js'
 import type { CompletedCommand, ManagedProcess, SentBefore } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
 import { hasEnded, type ProcessStatus } from '../states.js'
-import { answerLate, patchWithUnmet } from './aftermath.js'
 import { type CommandSent, Draft, type KeptReply, type ManagedEvent } from './draft.js'
 import { takeNext } from './forward.js'
 import type { Handlers } from './handlers.js'
-import { answer, obeyOperator, standStill } from './operating.js'
+import { patchWithUnappliedReplies, recordLateReply } from './late-replies.js'
+import { applyFinalReply, applyOperatorRequest, keepWaiting } from './operating.js'
 import { troubleOf } from './step-reply.js'
-import { heedTime, limitsOf } from './time-limits.js'
+import { applyTimeLimits, limitsOf } from './time-limits.js'
 
 /** A reply that was read from the queue. */
 export interface Incoming {
   readonly messageId: string
   readonly readCount: number
-  /** Given by who sends from outside: the same one twice is recorded once. */
+  /** Chosen by an external sender: a second reply with the same id is not recorded. */
   readonly replyId: string | null
   readonly final: boolean
   readonly reply: StoredReply
   readonly before: SentBefore
 }
 
-export interface Question {
+export interface DecisionInput {
   readonly managed: ManagedProcess
   readonly replies: readonly Incoming[]
   readonly completed: readonly CompletedCommand[]
@@ -37,7 +42,7 @@ interface Resting {
   readonly ended: boolean
   readonly error: RecordedFailure | undefined
   readonly waitingFor: { readonly step: string; readonly occurrence: number }
-  /** When somebody is to look, whether or not a reply has come. */
+  /** When the process is due, whether or not a reply has come. */
   readonly dueAt: number | undefined
   readonly timeoutAt: number | undefined
 }
@@ -47,13 +52,13 @@ export interface Decision {
   readonly keep: readonly KeptReply[]
   readonly state: Encoded | undefined
   readonly seen: number
-  readonly resting: Resting
+  readonly suspension: Resting
   /** False where nothing but the queue changes, or replies are only kept. */
   readonly moves: boolean
   /** What came after the end of the process. */
   readonly late: readonly StoredReply[]
   readonly send: CommandSent | undefined
-  /** Replies that change nothing: provisional ones that nobody waits for, repetitions. */
+  /** Replies that change nothing: provisional ones that no step waits for, and repetitions. */
   readonly ignored: readonly Incoming[]
 }
 
@@ -61,41 +66,41 @@ export interface Decision {
 const CRASHES = 5
 
 /**
- * What replies, and what an operator asks for, make of a step-based process (M-01, M-03, M-04). Pure: it decides by what
- * was read, and may be asked again.
+ * What replies, and what an operator asks for, make of a step-based process. Pure: it decides by what
+ * was read, and may be called again.
  */
-export function decide(question: Question): Decision {
-  const { managed } = question
-  const draft = new Draft(question)
+export function decide(input: DecisionInput): Decision {
+  const { managed } = input
+  const draft = new Draft(input)
   const overBefore = hasEnded(managed.status)
-  const meeting: Meeting = { draft, overBefore, answered: new Set(), ignored: [], late: [] }
+  const progress: ReplyProgress = { draft, overBefore, replied: new Set(), ignored: [], late: [] }
   if (!overBefore && managed.cancel === 'PLAIN') draft.end('CANCELLED')
-  for (const incoming of question.replies) meet(meeting, incoming)
+  for (const incoming of input.replies) applyReply(progress, incoming)
   if (!overBefore) {
-    if (!draft.changes.ended && draft.changes.send === undefined) obeyOperator(draft)
+    if (!draft.changes.ended && draft.changes.send === undefined) applyOperatorRequest(draft)
     while (takeNext(draft));
-    if (draft.changes.events.length === 0) standStill(draft)
-    heedTime(draft)
+    if (draft.changes.events.length === 0) keepWaiting(draft)
+    applyTimeLimits(draft)
   }
-  if (overBefore || draft.changes.ended) patchWithUnmet(draft)
-  return toDecision(meeting)
+  if (overBefore || draft.changes.ended) patchWithUnappliedReplies(draft)
+  return toDecision(progress)
 }
 
-interface Meeting {
+interface ReplyProgress {
   readonly draft: Draft
   readonly overBefore: boolean
   /** Commands whose replies were among these. */
-  readonly answered: Set<string>
+  readonly replied: Set<string>
   readonly ignored: Incoming[]
   readonly late: StoredReply[]
 }
 
-function meet(meeting: Meeting, incoming: Incoming): void {
-  const { draft, overBefore, answered, ignored, late } = meeting
+function applyReply(progress: ReplyProgress, incoming: Incoming): void {
+  const { draft, overBefore, replied, ignored, late } = progress
   const { reply, final, replyId, readCount } = incoming
   const over = overBefore || draft.changes.ended
   if (replyId !== null || !draft.awaits(reply.commandId)) {
-    if (final && !isRepetition(meeting, incoming)) keep(meeting, incoming)
+    if (final && !isRepetition(progress, incoming)) keep(progress, incoming)
     else ignored.push(incoming)
     return
   }
@@ -104,29 +109,29 @@ function meet(meeting: Meeting, incoming: Incoming): void {
     else provisional(draft, reply)
     return
   }
-  if (reply.commandId !== null) answered.add(reply.commandId)
+  if (reply.commandId !== null) replied.add(reply.commandId)
   if (over) {
-    answerLate(draft, reply)
+    recordLateReply(draft, reply)
     if (overBefore) late.push(reply)
     return
   }
   draft.attempt(() => {
     if (readCount > CRASHES) throw crashLoop(readCount)
-    answer(draft, reply)
+    applyFinalReply(draft, reply)
   }, reply)
 }
 
-/** A reply to a command that was answered before, or one from outside that is on record under its id. */
-function isRepetition({ draft, answered }: Meeting, { reply, replyId, before }: Incoming): boolean {
+/** A reply to a command that already has its reply, or one from outside that is on record under its id. */
+function isRepetition({ draft, replied }: ReplyProgress, { reply, replyId, before }: Incoming): boolean {
   if (replyId !== null) {
     return before.recorded === true || draft.keep.some(({ responseId }) => responseId === `reply:${replyId}`)
   }
   if (reply.commandId === null) return false
   const current = draft.changes.position.detail.startedId === reply.commandId
-  return current || answered.has(reply.commandId) || before.command !== undefined
+  return current || replied.has(reply.commandId) || before.command !== undefined
 }
 
-function keep({ draft, overBefore, late }: Meeting, { reply, replyId, messageId }: Incoming): void {
+function keep({ draft, overBefore, late }: ReplyProgress, { reply, replyId, messageId }: Incoming): void {
   const number = draft.managed.responses + draft.keep.length + 1
   draft.keep.push({ number, responseId: replyId === null ? `message:${messageId}` : `reply:${replyId}`, reply })
   if (overBefore) late.push(reply)
@@ -148,17 +153,17 @@ function crashLoop(reads: number): PermanentError {
   })
 }
 
-function toDecision({ draft, overBefore, late, ignored }: Meeting): Decision {
-  const { events, sealed, seen, status, ended, error, unwind, position, send } = draft.changes
+function toDecision({ draft, overBefore, late, ignored }: ReplyProgress): Decision {
+  const { events, encoded, seen, status, ended, error, unwind, position, send } = draft.changes
   // What stands in the record is repeated where the process stays in trouble, or goes on being undone.
   const standing = { WAITING_FOR_TSQ: position.detail.error, COMPENSATING: unwind?.error }
   const why = status === 'WAITING_FOR_TSQ' || status === 'COMPENSATING' ? standing[status] : undefined
   return {
     events,
     keep: draft.keep,
-    state: sealed,
+    state: encoded,
     seen,
-    resting: {
+    suspension: {
       status,
       ended,
       error: error ?? why,

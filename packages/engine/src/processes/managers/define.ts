@@ -1,3 +1,6 @@
+// What users declare with `defineManager`, and its checks. The client, the registry and the driver read the checked
+// definition. The options are public API: each has its documentation here.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { checkName } from '../../kernel/ids/name.js'
@@ -96,7 +99,7 @@ const OPTIONAL = ['compensation', 'waitOnly', 'timeout', 'deadline'] as const
 type Handlers = Pick<ManagerDefinition, 'firstStep' | 'command' | 'onReply' | 'nextStep' | (typeof OPTIONAL)[number]>
 
 /**
- * Declares a step-based process: a state machine over commands and their replies (M-01).
+ * Declares a step-based process: a state machine over commands and their replies.
  *
  * @example
  * const Order = defineManager('orders', 'Order', {
@@ -146,7 +149,7 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
   }
 }
 
-/** Told apart from processes of sequential code by what only a manager has. */
+/** Recognised by what only a manager has, and a process of sequential code has not. */
 export function isManager(definition: unknown): definition is ManagerDefinition {
   return typeof definition === 'object' && definition !== null && 'firstStep' in definition && 'onReply' in definition
 }

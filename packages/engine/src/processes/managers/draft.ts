@@ -1,3 +1,7 @@
+// The changes of one decision, while `decide.ts` collects them: records, the new state, the status, the command to
+// send. All rules of this folder write through it. A rule that throws leaves the draft as it was before that rule, and
+// the process goes to troubleshooting.
+
 import type { Codec, Encoded } from '../../kernel/codec/codec.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import { derivedId } from '../../kernel/ids/derived-id.js'
@@ -40,7 +44,7 @@ interface Changes {
   readonly events: readonly ManagedEvent[]
   /** Undefined until a handler has changed it. */
   readonly state: { readonly value: unknown } | undefined
-  readonly sealed: Encoded | undefined
+  readonly encoded: Encoded | undefined
   /** The last reply from outside that is in the state. */
   readonly seen: number
   readonly position: Position
@@ -53,7 +57,7 @@ interface Changes {
 
 interface DraftOptions {
   readonly managed: ManagedProcess
-  /** What there is to undo, the last one first; asked for only where it may matter. */
+  /** The steps to compensate, the last one first; read only where they may be needed. */
   readonly completed: readonly CompletedCommand[]
   readonly handlers: Handlers
   readonly codec: Codec
@@ -84,7 +88,7 @@ export class Draft {
     this.changes = {
       events: [],
       state: undefined,
-      sealed: undefined,
+      encoded: undefined,
       seen: managed.seen,
       position: managed.last,
       status: managed.status,
@@ -95,7 +99,7 @@ export class Draft {
     }
   }
 
-  /** Decoded when a handler needs it: a state that cannot be decoded is then a failure like that of a handler (K-26). */
+  /** Decoded when a handler needs it: a state that cannot be decoded is then a failure like that of a handler. */
   get state(): unknown {
     const { state, stateNotes } = this.managed
     this.#stored ??= { value: this.codec.decode({ json: state, notes: stateNotes }) }
@@ -108,7 +112,7 @@ export class Draft {
 
   /** What a handler made of the state; encoded at once, so that what cannot be stored is that handler's failure. */
   setState(state: unknown): void {
-    this.change({ state: { value: state }, sealed: this.codec.encode(state, { at: 'state' }) })
+    this.change({ state: { value: state }, encoded: this.codec.encode(state, { at: 'state' }) })
   }
 
   /** Appends a record. Those about a step are where the process stands from now on. */
@@ -146,7 +150,7 @@ export class Draft {
       kind,
       name,
       occurrence,
-      // A compensation that has failed was answered; anything else waits for what it waited for.
+      // A compensation that has failed has its reply; anything else keeps waiting.
       status: status === 'FAILED' ? 'FAILED' : 'WAITING_RETRY',
       ...(attempt === null ? {} : { attempt }),
       detail: { ...detail, error, ...(kept ? { reply: kept } : {}) },
@@ -166,7 +170,7 @@ export class Draft {
     return status === 'STARTED' || status === 'WAITING_RETRY'
   }
 
-  /** The id of a command is a function of where it is sent: sent twice is sent once (M-05). */
+  /** The id of a command is a function of where it is sent: sent twice is sent once. */
   commandId(kind: 'COMMAND' | 'COMPENSATION', step: string, occurrence: number, attempt = 1): string {
     const { id, generation } = this.managed
     return derivedId('manager', id, generation, kind, step, occurrence, attempt)

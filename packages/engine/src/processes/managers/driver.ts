@@ -11,10 +11,10 @@ import { applyManaged, type ManagedAnswer, type ManagedWrite } from '../queries/
 import { findCompletedCommands, type ManagedProcess, readManaged } from '../queries/read-managed.js'
 import type { ManagerRegistry, RegisteredManager } from '../registry.js'
 import { endOf } from '../report.js'
-import { type Decision, decide, type Incoming, type Question } from './decide.js'
-import { createMailboxes, type Mail } from './mailboxes.js'
+import { type Decision, type DecisionInput, decide, type Incoming } from './decide.js'
+import { createDeliveryQueues, type Delivery } from './delivery-queues.js'
+import { encodeStepCommand } from './encode-step-command.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
-import { sealStepCommand } from './sealing.js'
 import { isLate } from './time-limits.js'
 
 interface Options {
@@ -27,12 +27,12 @@ interface Options {
   readonly reports: Reports
 }
 
-/** What came for one process, and the process as it was read. */
-interface Matter {
+/** What arrived for one process, and the process as it was read. */
+interface PendingDecision {
   readonly manager: RegisteredManager
   readonly managed: ManagedProcess
   readonly replies: readonly Incoming[]
-  /** An operator has acted: where it rests is written in any case. */
+  /** An operator has acted: the status is written in any case. */
   readonly due: boolean
 }
 
@@ -49,12 +49,12 @@ export function createManagerDriver(db: Database, options: Options) {
     logger,
     metrics,
   })
-  const mailboxes = createMailboxes(handle)
+  const deliveryQueues = createDeliveryQueues(handle)
 
-  async function handle(id: string, mail: readonly Mail[]): Promise<void> {
-    let replies = mail.flatMap(({ incoming }) => incoming ?? [])
-    const due = mail.some(({ incoming }) => incoming === undefined)
-    let managed = sameSnapshot(mail)
+  async function handle(id: string, deliveries: readonly Delivery[]): Promise<void> {
+    let replies = deliveries.flatMap(({ incoming }) => incoming ?? [])
+    const due = deliveries.some(({ incoming }) => incoming === undefined)
+    let managed = sameSnapshot(deliveries)
     for (;;) {
       if (!managed) {
         const now = await readManaged(db, queue, { id, replies: replies.map((reply) => askedFor(id, reply)) })
@@ -71,31 +71,31 @@ export function createManagerDriver(db: Database, options: Options) {
     }
   }
 
-  async function applied(matter: Matter): Promise<ManagedAnswer> {
-    const { managed, replies, due, manager } = matter
-    const completed = mayUndo(matter) ? await findCompletedCommands(db, managed, undoneFrom(managed)) : []
-    const question: Question = { managed, replies, completed, handlers: manager.handlers, codec }
+  async function applied(pending: PendingDecision): Promise<ManagedAnswer> {
+    const { managed, replies, due, manager } = pending
+    const completed = mayUndo(pending) ? await findCompletedCommands(db, managed, undoneFrom(managed)) : []
+    const question: DecisionInput = { managed, replies, completed, handlers: manager.handlers, codec }
     const messages = replies.map(({ messageId, readCount }) => ({ messageId, readCount }))
-    let refused: Question['refused']
+    let refused: DecisionInput['refused']
     for (;;) {
       const decision = decide({ ...question, refused })
       let envelope: Envelope | undefined
       try {
         const process = { ...manager.definition, id: managed.id }
-        envelope = decision.send ? await sealStepCommand(outgoing, process, decision.send) : undefined
+        envelope = decision.send ? await encodeStepCommand(outgoing, process, decision.send) : undefined
         const token = newId()
         const rests = decision.moves || due
         const answer = await writes.write({ managed, token, messages, decision, rests, envelope })
-        if (answer === 'done') tell(managed, decision)
+        if (answer === 'done') report(managed, decision)
         return answer
       } catch (error) {
-        refused = refusalOf(error, matter, decision, envelope)
+        refused = refusalOf(error, pending, decision, envelope)
       }
     }
   }
 
   /** A command that cannot be sent is its process's trouble; anything else is not for handlers. */
-  function refusalOf(error: unknown, { manager }: Matter, { send }: Decision, envelope: Envelope | undefined) {
+  function refusalOf(error: unknown, { manager }: PendingDecision, { send }: Decision, envelope: Envelope | undefined) {
     if (!send || isTransient(error)) throw error
     if (!envelope) return { commandId: send.commandId, error }
     const refusal = refusalIn(error)
@@ -104,36 +104,41 @@ export function createManagerDriver(db: Database, options: Options) {
     return { commandId: send.commandId, error: toRefusedError(refusal, envelope) }
   }
 
-  function tell({ id, type }: ManagedProcess, { ignored, resting, moves }: Decision): void {
+  function report({ id, type }: ManagedProcess, { ignored, suspension, moves }: Decision): void {
     for (const { reply, final } of ignored) {
       metrics.count('replies_ignored', { model: 'process-replies', type })
-      const why = final ? 'a reply that changes nothing: removed' : 'a provisional reply that nobody waits for: removed'
+      const why = final
+        ? 'a reply that changes nothing: removed'
+        : 'a provisional reply that no step waits for: removed'
       logger.info({ process: id, type, command: reply.commandId, outcome: reply.outcome }, why)
     }
-    const what = { model: 'processes', ...splitName(type), id, step: resting.waitingFor.step } as const
-    const end = moves ? endOf(resting.status) : undefined
+    const what = { model: 'processes', ...splitName(type), id, step: suspension.waitingFor.step } as const
+    const end = moves ? endOf(suspension.status) : undefined
     if (end) reports.ended(what, end)
-    if (moves && resting.status === 'WAITING_FOR_TSQ' && resting.error) reports.needsPerson(what, resting.error)
+    if (moves && suspension.status === 'WAITING_FOR_TSQ' && suspension.error)
+      reports.needsPerson(what, suspension.error)
   }
 
   return {
-    /** A reply from the queue; resolves when it is applied and removed, or somebody else's. */
-    deliver: (managed: ManagedProcess, incoming: Incoming) => mailboxes.put(managed.id, { managed, incoming }),
+    /** A reply from the queue; resolves when it is applied and removed, or belongs to another worker. */
+    deliver: (managed: ManagedProcess, incoming: Incoming) => deliveryQueues.put(managed.id, { managed, incoming }),
     /** A process that an operator has made due. */
-    look: (id: string) => mailboxes.put(id, {}),
+    check: (id: string) => deliveryQueues.put(id, {}),
     close: () => writes.close(1_000),
   }
 }
 
 /** What was read with the replies holds only where all of them saw the same. */
-function sameSnapshot(mail: readonly Mail[]): ManagedProcess | undefined {
-  const first = mail[0]?.managed
-  return mail.every(({ managed }) => managed && managed.epoch === first?.epoch && managed.responses === first.responses)
+function sameSnapshot(deliveries: readonly Delivery[]): ManagedProcess | undefined {
+  const first = deliveries[0]?.managed
+  return deliveries.every(
+    ({ managed }) => managed && managed.epoch === first?.epoch && managed.responses === first.responses,
+  )
     ? first
     : undefined
 }
 
-function mayUndo({ managed, replies }: Matter): boolean {
+function mayUndo({ managed, replies }: PendingDecision): boolean {
   if (isLate(managed)) return true
   const { last, cancel, ahead } = managed
   const stored = [...replies.map(({ reply }) => reply), ...ahead.map(({ reply }) => reply), last.detail.reply]

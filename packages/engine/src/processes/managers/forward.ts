@@ -27,12 +27,12 @@ export function enter(draft: Draft, step: string, before: Entered): void {
 }
 
 /** The final reply to the command of a step. */
-export function answerStep(draft: Draft, reply: StoredReply): void {
+export function applyStepReply(draft: Draft, reply: StoredReply): void {
   const { name, occurrence, detail } = draft.changes.position
   const given = toStepReply(draft.codec, reply)
   draft.setState(draft.handlers.onReply(draft.state, name, given))
   const refusal = reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, reply)
-  draft.record({ kind: 'COMMAND', name, occurrence, ...answered(reply, refusal, { startedId: detail.startedId }) })
+  draft.record({ kind: 'COMMAND', name, occurrence, ...replyRecord(reply, refusal, { startedId: detail.startedId }) })
   if (refused(draft, refusal)) return
   proceed(draft, draft.handlers.nextStep(name, given, draft.state), detail.entered ?? {})
 }
@@ -51,7 +51,7 @@ export function takeNext(draft: Draft): boolean {
     const refusal = next.reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, next.reply)
     // The time is counted from when the step was reached, not from the last reply.
     const about = { response: next.number, entered: detail.entered, ...carriedLimit(position) }
-    draft.record({ kind: 'EVENT', name, occurrence, ...answered(undefined, refusal, about) })
+    draft.record({ kind: 'EVENT', name, occurrence, ...replyRecord(undefined, refusal, about) })
     if (refused(draft, refusal)) return
     const step = draft.handlers.nextStep(name, given, draft.state)
     if (step !== name) proceed(draft, step, detail.entered ?? {})
@@ -65,7 +65,7 @@ function proceed(draft: Draft, step: string | undefined, entered: Entered): void
   else enter(draft, step, entered)
 }
 
-/** Failures and cancelled commands are answers: the process is undone, and so is one that an operator has cancelled. */
+/** A failed or cancelled command compensates the process, and so does a cancellation by an operator. */
 function refused(draft: Draft, refusal: RecordedFailure | undefined): boolean {
   if (draft.managed.cancel === 'COMPENSATE') beginUndoing(draft, { end: 'CANCELLED', reason: 'CANCEL' })
   else if (refusal) beginUndoing(draft, { end: 'COMPENSATED', reason: 'FAILURE', error: refusal })
@@ -73,8 +73,8 @@ function refused(draft: Draft, refusal: RecordedFailure | undefined): boolean {
   return true
 }
 
-/** How a reply stands in the record. */
-export function answered(
+/** The record of a reply. */
+export function replyRecord(
   reply: StoredReply | undefined,
   refusal: RecordedFailure | undefined,
   about: { [Name in keyof ManagedDetail]?: ManagedDetail[Name] | undefined },

@@ -7,7 +7,7 @@ import type { ManagerDefinition } from './define.js'
 import { isStepCommand, type StepCommand } from './step-command.js'
 import type { StepReply } from './step-reply.js'
 
-/** The handlers of a definition, with what they answer checked: whatever is wrong throws. */
+/** The handlers of a definition, with checked return values: an invalid one throws. */
 export interface Handlers {
   firstStep(state: unknown): string
   /** The command of a step; undefined for a step that only waits. */
@@ -26,12 +26,12 @@ export function handlersOf(definition: ManagerDefinition): Handlers {
   function checkStep(from: string, step: unknown): string {
     if (steps === undefined && isName(step)) return step
     if (typeof step === 'string' && steps?.has(step)) return step
-    throw new PermanentError(`${name}: ${from} answered ${describe(step)}, which is no step`, { code: 'UNKNOWN_STEP' })
+    throw new PermanentError(`${name}: ${from} returned ${describe(step)}, which is no step`, { code: 'UNKNOWN_STEP' })
   }
 
   function checkCommand(from: string, step: string, command: unknown): StepCommand {
     if (isStepCommand(command)) return command
-    const problem = `answered ${describe(command)} for the step \`${step}\`, not a stepCommand`
+    const problem = `returned ${describe(command)} for the step \`${step}\`, not a stepCommand`
     throw new PermanentError(`${name}: ${from} ${problem}`, { code: 'UNKNOWN_STEP' })
   }
 
@@ -44,7 +44,7 @@ export function handlersOf(definition: ManagerDefinition): Handlers {
     onReply(state, step, reply) {
       const next = settled(name, 'onReply', definition.onReply(state, step, reply))
       if (next !== undefined) return next
-      throw new PermanentError(`${name}: onReply answered nothing for the step \`${step}\`; it returns the new state`, {
+      throw new PermanentError(`${name}: onReply returned nothing for the step \`${step}\`; it returns the new state`, {
         code: 'NO_STATE',
       })
     },

@@ -1,25 +1,25 @@
 import type { StoredReply } from '../replies/message.js'
 import type { Draft } from './draft.js'
-import { answered, answerStep } from './forward.js'
+import { applyStepReply, replyRecord } from './forward.js'
 import { refusalOf } from './step-reply.js'
 import { beginUndoing, undoAgain, undone } from './undoing.js'
 
-export function answer(draft: Draft, reply: StoredReply): void {
+export function applyFinalReply(draft: Draft, reply: StoredReply): void {
   if (draft.changes.position.kind === 'COMPENSATION') undone(draft, reply)
-  else answerStep(draft, reply)
+  else applyStepReply(draft, reply)
 }
 
-/** What an operator has asked for: to undo it, or to try again what a handler or a compensation failed at. */
-export function obeyOperator(draft: Draft): void {
+/** Applies the request of an operator: compensate the process, or retry a failed handler or compensation. */
+export function applyOperatorRequest(draft: Draft): void {
   const { position, status } = draft.changes
   const { reply, startedId } = position.detail
   const undoing = position.kind === 'COMPENSATION'
   // A command under way may yet have an effect that has to be undone: its reply is waited for. One that has not begun was
-  // called off with the operator's call (`call_off_managed`), and its reply is on its way.
+  // cancelled with the operator's call (`call_off_managed`), and its reply will come.
   if (draft.managed.cancel === 'COMPENSATE' && !undoing && !draft.awaits(startedId)) {
     draft.attempt(() => cancel(draft, reply))
   } else if (status !== 'WAITING_FOR_TSQ') {
-    if (reply) draft.attempt(() => answer(draft, reply), reply)
+    if (reply) draft.attempt(() => applyFinalReply(draft, reply), reply)
     else if (undoing && position.status === 'FAILED') draft.attempt(() => undoAgain(draft))
   }
 }
@@ -29,13 +29,13 @@ function cancel(draft: Draft, reply: StoredReply | undefined): void {
   const { name, occurrence, detail } = draft.changes.position
   if (reply) {
     const refusal = reply.outcome === 'SUCCESS' ? undefined : refusalOf(name, reply)
-    draft.record({ kind: 'COMMAND', name, occurrence, ...answered(reply, refusal, { startedId: detail.startedId }) })
+    draft.record({ kind: 'COMMAND', name, occurrence, ...replyRecord(reply, refusal, { startedId: detail.startedId }) })
   }
   beginUndoing(draft, { end: 'CANCELLED', reason: 'CANCEL' })
 }
 
-/** An operator has retried, and there is nothing to do but to wait on: for the reply, or for its command's operator. */
-export function standStill(draft: Draft): void {
+/** An operator has retried, and the process can only keep waiting: for the reply, or for an operator of its command. */
+export function keepWaiting(draft: Draft): void {
   const { position, status, ended } = draft.changes
   if (ended || (status !== 'PENDING' && status !== 'COMPENSATING')) return
   const { kind, name, occurrence, detail } = position
@@ -45,7 +45,7 @@ export function standStill(draft: Draft): void {
     return
   }
   if (waits && detail.timeoutMs !== undefined && position.status === 'WAITING_RETRY') {
-    // The operator's retry arms the wait anew.
+    // The operator's retry starts the wait again.
     const { entered = {}, timeoutMs } = detail
     draft.record({ kind: 'WAIT', name, occurrence, status: 'STARTED', detail: { entered, timeoutMs } })
   }

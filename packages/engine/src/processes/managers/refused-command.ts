@@ -14,7 +14,7 @@ export function refusalIn(error: unknown): string | undefined {
   return typeof detail === 'string' ? detail : 'refused'
 }
 
-/** Queues that somebody dropped are made again by the next attempt; true where that may help. */
+/** The next attempt creates dropped queues again; true where that may help. */
 export function forgetGone(outgoing: Outgoing, refusal: string, { domain }: Envelope, processDomain: string): boolean {
   if (refusal === 'queue gone') outgoing.forget({ domain })
   else if (refusal === 'reply queue gone') outgoing.forget({ replyQueue: replyQueue(processDomain) })

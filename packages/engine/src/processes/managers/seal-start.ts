@@ -9,9 +9,9 @@ import type { SealedStart } from '../queries/start-processes.js'
 import { checkAttributes, deadlineOf, type StartDetails } from '../seal-start.js'
 import type { ManagerDefinition } from './define.js'
 import { Draft } from './draft.js'
+import { encodeStepCommand } from './encode-step-command.js'
 import { enter } from './forward.js'
 import { handlersOf } from './handlers.js'
-import { sealStepCommand } from './sealing.js'
 
 /** What the start of a step-based process may say: its first command goes out with it. */
 export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'deadline' | 'attributes' | 'batch'>
@@ -32,7 +32,7 @@ export async function sealManagedStart(
   const parsed = await parseWith(definition.stateSchema, input, where)
   const state = codec.encode(parsed, { at: 'state' })
   const first = firstStep(definition, id, JSON.parse(state.json), state.notes, codec)
-  const envelope = first.send ? await sealStepCommand(outgoing, { ...definition, id }, first.send) : undefined
+  const envelope = first.send ? await encodeStepCommand(outgoing, { ...definition, id }, first.send) : undefined
   const deadline = deadlineOf(where, details.deadline ?? definition.deadline?.(parsed))
   const row = {
     id,
@@ -53,7 +53,7 @@ export async function sealManagedStart(
   return { id, key, envelope, json }
 }
 
-/** A first step that waits, and not for ever: somebody looks at once, by the clock of the database. */
+/** A first step that waits with a time limit: a worker sets the limit at once, by the clock of the database. */
 function looksLater({ timeoutMs }: ManagedDetail, deadline: object): boolean {
   return timeoutMs !== undefined || Object.keys(deadline).length > 0
 }

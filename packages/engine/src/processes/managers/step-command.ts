@@ -35,7 +35,7 @@ export function stepCommand<Input, Data, Result>(
 ): StepCommand {
   checkOptions('stepCommand', options, KNOWN_OPTIONS)
   if (typeof command?.domain === 'string' && typeof command.type === 'string') {
-    // Who sends it asks for nothing but its schema; the types were checked above.
+    // The sender needs only its schema; the types were checked above.
     return { command: command as CommandDefinition, data, options }
   }
   throw invalidOption('stepCommand', 'command', `must be made with defineCommand, not ${describe(command)}`)

@@ -8,7 +8,7 @@ import type { ReplyOutcome, StoredReply } from '../replies/message.js'
 
 /** A final reply, as the handlers of a manager get it. */
 export interface StepReply {
-  /** None where it comes from outside and answers no command of ours. */
+  /** None for a reply from outside that belongs to no command of ours. */
   readonly commandId: string | null
   readonly outcome: ReplyOutcome
   /** What the handler returned; `resultOf` gives it its type. */
@@ -63,7 +63,7 @@ export function troubleOf(code: string, message: string): RecordedFailure {
   return toRecorded(classifyFailure(new PermanentError(message, { code }), { unknown: 'permanent' }))
 }
 
-/** A handler that threw. Codes of our own tell what is wrong with its answer; anything else is HANDLER_FAILED. */
+/** A handler that threw. Our own codes say what is wrong with its return value; anything else is HANDLER_FAILED. */
 export function failureIn(error: unknown): RecordedFailure {
   const recorded = toRecorded(classifyFailure(error, { unknown: 'permanent' }))
   const code = error instanceof PermanentError && ours.has(error.code) ? error.code : 'HANDLER_FAILED'

@@ -27,7 +27,7 @@ export function carriedLimit(position: Position): { readonly timeoutMs?: number;
   return timeoutAt === undefined || timeoutMs === undefined ? {} : { timeoutMs, timeoutAt }
 }
 
-/** When somebody is to look at the process although no reply has come. */
+/** When the process is due although no reply has come. */
 export function limitsOf(draft: Draft): { dueAt: number | undefined; timeoutAt: number | undefined } {
   if (!isWaiting(draft)) return { dueAt: undefined, timeoutAt: undefined }
   const timeoutAt = timeoutOf(draft.changes.position)
@@ -35,15 +35,15 @@ export function limitsOf(draft: Draft): { dueAt: number | undefined; timeoutAt: 
   return { dueAt: limits.length === 0 ? undefined : Math.min(...limits), timeoutAt }
 }
 
-/** What the time that has passed makes of a process that waits. */
-export function heedTime(draft: Draft): void {
+/** Applies the deadline and the timeout to a process that waits. */
+export function applyTimeLimits(draft: Draft): void {
   if (!isWaiting(draft)) return
   const timeoutAt = timeoutOf(draft.changes.position)
   if (isLate(draft.managed)) draft.attempt(() => exceedDeadline(draft))
   else if (timeoutAt !== undefined && timeoutAt <= draft.managed.now) timeOut(draft)
 }
 
-/** The deadline has passed: undone, ended, or thrown for a person, whose retry finds everything as it was (P-15). */
+/** The deadline has passed: undone, ended, or thrown for a person, whose retry finds everything as it was. */
 export function exceedDeadline(draft: Draft): void {
   const { id } = draft.managed
   const late = new HoldfastError('HF_DEADLINE_EXCEEDED', { id })

@@ -6,7 +6,7 @@ import type { Draft } from './draft.js'
 import type { StepCommand } from './step-command.js'
 import { refusalOf, troubleOf } from './step-reply.js'
 
-/** From here on nothing but compensations: on record, so that whoever goes on knows it too (M-04). */
+/** From here on nothing but compensations. This is on record, so that the next worker knows it too. */
 export function beginUndoing(
   draft: Draft,
   { end, reason, error }: { end: EndStatus; reason: 'FAILURE' | 'CANCEL' | 'DEADLINE'; error?: RecordedFailure },
@@ -70,7 +70,7 @@ function sendCompensation(draft: Draft, of: CompletedCommand, command: StepComma
   draft.change({ status: 'COMPENSATING', error: draft.changes.unwind?.error, send: { commandId, step, command } })
 }
 
-/** Those on record, and those of this decision, that have completed or may have had their effect (K-19); the last one first. */
+/** Those on record, and those of this decision, that have completed or may have had their effect; the last one first. */
 function undoable({ changes, completed }: Draft): readonly CompletedCommand[] {
   const now = changes.events
     .filter(

@@ -34,7 +34,7 @@ export async function applyManaged(
 }
 
 function toJson({ managed, token, messages, decision, rests, envelope }: ManagedWrite): string {
-  const { events, keep, state, seen, resting, late } = decision
+  const { events, keep, state, seen, suspension, late } = decision
   const row = {
     id: managed.id,
     epoch: managed.epoch,
@@ -49,7 +49,7 @@ function toJson({ managed, token, messages, decision, rests, envelope }: Managed
     seen,
     has_projection: state !== undefined,
     projection_notes: state?.notes,
-    ...(rests ? restOf(resting) : {}),
+    ...(rests ? restOf(suspension) : {}),
     ...(late.length === 0
       ? {}
       : { late: true, late_detail: { replies: late.map(({ commandId, outcome }) => ({ commandId, outcome })) } }),
@@ -58,7 +58,7 @@ function toJson({ managed, token, messages, decision, rests, envelope }: Managed
   return `${JSON.stringify(row).slice(0, -1)}${projection}${sendToJson(envelope)}}`
 }
 
-function restOf({ status, ended, error, waitingFor, dueAt, timeoutAt }: Decision['resting']) {
+function restOf({ status, ended, error, waitingFor, dueAt, timeoutAt }: Decision['suspension']) {
   return {
     to_status: status,
     ended,

@@ -27,8 +27,8 @@ export interface ClaimedProcess extends Claimed {
   readonly mismatchSince: number | null
   readonly startAt: number
   /**
-   * Until when it has to begin, by the local monotonic clock; later it is given back. Only of what was dispatched and has not
-   * begun: whoever turns the kill switch can wait for that time, and knows then that nothing more begins (D-14).
+   * Until when it has to begin, by the local monotonic clock; later it is released. Only of what was dispatched and has not
+   * begun: an operator who uses the kill switch can wait for that time, and nothing more begins after it.
    */
   readonly beginBy?: number
   readonly createdAt: number
@@ -41,7 +41,7 @@ export interface ClaimedProcess extends Claimed {
   readonly stateEvents: readonly string[] | null
   /** False until the first execution, where the process was started through SQL. */
   readonly stateChecked: boolean
-  /** The beginning of the record: a claim loads a bounded amount (K-23), and a replay reads on. */
+  /** The beginning of the record: a claim loads a bounded amount, and a replay reads on. */
   readonly history: readonly HistoryRecord[]
   /** The number of the last record; more than the last of `history` where the rest is to be read. */
   readonly historyLength: number | null

@@ -14,7 +14,7 @@ export interface ProcessRecord<Result = unknown> {
   readonly version: number
   /** Sequential code, or a step-based manager. */
   readonly model: 'PROCESS_STEP' | 'STEP_BASED'
-  /** `EXECUTING`, or `COMPENSATING`, while somebody has it in hand. */
+  /** `EXECUTING`, or `COMPENSATING`, while a worker has claimed it. */
   readonly status: ProcessStatus
   /** As it was when the process last rested, and at first what it was started with. */
   readonly state: unknown
@@ -31,12 +31,12 @@ export interface ProcessRecord<Result = unknown> {
   readonly dueAt: Date | null
   /** Since when it has been waiting for a free slot of its definition's limit. */
   readonly queuedAt: Date | null
-  /** Who has it in hand, and since when. */
+  /** The worker that has claimed it, and since when. */
   readonly leasedBy: string | null
   readonly executingSince: Date | null
   /** An operator has cancelled it, and it has not ended yet. */
   readonly cancelling: boolean
-  /** Its domain or definition is paused: nobody takes it in hand. */
+  /** Its domain or definition is paused: no worker claims it. */
   readonly paused: boolean
   readonly attributes: Readonly<Record<string, string | number | boolean>>
   readonly parentId: string | null
@@ -63,7 +63,7 @@ export interface ProcessFilter {
   readonly since?: Date
   /** Created before it. */
   readonly until?: Date
-  /** In hand for longer than this, in milliseconds. */
+  /** Claimed for longer than this, in milliseconds. */
   readonly longerThanMs?: number
   /** The last row of the page before. */
   readonly after?: Place | undefined

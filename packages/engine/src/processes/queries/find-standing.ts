@@ -2,7 +2,7 @@ import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { ProcessStatus } from '../states.js'
 
-/** Of a process, what whoever waits for its end wants to know; `EXECUTING` is not told apart. */
+/** What a caller that waits for the end of a process needs to know; `EXECUTING` is not shown separately. */
 export interface Standing {
   /** As it was asked for. */
   readonly name: string

@@ -27,7 +27,7 @@ export interface OperationAnswer {
   readonly actual: string | null
 }
 
-/** Each by its id or key, each with its own answer, in one transaction; answers come in the order of ids. */
+/** Each by its id or key, each with its own result, in one transaction; results come in the order of ids. */
 export async function operateProcesses(
   executor: Executor,
   operation: Exclude<Operation, 'COMPLETE'>,

@@ -14,7 +14,7 @@ export interface PostedResponse {
   readonly checked: boolean
 }
 
-/** Only inserts, so any executor will do (K-15). */
+/** Only inserts, so any executor will do. */
 export async function postResponses(executor: Executor, responses: readonly PostedResponse[]): Promise<void> {
   await executor.run(statement, [`[${responses.map(toJson).join(',')}]`])
 }

@@ -9,7 +9,7 @@ import {
 } from '../history.js'
 import type { ClaimedProcess } from './claim-processes.js'
 
-/** About how many bytes are read at once of what did not fit into the claim (K-23). */
+/** About how many bytes are read at once of what did not fit into the claim. */
 const PAGE = 1_048_576
 
 /** The records after the ones that came with the claim, page by page: each page can be forgotten before the next is read. */

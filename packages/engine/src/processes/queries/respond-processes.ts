@@ -10,7 +10,7 @@ export interface ResponseWrite {
   readonly responseId: string
   readonly json: string
   readonly notes: Notes | null
-  /** From a caller, not from the inbox: it must not overtake what that caller has in the inbox (K-25). */
+  /** From a caller, not from the inbox: it must not overtake what that caller has in the inbox. */
   readonly direct?: boolean
 }
 

@@ -1,7 +1,7 @@
 import type { Executor, Statement } from '../../kernel/database/executor.js'
 import { type SealedStart, type StartAnswer, startProcesses } from './start-processes.js'
 
-/** Starts step-based processes with their first commands; only inserts, so any executor will do (K-15). */
+/** Starts step-based processes with their first commands; only inserts, so any executor will do. */
 export function startManaged(executor: Executor, starts: readonly SealedStart[]): Promise<StartAnswer[]> {
   return startProcesses(executor, starts, startStatement)
 }

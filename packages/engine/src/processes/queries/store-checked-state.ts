@@ -3,7 +3,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { LeaseRef } from '../../kernel/work/source.js'
 
-/** Keeps a parsed state behind the fence, and a deadline where there was none; answers the deadline. */
+/** Keeps a parsed state behind the fence, and a deadline where there was none; returns the deadline. */
 export async function storeCheckedState(
   executor: Executor,
   { id, epoch }: LeaseRef,

@@ -4,7 +4,7 @@ export type ReplyOutcome = 'SUCCESS' | 'FAILED' | 'CANCELLED'
 
 /** A reply as it is kept: its result is still as it was encoded. */
 export interface StoredReply {
-  /** None where it comes from outside and answers no command. */
+  /** None for a reply from outside that belongs to no command. */
   readonly commandId: string | null
   readonly outcome: ReplyOutcome
   readonly result?: unknown
@@ -12,11 +12,11 @@ export interface StoredReply {
   readonly errorType?: string
   readonly errorCode?: string
   readonly errorMessage?: string
-  /** It did not complete, and may have had its effect all the same (K-19). */
+  /** It did not complete, and may have had its effect all the same. */
   readonly effect?: 'unknown'
 }
 
-/** What is in the queue (C-10). The claim has looked at correlation id, outcome and `final`; the rest may be anything. */
+/** What is in the queue. The claim has looked at correlation id, outcome and `final`; the rest may be anything. */
 export interface ReplyMessage {
   readonly command_id?: unknown
   readonly reply_id?: unknown

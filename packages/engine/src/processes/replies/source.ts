@@ -12,7 +12,7 @@ interface Options {
   readonly metrics: Metrics
 }
 
-/** The replies to a domain's processes as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch (Q-02). */
+/** The replies to a domain's processes as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch. */
 export function replySource(db: Executor, { domain, queue, logger, metrics }: Options): WorkSource<ClaimedReply> {
   const labels = { model: 'process-replies', domain }
   return {

@@ -30,7 +30,7 @@ export function areEqual(a: Value, b: Value): boolean | undefined {
 
 /**
  * Compares many values with one, as `areEqual` does. The one is read as a number once: a list of thousands and a text of
- * thousands of digits would take seconds otherwise (K-27).
+ * thousands of digits would take seconds otherwise.
  */
 export function equalTo(value: Value): (other: Value) => boolean | undefined {
   let number: Decimal | undefined | null = null

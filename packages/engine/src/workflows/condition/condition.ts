@@ -18,7 +18,7 @@ export interface Condition {
 }
 
 /**
- * A condition in the language of Go's templates (W-06): `eq ne gt lt ge le and or not contains hasPrefix hasSuffix`, fields
+ * A condition in the language of Go's templates: `eq ne gt lt ge le and or not contains hasPrefix hasSuffix`, fields
  * (`.user.age`, `.instance_id`, `.step_name`), texts, numbers, `true`, `false`, `nil`, parentheses. Parsed once; never
  * JavaScript.
  *

@@ -3,7 +3,7 @@ const SHORT = 64
 
 /**
  * Whether a text contains another, in time that grows with their lengths and not with the product of them, as that of
- * `String.includes` does for parts that nearly match everywhere. Both come from inputs (K-27).
+ * `String.includes` does for parts that nearly match everywhere. Both come from inputs.
  */
 export function includes(text: string, part: string): boolean {
   if (part.length <= SHORT || part.length > text.length) return text.includes(part)

@@ -1,3 +1,6 @@
+// Parses the text of a condition into an expression, which `evaluate.ts` runs. Only `condition.ts` calls it. Pure.
+// Conditions are stored in definitions: a text that parsed once must keep parsing, with the same meaning.
+
 import { nearestName } from '../../kernel/validation/nearest.js'
 import { parseDecimal } from './decimal.js'
 import { malformed } from './malformed.js'
@@ -33,7 +36,7 @@ export type Expression =
 
 const DEEPEST = 100
 
-/** Reads an expression (W-06), or refuses it with the place and the reason. */
+/** Reads an expression, or refuses it with the place and the reason. */
 export function parseExpression(text: string): Expression {
   const parser = new Parser(text)
   return parser.whole()

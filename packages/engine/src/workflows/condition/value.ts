@@ -47,7 +47,7 @@ export function fieldOf(fields: object, name: string): Value {
   return Object.hasOwn(fields, key) ? toValue(Reflect.get(fields, key)) : missing
 }
 
-/** Nothing, false, zero and what is empty are false, as in Go; and so is a text that spells one of them (W-06). */
+/** Nothing, false, zero and what is empty are false, as in Go; and so is a text that spells one of them. */
 export function isTruthy(value: Value): boolean {
   switch (value.is) {
     case 'missing':

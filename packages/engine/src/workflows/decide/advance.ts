@@ -1,3 +1,7 @@
+// Moves an instance forward through its graph: reaches steps, evaluates conditions, opens forks, fires joins, completes
+// the instance. `decide.ts` and the rules of this folder call it. Pure. A join must fire exactly once, and a step must
+// never be reached twice.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import type { ConditionStep } from '../definition/definition.js'
@@ -15,8 +19,8 @@ interface Arrival {
 }
 
 /**
- * Goes forward until every path is at a step that somebody has to do. What is reached is followed to its end before the
- * next branch is begun, so that whoever looks at a path finds no gap in it.
+ * Moves forward until every path is at a step that needs a handler or a person. Each path is followed to its end before the
+ * next branch begins, so that no path has a gap.
  */
 export function proceed(t: Transition, arrivals: readonly Arrival[]): void {
   const open = arrivals.toReversed()
@@ -63,15 +67,15 @@ function leadsNowhere(t: Transition, name: string): boolean {
 
 function reachCondition(t: Transition, { name }: ConditionStep, input: Payload): readonly Arrival[] {
   const reached = emptyStep(name, 'PENDING', input)
-  const verdict = ask(t, name, input)
-  if (typeof verdict !== 'boolean') {
-    giveUp(t, reached, verdict)
+  const result = evaluate(t, name, input)
+  if (typeof result !== 'boolean') {
+    giveUp(t, reached, result)
     return []
   }
-  return complete(t, { ...reached, side: verdict ? 'next' : 'else' }, input)
+  return complete(t, { ...reached, side: result ? 'next' : 'else' }, input)
 }
 
-function ask(t: Transition, name: string, input: Payload): boolean | Failure {
+function evaluate(t: Transition, name: string, input: Payload): boolean | Failure {
   try {
     const json = t.surroundings.payloads.reveal(input)
     return t.plan.conditionOf(name)?.test({ input: json, instanceId: t.id, stepName: name }) ?? false
@@ -167,9 +171,9 @@ function endedBranches(t: Transition, block: Block): (readonly [string, Payload]
 }
 
 /**
- * The branch that fires an `any` join. A branch that ended because a condition was false, and has called nothing and asked
- * nobody, is no success (W-07): it wins only when no other branch can. In the DLQ two branches may have ended before the join
- * was asked; the first of the definition wins then.
+ * The branch that fires an `any` join. A branch that ended because a condition was false, and has called no handler and
+ * needed no person, is no success: it wins only when no other branch can. In the DLQ two branches may have ended before the join
+ * was evaluated; the first of the definition wins then.
  */
 function winnerOf(
   t: Transition,

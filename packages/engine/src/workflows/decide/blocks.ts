@@ -4,7 +4,7 @@ import type { Transition } from './transition.js'
 
 /**
  * The output of a path that has ended, from its first step on along the sides that were really taken; nothing while it is
- * under way. Such questions are asked of the records each time: there is no counter that could be wrong.
+ * under way. This is read from the records each time: there is no counter that could be wrong.
  */
 export function outputOfPath(t: Transition, first: string): Payload | null {
   for (let name = first; ; ) {
@@ -16,7 +16,7 @@ export function outputOfPath(t: Transition, first: string): Payload | null {
   }
 }
 
-/** Whether nothing was called and nobody asked on a path that has ended: there were conditions on it, and forks of such. */
+/** Whether a path that has ended called no handler and needed no person: it had only conditions, and forks of such. */
 export function didNothing(t: Transition, first: string): boolean {
   for (let name: string | undefined = first; name !== undefined; ) {
     const step = t.step(name)

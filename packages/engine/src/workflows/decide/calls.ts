@@ -1,3 +1,7 @@
+// The life of a step's call: claimed, completed, failed, interrupted, released. `decide.ts` calls it with the events of
+// workers. Pure. A call of unknown outcome must stay known as such until it is inquired about, settled by an operator,
+// or compensated.
+
 import type { Failure } from '../../kernel/failure/classify.js'
 import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
 import type { CallSettings } from '../definition/definition.js'
@@ -5,7 +9,7 @@ import { instanceHasEnded } from '../states.js'
 import { complete, proceed } from './advance.js'
 import type { Call } from './decision.js'
 import { giveUp } from './fail.js'
-import type { KnownOfCall, LostCall } from './occurrence.js'
+import type { KnownOfCall, LostCall } from './instance-event.js'
 import { interruptedCall, lostCall, outcomeAfter, unknownOutcome } from './outcome.js'
 import { continueRollback } from './rollback.js'
 import { endOfCalls } from './skip.js'
@@ -51,7 +55,7 @@ function claimLost(t: Transition, step: StepState, { canInquire = false, uncount
 export const mayInquire = ({ nonIdempotent, maxAttempts }: CallSettings, attempts: number): boolean =>
   nonIdempotent && attempts <= maxAttempts
 
-/** The claim counts as a call, which it is if the answer is that nothing was done. */
+/** The claim counts as a call: it becomes one if `inquire` returns that nothing was done. */
 function inquire(t: Transition, step: StepState): void {
   const { maxAttempts } = t.call(step.name, 'step')
   const another = step.status === 'RUNNING' && t.status === 'RUNNING' && shouldRetry(step.attempts, maxAttempts)
@@ -67,7 +71,7 @@ export function stepCompleted(t: Transition, step: StepState, output: Payload): 
     proceed(t, complete(t, step, output))
     return
   }
-  // The instance fails, was stopped, or another branch has won: it happened all the same, and may have to be undone.
+  // The instance fails, was stopped, or another branch has won: the call was made all the same, and may need compensation.
   const ended = { order: t.nextOrder(), inFlight: false, failure: null }
   const done = t.change(step, { status: 'COMPLETED', output, outcome: 'completed', ...ended })
   t.write(stepEvent('step_completed', done, { attempts: done.attempts }))
@@ -101,7 +105,7 @@ function mayBeTriedAgain(t: Transition, step: StepState, failure: Failure): bool
   return failure.kind === 'TRANSIENT' && shouldRetry(step.attempts, maxAttempts)
 }
 
-/** K-20: what was thrown says less than that nobody knows what it did. */
+/** The unknown outcome matters more than the error that was thrown. */
 function failureForGood(t: Transition, step: StepState, failure: Failure): Failure {
   const unknown = t.call(step.name, 'step').nonIdempotent && step.outcome === 'unknown'
   return unknown ? asUnknown(failure) : failure
@@ -126,7 +130,7 @@ function tryLater(t: Transition, step: StepState, change: Partial<StepState>, de
   return t.change(step, { ...change, status: frozen ? 'PAUSED' : 'PENDING', inFlight: false })
 }
 
-/** It was called off, and its call has ended: it stays skipped, and is undone with the others if it may have had an effect. */
+/** It was skipped, and its call has ended: it stays skipped, and is compensated with the others if it may have had an effect. */
 function endSkipped(t: Transition, step: StepState, failure: Failure): void {
   const over = { ...step, inFlight: false }
   const ended = t.change(over, step.outcome === null ? {} : { failure, ...endOfCalls(t, over) })
@@ -146,7 +150,7 @@ function failQuietly(t: Transition, step: StepState, failure: Failure): void {
 }
 
 /** Claimed, and never called. */
-export function stepGivenBack(t: Transition, step: StepState, delayMs: number): void {
+export function stepReleased(t: Transition, step: StepState, delayMs: number): void {
   if (!step.inFlight) return
   const attempts = Math.max(0, step.attempts - 1)
   t.dequeue(step.name, 'step')

@@ -2,13 +2,13 @@ import type { Failure } from '../../kernel/failure/classify.js'
 import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
 import { asUnknown, inquiryBefore, mayInquire } from './calls.js'
 import type { Call } from './decision.js'
-import type { KnownOfCall, LostCall } from './occurrence.js'
+import type { KnownOfCall, LostCall } from './instance-event.js'
 import { lostCall, outcomeAfter } from './outcome.js'
 import { continueRollback } from './rollback.js'
 import type { StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
-/** What became of the handlers of compensations. They are tried again whatever failed (K-08). */
+/** What became of the handlers of compensations. They are tried again whatever failed. */
 
 export function claimCompensation(t: Transition, step: StepState, lost: LostCall): void {
   if (step.status !== 'COMPENSATING') {
@@ -79,7 +79,7 @@ function exhausted(t: Transition, step: StepState, failure: Failure): void {
 }
 
 /** Claimed, and never called. */
-export function compensationGivenBack(t: Transition, step: StepState, delayMs: number): void {
+export function compensationReleased(t: Transition, step: StepState, delayMs: number): void {
   queueAgain(t, step, {}, delayMs)
 }
 

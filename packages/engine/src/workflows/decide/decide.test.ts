@@ -38,15 +38,15 @@ describe('W-05 a chain of steps', () => {
 
   it('changes nothing when a report comes too late, or of a step that was never reached', () => {
     const run = new Simulation(chain).start().complete('a')
-    for (const type of ['compensated', 'completed', 'failed', 'compensation_failed', 'given_back'] as const) {
+    for (const type of ['compensated', 'completed', 'failed', 'compensation_failed', 'released'] as const) {
       for (const step of ['a', 'c']) {
         const late = { type, step, output: payload(1), failure: business, kind: 'step', because: 'stopping' } as const
         expect(run.happen(late)).toMatchObject({ steps: [], enqueue: [], remove: [], events: [] })
-        if (type === 'given_back') run.happen({ type, step, kind: 'compensation', because: 'stopping' })
+        if (type === 'released') run.happen({ type, step, kind: 'compensation', because: 'stopping' })
       }
     }
     expect(run.waiting()).toEqual(['step b'])
-    const missing = { type: 'given_back', step: 'a', kind: 'step', because: 'handler_missing' } as const
+    const missing = { type: 'released', step: 'a', kind: 'step', because: 'handler_missing' } as const
     expect(run.happen(missing)).toMatchObject({ steps: [], enqueue: [], events: [] })
   })
 
@@ -109,7 +109,7 @@ describe('W-01 attempts', () => {
     ] as const) {
       const run = new Simulation(chain, {}, () => chance).start()
       run.claim('a')
-      const { enqueue } = run.happen({ type: 'given_back', step: 'a', kind: 'step', because: 'handler_missing' })
+      const { enqueue } = run.happen({ type: 'released', step: 'a', kind: 'step', because: 'handler_missing' })
       expect(enqueue).toMatchObject([{ step: 'a', delayMs }])
       expect(run.state.steps.get('a')).toMatchObject({ status: 'PENDING', attempts: 0 })
       expect(run.eventTypes()).toContain('step_skipped_missing_handler a')
@@ -120,7 +120,7 @@ describe('W-01 attempts', () => {
     const run = new Simulation(chain).start()
     fail(run, 'a')
     run.claim('a', 'compensation')
-    run.happen({ type: 'given_back', step: 'a', kind: 'compensation', because: 'handler_missing' })
+    run.happen({ type: 'released', step: 'a', kind: 'compensation', because: 'handler_missing' })
     expect(run.state.steps.get('a')).toMatchObject({ status: 'COMPENSATING', compensationAttempts: 0 })
     expect(run.queue.get('compensation a')).toMatchObject({ delayMs: 5000 })
   })
@@ -128,7 +128,7 @@ describe('W-01 attempts', () => {
   it('what a stopping worker gives back is due at once, without an event', () => {
     const run = new Simulation(chain).start()
     run.claim('a')
-    const { enqueue, events } = run.happen({ type: 'given_back', step: 'a', kind: 'step', because: 'stopping' })
+    const { enqueue, events } = run.happen({ type: 'released', step: 'a', kind: 'step', because: 'stopping' })
     expect(enqueue).toMatchObject([{ delayMs: 0 }])
     expect(events).toEqual([])
   })

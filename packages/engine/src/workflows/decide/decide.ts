@@ -1,16 +1,16 @@
 import type { WorkflowDefinition } from '../definition/definition.js'
 import { fireJoins, proceed } from './advance.js'
-import { claimStep, stepCompleted, stepFailed, stepGivenBack, stepInterrupted } from './calls.js'
+import { claimStep, stepCompleted, stepFailed, stepInterrupted, stepReleased } from './calls.js'
 import {
   claimCompensation,
   compensationFailed,
-  compensationGivenBack,
   compensationInterrupted,
+  compensationReleased,
   stepCompensated,
 } from './compensations.js'
 import type { Decision } from './decision.js'
 import { settle } from './fail.js'
-import type { Occurrence } from './occurrence.js'
+import type { InstanceEvent } from './instance-event.js'
 import { plainPayloads } from './payloads.js'
 import { abort, cancel, decideHuman, requeue } from './people.js'
 import { planOf } from './plan.js'
@@ -18,8 +18,8 @@ import type { InstanceState, StepState } from './state.js'
 import { type Surroundings, stepEvent, Transition } from './transition.js'
 
 /**
- * What an occurrence changes (W-05 to W-11): the one place where the machines of states.ts move. Pure: the same state, the
- * same occurrence and the same chance give the same decision. What a worker reports too late, because somebody else has its
+ * Decides what an event changes: the one place where the state machines of states.ts move. Pure: the same state, the
+ * same event and the same random numbers give the same decision. What a worker reports too late, because another worker has its
  * item or the step has ended, changes nothing; what a person asks for and cannot have is refused with `HF_WRONG_STATUS`.
  *
  * @example
@@ -29,7 +29,7 @@ import { type Surroundings, stepEvent, Transition } from './transition.js'
 export function decide(
   definition: WorkflowDefinition,
   state: InstanceState,
-  occurrence: Occurrence,
+  event: InstanceEvent,
   surroundings: Partial<Surroundings> = {},
 ): Decision {
   const t = new Transition(planOf(definition), state, {
@@ -37,36 +37,36 @@ export function decide(
     payloads: plainPayloads,
     ...surroundings,
   })
-  happen(t, occurrence)
+  applyEvent(t, event)
   fireJoins(t)
   settle(t)
   return t.decision()
 }
 
-function happen(t: Transition, occurrence: Occurrence): void {
-  switch (occurrence.type) {
+function applyEvent(t: Transition, event: InstanceEvent): void {
+  switch (event.type) {
     case 'started':
       start(t)
       break
     case 'decided':
-      decideHuman(t, occurrence.step, occurrence.decision, occurrence.by)
+      decideHuman(t, event.step, event.decision, event.by)
       break
     case 'cancel':
-      cancel(t, occurrence.by)
+      cancel(t, event.by)
       break
     case 'abort':
-      abort(t, occurrence.by)
+      abort(t, event.by)
       break
     case 'requeued':
-      requeue(t, occurrence)
+      requeue(t, event)
       break
     default:
-      report(t, occurrence)
+      report(t, event)
   }
 }
 
 type Report = Extract<
-  Occurrence,
+  InstanceEvent,
   {
     type:
       | 'claimed'
@@ -76,43 +76,43 @@ type Report = Extract<
       | 'compensation_failed'
       | 'abandoned'
       | 'interrupted'
-      | 'given_back'
+      | 'released'
   }
 >
 
-/** What a worker says of the item it has. */
-function report(t: Transition, occurrence: Report): void {
-  const step = t.step(occurrence.step)
+/** What a worker reports about the item that it has claimed. */
+function report(t: Transition, event: Report): void {
+  const step = t.step(event.step)
   if (step === undefined) return
-  switch (occurrence.type) {
+  switch (event.type) {
     case 'claimed':
-      if (occurrence.kind === 'step') claimStep(t, step, occurrence)
-      else claimCompensation(t, step, occurrence)
+      if (event.kind === 'step') claimStep(t, step, event)
+      else claimCompensation(t, step, event)
       break
     case 'completed':
-      stepCompleted(t, step, occurrence.output)
+      stepCompleted(t, step, event.output)
       break
     case 'failed':
-      stepFailed(t, step, occurrence)
+      stepFailed(t, step, event)
       break
     case 'compensated':
       stepCompensated(t, step)
       break
     case 'compensation_failed':
-      compensationFailed(t, step, occurrence)
+      compensationFailed(t, step, event)
       break
     case 'abandoned':
       // It may have ended after all, by a transaction of its own: then there is nothing to take over.
       if (!step.inFlight) break
-      if (occurrence.kind === 'step') claimStep(t, step, {})
+      if (event.kind === 'step') claimStep(t, step, {})
       else claimCompensation(t, step, {})
       break
     case 'interrupted':
-      if (occurrence.kind === 'step') stepInterrupted(t, step)
+      if (event.kind === 'step') stepInterrupted(t, step)
       else compensationInterrupted(t, step)
       break
-    case 'given_back':
-      giveBack(t, step, occurrence)
+    case 'released':
+      release(t, step, event)
   }
 }
 
@@ -125,16 +125,16 @@ function start(t: Transition): void {
 
 const COOLDOWN_MS = 5_000
 
-/** W-04: another worker may have the handler, and this one not soon. */
-function giveBack(
+/** Another worker may have the handler; this one claims the item again only after a delay. */
+function release(
   t: Transition,
   step: StepState,
-  { kind, because, quiet = false }: Extract<Report, { type: 'given_back' }>,
+  { kind, because, quiet = false }: Extract<Report, { type: 'released' }>,
 ): void {
   const missing = because === 'handler_missing'
   const delayMs = missing ? Math.round(COOLDOWN_MS * (0.8 + 0.4 * t.surroundings.random())) : 0
-  if (kind === 'step') stepGivenBack(t, step, delayMs)
-  else compensationGivenBack(t, step, delayMs)
+  if (kind === 'step') stepReleased(t, step, delayMs)
+  else compensationReleased(t, step, delayMs)
   if (missing && !quiet && step.inFlight)
     t.write(stepEvent('step_skipped_missing_handler', t.step(step.name) ?? step, { detail: { kind } }))
 }

@@ -2,7 +2,7 @@ import type { Json } from '../../kernel/codec/type.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { StepType } from '../definition/definition.js'
 import type { EventType, InstanceStatus, StepStatus } from '../states.js'
-import type { By, HumanVerdict } from './occurrence.js'
+import type { By, HumanChoice } from './instance-event.js'
 import type { CallKind, InstanceState, Payload, StepState } from './state.js'
 
 /** What changes: everything in it is applied in one transaction, or nothing. */
@@ -31,8 +31,8 @@ export interface Call {
   /** The number of this call of the handler, from 1. */
   readonly attempt: number
   /**
-   * Ask first what became of an earlier call that must not be repeated (K-20), and call the handler only if that was not
-   * done; `only`: no call is left, whatever the answer.
+   * Ask first what became of an earlier call that must not be repeated, and call the handler only if that was not
+   * done; `only`: no call is left, whatever it returns.
    */
   readonly inquire?: 'first' | 'only'
 }
@@ -62,7 +62,7 @@ export interface QueueItem extends QueueRef {
   readonly priority: number
 }
 
-/** A record for people (W-09); instance, workflow and time are whoever stores it. */
+/** A dead letter; the code that stores it adds instance, workflow and time. */
 export interface DeadLetter {
   readonly step: string
   readonly kind: CallKind
@@ -74,7 +74,7 @@ export interface DeadLetter {
 
 export interface HumanDecision extends By {
   readonly step: string
-  readonly decision: HumanVerdict
+  readonly decision: HumanChoice
 }
 
 export interface WorkflowEvent extends Partial<By> {
@@ -89,7 +89,7 @@ export interface WorkflowEvent extends Partial<By> {
 }
 
 /**
- * The state after a decision, for folding several occurrences of one instance in memory before they are written.
+ * The state after a decision, for folding several events of one instance in memory before they are written.
  *
  * @example
  * const after = applyDecision(state, decide(Order, state, { type: 'completed', step: 'charge', output }))

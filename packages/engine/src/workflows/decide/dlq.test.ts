@@ -119,7 +119,7 @@ describe('W-09 the DLQ', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     run.claim('l1')
     fail(run, 'r1')
-    run.happen({ type: 'given_back', step: 'l1', kind: 'step', because: 'stopping' })
+    run.happen({ type: 'released', step: 'l1', kind: 'step', because: 'stopping' })
     expect(run.state.steps.get('l1')).toMatchObject({ status: 'PAUSED', attempts: 0 })
     run.happen({ type: 'requeued', step: 'r1', by })
     expect(run.waiting()).toEqual(['step r1', 'step l1'])

@@ -3,9 +3,9 @@ import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
 import { shouldRetry } from '../../kernel/retry/retry-policy.js'
 import type { CallSettings } from '../definition/definition.js'
-import type { KnownOfCall } from './occurrence.js'
+import type { KnownOfCall } from './instance-event.js'
 
-/** What is known of the effects of calls (K-19), and the failures that the engine itself finds. */
+/** What is known of the effects of calls, and the failures that the engine itself finds. */
 
 type FailedOutcome = Exclude<CallOutcome, 'completed'>
 
@@ -16,7 +16,7 @@ export function outcomeAfter<Before extends CallOutcome | null>(
   known: KnownOfCall | undefined,
 ): Before | FailedOutcome {
   if (known === 'notBegun') return before
-  // It is asked by the idempotency key, which all calls share.
+  // `inquire` gets the idempotency key, which all attempts share.
   if (known === 'notDone') return 'refused'
   return before === 'unknown' ? 'unknown' : outcomeOfFailure(failure)
 }
@@ -32,7 +32,7 @@ export function lostCall({ maxAttempts, nonIdempotent }: CallSettings, attempts:
 export const interruptedCall = (): Failure =>
   found(new TransientError('the worker was stopped during the call', { code: 'CALL_INTERRUPTED' }))
 
-/** The end of a call that must not be repeated: only a person, or `inquire`, can say what became of it (K-20). */
+/** The end of a call that must not be repeated: only a person, or `inquire`, can say what became of it. */
 export function unknownOutcome(what: string): Failure {
   return found(new PermanentError(`${what}; whether it had its effect is unknown`, { code: 'OUTCOME_UNKNOWN' }))
 }

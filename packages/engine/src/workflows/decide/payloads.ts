@@ -4,7 +4,7 @@ import type { Payload } from './state.js'
 
 /** What decisions do with payloads besides passing them on. A codec that encrypts brings its own. */
 export interface Payloads {
-  /** The JSON text that a condition looks into. */
+  /** The JSON text that a condition reads. */
   reveal(payload: Payload): string
   /** One object that has each part under its name: the output of a join. */
   combine(parts: readonly (readonly [name: string, payload: Payload])[]): Payload

@@ -188,7 +188,7 @@ describe('W-11 abort', () => {
       if (fate === 'fails') run.happen({ type: 'compensation_failed', step: 'a', failure: business })
       if (fate === 'dies') run.claim('a', 'compensation')
       if (fate === 'is given back')
-        run.happen({ type: 'given_back', step: 'a', kind: 'compensation', because: 'stopping' })
+        run.happen({ type: 'released', step: 'a', kind: 'compensation', because: 'stopping' })
       expect(run.statuses()).toMatchObject({ a: fate === 'completes' ? 'ROLLED_BACK' : 'COMPLETED' })
       expect(run.queue.size).toBe(0)
     },

@@ -2,7 +2,7 @@ import { HoldfastError } from '../../kernel/errors.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { instanceHasEnded } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'
-import type { Answer, By, HumanVerdict, Occurrence } from './occurrence.js'
+import type { Answer, By, HumanChoice, InstanceEvent } from './instance-event.js'
 import { continueRollback, startUndoing } from './rollback.js'
 import { skipActive } from './skip.js'
 import type { Payload, StepState } from './state.js'
@@ -10,7 +10,7 @@ import { stepEvent, type Transition } from './transition.js'
 
 /** What people do to an instance. What does not fit its status is refused and changes nothing. */
 
-export function decideHuman(t: Transition, name: string, decision: HumanVerdict, by: By): void {
+export function decideHuman(t: Transition, name: string, decision: HumanChoice, by: By): void {
   t.plan.step(name)
   const step = t.step(name)
   if (step?.status !== 'WAITING_DECISION') throw wrongStep(t, name, step, 'decided')
@@ -57,9 +57,9 @@ function leaveAsItWas(t: Transition, step: StepState): void {
   t.change(step, { status: step.outcome === 'completed' ? done : 'FAILED' })
 }
 
-type Requeue = Extract<Occurrence, { type: 'requeued' }>
+type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
-/** The dead letter of a step, or of its compensation, is tried again, or a person says what became of it (W-08, W-09, K-20). */
+/** The dead letter of a step, or of its compensation, is tried again, or a person says what became of it. */
 export function requeue(t: Transition, { step: name, input, answer, by }: Requeue): void {
   const { type } = t.plan.step(name)
   const step = t.step(name)
@@ -104,7 +104,7 @@ function requeueStep(t: Transition, step: StepState, answer: Answer | undefined,
   arriveAgain(t)
 }
 
-/** At once, whatever delay its call had; what has no handler is decided, which may freeze the rest again. */
+/** At once, whatever delay its call had; steps without a handler are decided, which may pause the others again. */
 function resume(t: Transition, name: string): void {
   const step = t.step(name)
   // One that was resumed before it may have failed again, or have won against it.

@@ -26,7 +26,7 @@ export interface Block {
   readonly strategy: JoinStrategy
 }
 
-/** A definition prepared for deciding: found out once, asked often. */
+/** A definition prepared for decisions: computed once, read often. */
 export class Plan {
   readonly definition: WorkflowDefinition
   readonly start: string

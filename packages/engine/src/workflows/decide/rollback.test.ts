@@ -54,7 +54,7 @@ describe('W-08 rollback', () => {
     const back = new Simulation(forked('all')).start().complete('first')
     back.claim('l1')
     fail(back, 'r1')
-    back.happen({ type: 'given_back', step: 'l1', kind: 'step', because: 'stopping' })
+    back.happen({ type: 'released', step: 'l1', kind: 'step', because: 'stopping' })
     back.compensate('r1').compensate('first')
     expect(back.state.status).toBe('FAILED')
     expect(back.statuses()).toMatchObject({ l1: 'SKIPPED' })

@@ -6,7 +6,7 @@ import { isDone, type StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /**
- * The instance has failed (W-08). Handlers that run are told to stop and waited for; what they did all the same is undone too,
+ * The instance has failed. Handlers that run are aborted and awaited; what they did all the same is compensated too,
  * before what ended earlier.
  */
 export function startRollback(t: Transition, step: StepState, failure: Failure): void {
@@ -44,7 +44,7 @@ function scopeOf(t: Transition): (name: string) => boolean {
   return (name) => after.has(name)
 }
 
-/** When nothing runs any more (K-19): the step that failed first, then strictly the last to have ended. */
+/** When nothing runs any more: the step that failed first, then strictly the last to have ended. */
 function nextToUndo(t: Transition, steps: readonly StepState[]): StepState | 'wait' | undefined {
   if (steps.some(({ inFlight }) => inFlight)) return 'wait'
   const open = steps.filter((step) => isToBeUndone(t, step))
@@ -53,8 +53,8 @@ function nextToUndo(t: Transition, steps: readonly StepState[]): StepState | 'wa
 }
 
 /**
- * Every call that may have had an effect is undone, whatever status it ended in (K-19); what was never called is not. The step
- * that made the instance fail is undone even if it was refused (W-08), unless its `compensateIf` says otherwise: a handler
+ * Every call that may have had an effect is undone, whatever status it ended in; what was never called is not. The step
+ * that made the instance fail is undone even if it was refused, unless its `compensateIf` says otherwise: a handler
  * that throws a business error at its second effect has had its first.
  */
 function isToBeUndone(t: Transition, step: StepState): boolean {
@@ -66,7 +66,7 @@ function isToBeUndone(t: Transition, step: StepState): boolean {
   return step.outcome !== null && mustCompensate(step.outcome, compensation.compensateIf ?? byDefault)
 }
 
-/** Answers whether there is something to wait for. */
+/** Returns whether there is a compensation to wait for. */
 export function startUndoing(t: Transition, step: StepState): boolean {
   const compensation = compensationOf(t.plan.step(step.name))
   if (compensation === undefined) {

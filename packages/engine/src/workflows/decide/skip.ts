@@ -12,7 +12,7 @@ export function skipOtherBranches(t: Transition, block: Block, winner: string): 
 /**
  * Skips what has not ended. A handler that runs gets its AbortSignal; its item stays with its worker, because it may
  * complete all the same, which is then recorded. A step that was called before and waits for its next call has ended now:
- * what it did may have to be undone (K-19).
+ * what it did may have to be undone.
  */
 export function skipActive(t: Transition, which: (step: StepState) => boolean): void {
   for (const step of t.steps()) if (isActive(step) && which(step)) skip(t, step)
@@ -30,7 +30,7 @@ export function endOfCalls(t: Transition, { inFlight, outcome }: StepState): Pic
   return inFlight || outcome === null ? undefined : { order: t.nextOrder() }
 }
 
-/** It failed for good before, and nobody will requeue it now: as in saga mode, its own compensation has a turn if there is one. */
+/** It failed for good before, and no operator can requeue it now: as in saga mode, its own compensation runs if there is one. */
 function condemn(t: Transition, step: StepState): void {
   t.removeDeadLetter(step.name)
   const failed = t.change(step, { status: 'FAILED', dlq: false })

@@ -27,15 +27,15 @@ export interface StepState {
   readonly attempts: number
   readonly compensationAttempts: number
   /**
-   * What is known of the effect of all calls so far; null while none has begun (K-19). Once it is unknown, a later call that
+   * What is known of the effect of all calls so far; null while none has begun. Once it is unknown, a later call that
    * was refused does not change that: the earlier call may have had its effect.
    */
   readonly outcome: CallOutcome | null
   /** The same for the calls of its compensation, while it has not succeeded. */
   readonly compensationOutcome: Exclude<CallOutcome, 'completed'> | null
-  /** The how-many-eth step of the instance it was to end, completed or failed: rollback goes by it, backwards. */
+  /** The position of the step in the order in which the steps ended, completed or failed. A rollback goes backwards. */
   readonly order: number | null
-  /** Whether a worker has the step, or its compensation, in hand. A step may be skipped while one still has. */
+  /** Whether a worker has claimed the step, or its compensation. A step may be skipped while a worker still has it. */
   readonly inFlight: boolean
   /** The side that a condition took. */
   readonly side: 'next' | 'else' | null

@@ -1,3 +1,7 @@
+// Collects what one event changes in one instance, and shows the rules of this folder the state as changed so far.
+// `decide.ts` creates one per event and turns it into a `Decision`. It holds no rules itself. Every change of a step or
+// of the instance goes through it, so that the decision has all of them.
+
 import type { Failure } from '../../kernel/failure/classify.js'
 import { type CallSettings, compensationOf } from '../definition/definition.js'
 import type { StepStatus } from '../states.js'

@@ -1,3 +1,7 @@
+// Checks that a definition is a workflow: every path ends, forks and joins match, names are unique, no loops. The
+// builder and the loader of JSON files call it before anything is stored. It throws with the step and the fix;
+// `decide/` relies on every definition having passed it.
+
 import { nearestName } from '../../kernel/validation/nearest.js'
 import { parseCondition } from '../condition/condition.js'
 import { compensationOf, type StepDefinition, successorsOf } from './definition.js'
@@ -11,7 +15,7 @@ const DEEPEST = 500
 const MOST_STEPS = 32_767
 
 /**
- * Refuses what is no workflow (W-02), naming the step and the fix, and answers the steps in the order in which they are
+ * Refuses what is no workflow, naming the step and the fix, and returns the steps in the order in which they are
  * reached, so that the same graph is the same data however it was written down.
  */
 export function checkSteps(workflow: string, steps: readonly StepDefinition[]): readonly StepDefinition[] {

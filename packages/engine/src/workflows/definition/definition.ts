@@ -34,7 +34,7 @@ export interface WorkflowDefinition {
   /** `domain/type`. */
   readonly name: string
   readonly version: number
-  /** A step that failed for good waits for a person instead of being undone (W-09). */
+  /** A step that failed for good waits for a person instead of being undone. */
   readonly dlq: boolean
   /** How long a worker holds a step before it must say that it is still there; the worker's own unless given. */
   readonly lease?: number
@@ -51,7 +51,7 @@ export interface CallSettings {
   readonly delay: number
   readonly timeout?: number
   readonly priority: number
-  /** Called again only after it was refused, or after `inquire` answered that it was not done (K-20). */
+  /** Called again only after it was refused, or after `inquire` answered that it was not done. */
   readonly nonIdempotent: boolean
   readonly metadata?: Metadata
 }

@@ -1,6 +1,6 @@
 import { HoldfastError } from '../../kernel/errors.js'
 
-/** The refusal of a definition (W-02): whose, at which step, and what to do about it. */
+/** The refusal of a definition: whose, at which step, and what to do about it. */
 export function invalidWorkflow(
   workflow: string,
   step: string | undefined,

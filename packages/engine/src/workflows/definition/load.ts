@@ -1,3 +1,6 @@
+// Reads a workflow definition from JSON: a file of a user, or the form in which it is stored. It checks each field and
+// returns the same structure that the builder makes. Stored definitions of older releases must stay readable.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { retryAsWritten } from '../../kernel/retry/retry-option.js'
 import { checkMaxAttempts, normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
@@ -60,7 +63,7 @@ function options({ dlq, retry, lease }: { dlq?: unknown; retry?: unknown; lease?
   return checkWorkflowOptions('workflow file $', { dlq, retry, lease })
 }
 
-/** A call as somebody writes it. What `build` has made and what is stored has the number of calls beside the delays. */
+/** A call as a user writes it. What `build` has made and what is stored has the number of calls beside the delays. */
 function asWritten(
   path: string,
   { maxAttempts, ...call }: { readonly maxAttempts?: unknown; readonly retry?: unknown },

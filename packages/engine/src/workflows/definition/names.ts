@@ -3,7 +3,7 @@ import { problemInName } from '../../kernel/ids/name.js'
 const reserved = ['cond#', '_root_']
 const versioned = /^(.+)-v([1-9]\d{0,8})$/
 
-/** What is wrong with the name of a step or a compensation, or nothing (W-02, K-24). Idempotency keys are made of them. */
+/** What is wrong with the name of a step or a compensation, or nothing. Idempotency keys are made of them. */
 export function nameProblem(name: unknown): string | undefined {
   if (typeof name === 'string' && name.trim() === '') return 'the name is empty; give it one'
   const prefix = reserved.find((start) => typeof name === 'string' && name.startsWith(start))
@@ -25,7 +25,7 @@ export function workflowTypeProblem(type: unknown): string | undefined {
 }
 
 /**
- * Which definition a starter means (W-03): `shop/order-v2` is that version, `shop/order` the newest.
+ * Which definition a starter means: `shop/order-v2` is that version, `shop/order` the newest.
  *
  * @example
  * workflowReference('shop/order-v2')   // { name: 'shop/order', version: 2 }

@@ -16,7 +16,7 @@ import {
 import type { Declared } from '../typed.js'
 import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
-/** How the handler of a step, or of its compensation, is called (W-01). */
+/** How the handler of a step, or of its compensation, is called. */
 export interface StepOptions {
   /** How often the handler is called, and how long apart: what the workflow says, or 3 times, after 1 s, doubled each time. */
   readonly retry?: Retry
@@ -24,7 +24,7 @@ export interface StepOptions {
   readonly delay?: Duration
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
-  /** From 0 to 100, 50 unless given; what waits gains (W-12). */
+  /** From 0 to 100, 50 unless given; what waits gains. */
   readonly priority?: number
   /** Given to the handler as it is. */
   readonly metadata?: Metadata
@@ -72,7 +72,7 @@ export interface CallDefaults {
 
 export const compensationOptionNames = [...callOptionNames, 'compensateIf'] as const
 
-/** The compensation of a step, its options filled in. Tried 3 times unless it says otherwise (K-08). */
+/** The compensation of a step, its options filled in. Tried 3 times unless it says otherwise. */
 export function checkCompensation(
   where: string,
   { name, handler, priority }: { readonly name: string; readonly handler: string; readonly priority: number },

@@ -15,14 +15,14 @@ export interface ClaimedStep extends Claimed {
   readonly inputNotes: Notes | null
   readonly output: unknown
   readonly outputNotes: Notes | null
-  /** What is known of the calls of the step before this one, and of those of its compensation (K-19). */
+  /** What is known of the calls of the step before this one, and of those of its compensation. */
   readonly outcome: CallOutcome | null
   readonly compensationOutcome: 'refused' | 'unknown' | null
   /** How long ago it could run. */
   readonly waitedMs: number
 }
 
-/** The lane of instances that begin later: whoever runs workflows takes their start, which needs no handler. */
+/** The lane of instances that begin later: any worker of workflows claims their start, which needs no handler. */
 export const ROOT = '_root_'
 /** The number of a start in that lane. Numbers below it are decisions of people that came through SQL. */
 export const START = -1

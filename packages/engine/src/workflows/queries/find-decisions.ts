@@ -2,9 +2,9 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { HumanVerdict } from '../decide/occurrence.js'
+import type { HumanChoice } from '../decide/instance-event.js'
 
-/** A human step that waits for somebody (W-10). */
+/** A human step that waits for a decision. */
 export interface WaitingDecision {
   readonly instanceId: string
   readonly domain: string
@@ -16,10 +16,10 @@ export interface WaitingDecision {
   readonly since: Date
 }
 
-/** What somebody decided. */
+/** What a person decided. */
 export interface RecordedDecision {
   readonly step: string
-  readonly decision: HumanVerdict
+  readonly decision: HumanChoice
   readonly actor: string
   readonly reason: string
   readonly at: Date

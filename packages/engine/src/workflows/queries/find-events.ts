@@ -3,7 +3,7 @@ import type { Json } from '../../kernel/codec/type.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { type EventType, eventTypes, type InstanceStatus, type StepStatus } from '../states.js'
 
-/** Something that changed an instance, as it is on record (W-17). */
+/** Something that changed an instance, as it is on record. */
 export interface WorkflowEventRecord {
   readonly at: Date
   readonly type: EventType

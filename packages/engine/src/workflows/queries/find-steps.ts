@@ -23,15 +23,15 @@ export interface WorkflowStepRecord {
   readonly queued: {
     readonly handler: string
     readonly kind: CallKind
-    /** When it is due; while somebody has it, when the lease ends. */
+    /** When it is due; while a worker has claimed it, when the lease ends. */
     readonly dueAt: Date
     readonly priority: number
-    /** The priority with what waiting has added (W-12). */
+    /** The priority with what waiting has added. */
     readonly shownPriority: number
     readonly leasedBy: string | null
     /** Its handler, or the definition of its instance, is paused: no worker takes it on. */
     readonly paused: boolean
-    /** No worker has had this handler for two minutes (W-04). */
+    /** No worker has had this handler for two minutes. */
     readonly handlerMissing: boolean
   } | null
   /** Its own dead letter, or that of its compensation. */

@@ -9,7 +9,7 @@ export interface StartAnswer {
   readonly version?: number
 }
 
-/** Creates instances (see `startDocument`); answers in their order. One text parameter: it also runs inside callers' transactions. */
+/** Creates instances (see `startDocument`); returns the results in their order. One text parameter: it also runs inside callers' transactions. */
 export async function startInstances(
   executor: Executor,
   starts: readonly { readonly id: string; readonly document: string }[],

@@ -1,6 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
 
-/** Done; decided on something that has changed since; held by somebody else; not there. */
+/** Done; decided on a state that has changed since; locked by another transaction; not found. */
 export type WriteAnswer = 'done' | 'changed' | 'held' | 'unknown'
 
 /** Writes changes of different instances (see `changeDocument`), which come in the order of ids. */

@@ -29,7 +29,7 @@ const lookOf: Readonly<Record<StepStatus, keyof typeof looks>> = {
 }
 
 /**
- * A workflow as a Mermaid flowchart, and with an instance how far that has come, by colours and words (W-14). Dotted
+ * A workflow as a Mermaid flowchart, and with an instance how far that has come, by colours and words. Dotted
  * arrows lead to compensations.
  *
  * @example

@@ -109,7 +109,7 @@ export function toWorkflow(tree: Tree, dlq = false) {
 
 type Survives = (node: Extract<Node, { type: 'task' }>) => boolean
 
-/** Whether a path that ends well has called something or asked somebody on the way. */
+/** Whether a path that ends well has called a handler or needed a person on the way. */
 function works(tree: Tree, survives: Survives, dlq: boolean): boolean {
   for (const node of tree) {
     if (node.type === 'task' || node.type === 'human') return true

@@ -48,7 +48,7 @@ export function checkState(simulation: Observed): void {
   }
 }
 
-/** A step has an item exactly while it is queued or in somebody's hand. */
+/** A step has an item exactly while it is queued or claimed. */
 function checkItems({ queue, tasks, state }: Observed, step: StepState): void {
   const task = tasks.has(step.name)
   const ofStep = queue.get(`step ${step.name}`)

@@ -51,7 +51,7 @@ export class Runner {
     return this
   }
 
-  /** One thing that can happen, happens; answers whether there was any. */
+  /** Applies one event that is possible; returns whether there was any. */
   #takeTurn(): boolean {
     const { simulation } = this
     const { at, pick } = this.#fate
@@ -106,7 +106,7 @@ export class Runner {
     this.outcomes.set(step, [...(this.outcomes.get(step) ?? []), outcome])
   }
 
-  /** Whether some call of the step may have had an effect (K-19). */
+  /** Whether some call of the step may have had an effect. */
   mayHaveDone(step: string): boolean {
     return this.outcomes.get(step)?.some((outcome) => outcome !== 'refused') ?? false
   }

@@ -6,7 +6,7 @@ import {
   type QueueItem,
   type WorkflowEvent,
 } from '../decide/decision.js'
-import type { Occurrence } from '../decide/occurrence.js'
+import type { InstanceEvent } from '../decide/instance-event.js'
 import type { CallKind, InstanceState, Payload } from '../decide/state.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
 import { checkDecision, checkState } from './invariants.js'
@@ -41,7 +41,7 @@ export class Simulation {
     this.state = { id, status: 'PENDING', input: payload(input), output: null, failure: null, steps: new Map() }
   }
 
-  happen(occurrence: Occurrence): Decision {
+  happen(occurrence: InstanceEvent): Decision {
     const before = this.state
     const decision = decide(this.definition, before, occurrence, { random: this.#random })
     this.state = applyDecision(before, decision)

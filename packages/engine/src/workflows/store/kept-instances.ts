@@ -1,7 +1,7 @@
 import { instanceHasEnded } from '../states.js'
 import type { StoredInstance } from './stored-instance.js'
 
-/** More instances than are in hand at once would be kept for nothing; payloads of large ones are read again instead. */
+/** More instances than a worker handles at once would be kept for nothing; payloads of large ones are read again instead. */
 const MOST_STATES = 5_000
 const LARGEST_STATE = 64 * 1024
 

@@ -1,3 +1,7 @@
+// An instance as it is stored, with the revision and the epochs that fence writes, and the pure functions that apply
+// claims and decisions to it. `happenings.ts` keeps these in memory between writes. A kept instance may be outdated:
+// only the condition of the write decides.
+
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import { HoldfastError } from '../../kernel/errors.js'

@@ -3,7 +3,7 @@ import { replyQueue } from '../replies/queue.js'
 import type { CommandSent } from './draft.js'
 
 /** A step's command on its way: its replies come to the process's domain, and name the process. */
-export async function sealStepCommand(
+export async function encodeStepCommand(
   outgoing: Outgoing,
   process: { readonly id: string; readonly domain: string; readonly name: string },
   { commandId, step, command }: CommandSent,

@@ -1,7 +1,7 @@
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { CallKind, Payload } from './state.js'
 
-/** Somebody who acts, and why. */
+/** The person or program that acts, and why. */
 export interface By {
   readonly actor: string
   readonly reason: string
@@ -9,26 +9,26 @@ export interface By {
 
 /**
  * What a worker knows of a failed call besides its error: that the handler was never called (bad input, a veto), or that
- * `inquire` said that it had no effect. Otherwise the error itself decides (K-19).
+ * `inquire` said that it had no effect. Otherwise the error itself decides.
  */
 export type KnownOfCall = 'notBegun' | 'notDone'
 
 /**
- * What a person found out about a call of unknown outcome (K-20); or `skip`: the step counts as done, and its input is passed on as its
+ * What a person found out about a call of unknown outcome; or `skip`: the step counts as done, and its input is passed on as its
  * output.
  */
 export type Answer = 'notDone' | 'skip' | { readonly done: Payload }
 
 /** What is known of a call that was lost, where a claim finds one. */
 export interface LostCall {
-  /** The worker can ask what became of it (K-20). */
+  /** The worker can ask what became of it. */
   readonly canInquire?: boolean
-  /** It uses up no attempt: it was interrupted by an orderly stop, or lost beside other work (K-26). */
+  /** It uses up no attempt: it was interrupted by an orderly stop, or lost beside other work. */
   readonly uncounted?: boolean
 }
 
-/** What can happen to an instance. A worker reports the first nine, people cause the rest. */
-export type Occurrence =
+/** What can happen to an instance. A worker reports the first nine; people cause the others. */
+export type InstanceEvent =
   | { readonly type: 'started' }
   /** A worker took the queue item. If another worker had it before, that call is lost. */
   | ({ readonly type: 'claimed'; readonly step: string; readonly kind: CallKind } & LostCall)
@@ -41,20 +41,20 @@ export type Occurrence =
       readonly failure: Failure
       readonly known?: KnownOfCall
     }
-  /** The call was called off, and its handler neither ended nor heeded its signal: nobody knows what it did, or still does. */
+  /** The call was aborted, and its handler ignored its signal and did not end: its outcome is unknown. */
   | { readonly type: 'abandoned'; readonly step: string; readonly kind: CallKind }
-  /** The worker was stopped in order during the call: its outcome is unknown, and it does not count as a crash (K-26). */
+  /** The worker was stopped in order during the call: its outcome is unknown, and it does not count as a crash. */
   | { readonly type: 'interrupted'; readonly step: string; readonly kind: CallKind }
   /** Claimed, and not called: the attempt does not count. */
   | {
-      readonly type: 'given_back'
+      readonly type: 'released'
       readonly step: string
       readonly kind: CallKind
       readonly because: 'handler_missing' | 'stopping'
-      /** Without an event: it was told not long ago that the handler is missing. */
+      /** Without a history event: the missing handler was reported not long ago. */
       readonly quiet?: boolean
     }
-  | { readonly type: 'decided'; readonly step: string; readonly decision: HumanVerdict; readonly by: By }
+  | { readonly type: 'decided'; readonly step: string; readonly decision: HumanChoice; readonly by: By }
   | { readonly type: 'cancel'; readonly by: By }
   | { readonly type: 'abort'; readonly by: By }
   /**
@@ -69,4 +69,4 @@ export type Occurrence =
       readonly by: By
     }
 
-export type HumanVerdict = 'confirm' | 'reject'
+export type HumanChoice = 'confirm' | 'reject'
