@@ -21,7 +21,7 @@ import {
   operateItems,
 } from './queries/operate-items.js'
 import { type DispatchOf, itemTypeOf, notFound, subjectOf } from './reference.js'
-import { sealContext } from './schedule.js'
+import { sealContext } from './seal-context.js'
 import type { DispatchStatus } from './states.js'
 import { isOwn } from './targets.js'
 

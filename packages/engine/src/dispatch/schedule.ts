@@ -15,7 +15,6 @@ import { type DefinedDispatch, type DispatchDefinition, isDispatch } from './def
 import { ScheduledItem } from './item-handle.js'
 import { checkItemKey, type ItemCalls } from './items.js'
 import { noteDispatch } from './queries/note-dispatch.js'
-import type { ItemChange } from './queries/operate-items.js'
 import {
   type Accepted,
   flushScheduleStatement,
@@ -212,25 +211,6 @@ async function sealRow(
   const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed)) : {}
   const details = Object.keys(deadline).length === 0 ? null : deadline
   return `[${JSON.stringify(key)},${startAt.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
-}
-
-/**
- * Another context for items that are scheduled already. Without the definition at hand it is checked by the worker that executes it, as
- * one that came through SQL.
- */
-export async function sealContext(
-  definition: DefinedDispatch | undefined,
-  context: unknown,
-  where: string,
-  codec: Codec,
-): Promise<ItemChange> {
-  const parsed = definition ? await parseWith(definition.contextSchema, context, where) : context
-  const { json, notes } = codec.encode(parsed, { at: 'context' })
-  const sealed = { context: JSON.parse(json) as unknown, version: definition?.version ?? 1 }
-  if (!definition) return { ...sealed, notes: null, checked: false, details: null }
-  const { target } = definition
-  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed as never)) : {}
-  return { ...sealed, notes, checked: true, details: Object.keys(deadline).length === 0 ? null : deadline }
 }
 
 /** One statement per item type (and version, and way of replacing): nearly always one. */

@@ -4,10 +4,10 @@ import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/mo
 import type { Why } from '../kernel/model/why.js'
 import type { CompleteOptions, CompleteStepOptions } from './completing.js'
 import type { ResponseSchemas } from './context.js'
-import type { AnyRetry, RetryOptions } from './operations.js'
 import type { ProcessRecord } from './queries/find-processes.js'
 import type { ProcessOf } from './reference.js'
 import type { RespondOptions } from './respond.js'
+import type { AnyRetry, RetryOptions } from './retry-options.js'
 import type { TimelineEntry } from './timeline.js'
 
 export interface HistoryOptions {

@@ -35,12 +35,11 @@ export { processModel } from './model.js'
 export {
   type BulkOperationAnswer,
   type BulkOperations,
-  type Correction,
   createProcessOperations,
-  type RetryOptions,
   type WhichProcesses,
 } from './operations.js'
 export { createProcesses, type KnownProcess, type Processes, type ProcessListFilter } from './processes.js'
+export type { Correction, RetryOptions } from './retry-options.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'

@@ -2,12 +2,10 @@
 // transaction, audited, and returns within five seconds. A call that does not fit the status of the process changes
 // nothing.
 
-import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCallForMany } from '../kernel/database/operator-call.js'
-import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
@@ -24,31 +22,8 @@ import { findTroubledIds } from './queries/list-process-trouble.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
 import type { ProcessRegistry } from './registry.js'
+import type { AnyRetry, RetryOptions } from './retry-options.js'
 import { deadlineOf } from './seal-start.js'
-
-/** Data that corrects the state, given as one of the definition's responses: recorded like one, applied like one. */
-export type Correction<Responses extends ResponseSchemas> = {
-  readonly [Name in keyof Responses & string]: {
-    readonly name: Name
-    readonly data: StandardSchemaV1.InferInput<Responses[Name]>
-  }
-}[keyof Responses & string]
-
-export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchemas> {
-  /** Recorded with the retry and in the state from then on. */
-  readonly response?: Correction<Responses>
-  /** A process whose deadline has passed is retried only with a new one: a moment, or a time from now. */
-  readonly deadline?: Date | Duration
-  /** A person found out that what is of unknown outcome was not done: it is called again. Default: false. */
-  readonly notDone?: boolean
-  /** With `notDone`: only this step was not done: `pay`, or `pay#2` where the name is used again. Default: every step of unknown outcome. */
-  readonly step?: string
-}
-
-/** The same for a definition whose responses are not known. */
-export interface AnyRetry extends Omit<RetryOptions, 'response'> {
-  readonly response?: { readonly name: string; readonly data: unknown }
-}
 
 /** Which ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
 export type WhichProcesses = readonly string[] | { readonly fingerprint: string } | 'all'

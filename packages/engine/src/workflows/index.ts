@@ -30,6 +30,7 @@ export type { CleanUpOptions, WorkflowMaintenance, WorkflowSettings } from './ma
 export { workflowModel } from './model.js'
 export type { CompleteOptions, RetryOptions } from './operations.js'
 export type { RecordedDecision, WaitingDecision } from './queries/find-decisions.js'
+export type { KnownWorkflow } from './queries/find-definitions.js'
 export type { WorkflowEventRecord } from './queries/find-events.js'
 export type { WorkflowRecord } from './queries/find-instances.js'
 export type { WorkflowStepRecord } from './queries/find-steps.js'
@@ -49,4 +50,4 @@ export {
   type Workflow,
   type WorkflowTypes,
 } from './typed.js'
-export { createWorkflows, type KnownWorkflow, type WorkflowListFilter, type Workflows } from './workflows.js'
+export { createWorkflows, type WorkflowListFilter, type Workflows } from './workflows.js'

@@ -12,7 +12,7 @@ import {
   type RecordedDecision,
   type WaitingDecision,
 } from './queries/find-decisions.js'
-import { findDefinitions } from './queries/find-definitions.js'
+import { findDefinitions, type KnownWorkflow } from './queries/find-definitions.js'
 import {
   countInstances,
   findInstance,
@@ -27,18 +27,6 @@ export interface WorkflowListFilter extends InstanceFilter {
   readonly cursor?: string
   /** How many. Default: 100. */
   readonly limit?: number
-}
-
-/** A workflow that the installation knows: a version that was stored, and how many live workers have each of its handlers. */
-export interface KnownWorkflow {
-  readonly domain: string
-  readonly type: string
-  readonly version: number
-  readonly storedAt: Date
-  /** Workers that are alive and have at least one handler that it uses. */
-  readonly liveWorkers: number
-  /** Handlers that it uses and no live worker has. */
-  readonly missingHandlers: readonly string[]
 }
 
 /** Declared saga graphs: their handlers and hooks, lists of instances, and what people have to do. */

@@ -1,7 +1,18 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import { handlersOf, type WorkflowDefinition } from '../definition/definition.js'
 import { loadWorkflow } from '../definition/load.js'
-import type { KnownWorkflow } from '../workflows.js'
+
+/** A workflow that the installation knows: a version that was stored, and how many live workers have each of its handlers. */
+export interface KnownWorkflow {
+  readonly domain: string
+  readonly type: string
+  readonly version: number
+  readonly storedAt: Date
+  /** Workers that are alive and have at least one handler that it uses. */
+  readonly liveWorkers: number
+  /** Handlers that it uses and no live worker has. */
+  readonly missingHandlers: readonly string[]
+}
 
 interface Row {
   readonly body: unknown
