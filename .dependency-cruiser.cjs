@@ -35,7 +35,11 @@ const upwards = {
   // Managers share the start, the registry and the reports of processes; these belong into a room of their own.
   'processes/managers': ['processes/(client|define|handle|history|registry|report|seal-start|states)'],
   // Rows are typed by what is decided and by what replies hold; the types belong beside the statements.
-  'processes/queries': ['processes/(history|reference|states)', 'processes/managers/decide', 'processes/replies/message'],
+  'processes/queries': [
+    'processes/(history|reference|states)',
+    'processes/managers/decide',
+    'processes/replies/message',
+  ],
   // Recorded replies are responses; the recorder belongs beside respond.ts.
   'processes/replies': ['processes/(define|respond)'],
   'trouble/queries': ['trouble/filter'],

@@ -39,11 +39,11 @@ export {
   type WhichProcesses,
 } from './operations.js'
 export { createProcesses, type KnownProcess, type Processes, type ProcessListFilter } from './processes.js'
-export type { Correction, RetryOptions } from './retry-options.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
+export type { Correction, RetryOptions } from './retry-options.js'
 export { deadlineOf, type StartDetails } from './seal-start.js'
 export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'
 export type { DeadlineAction, ProcessStatus } from './states.js'
