@@ -845,11 +845,11 @@ CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dea
 
 CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 
-CREATE INDEX dispatch_item_by_age ON holdfast.dispatch_item USING btree (item_type, created_at, seq);
-
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
 CREATE INDEX dispatch_item_due ON holdfast.dispatch_item USING btree (item_type, due_at, seq) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX dispatch_item_newest ON holdfast.dispatch_item USING btree (item_type, created_at, seq) WHERE (seq > 0);
 
 CREATE INDEX dispatch_tally_by_type ON holdfast.dispatch_tally USING btree (item_type, status);
 
