@@ -259,7 +259,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   })
   const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
   const dispatches = createDispatchRegistry()
-  const processes = createProcesses(db, engine, processOperations)
+  const processes = createProcesses(db, engine)
   const workflows = createWorkflows(db, workflowEngine)
   const executionOf = ({ model, type, id }: OwnExecution) => {
     if (model === 'workflows') return workflowClient.workflow(id)

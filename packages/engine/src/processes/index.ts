@@ -33,16 +33,12 @@ export { type StepCommand, type StepCommandOptions, stepCommand } from './manage
 export { resultOf, type StepReply } from './managers/step-reply.js'
 export { processModel } from './model.js'
 export {
-  type BulkOperationAnswer,
-  type BulkOperations,
   type Correction,
   createProcessOperations,
   type RetryOptions,
-  type WhichProcesses,
 } from './operations.js'
 export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
-export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
 export { deadlineOf, type StartDetails } from './seal-start.js'

@@ -1,4 +1,3 @@
-import type { FailureGroup, TroubleFilter } from '../commands/index.js'
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
@@ -12,14 +11,7 @@ import {
   textOption,
 } from '../kernel/validation/options.js'
 import type { ProcessEngine } from './engine.js'
-import type { BulkOperations } from './operations.js'
 import { findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
-import {
-  countProcessTrouble,
-  groupProcessTrouble,
-  listProcessTrouble,
-  type TroubledProcess,
-} from './queries/list-process-trouble.js'
 import { nameOf, type ProcessOf } from './reference.js'
 import { checkAttributes } from './seal-start.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
@@ -32,7 +24,7 @@ export interface ProcessListFilter extends Partial<Omit<ProcessFilter, 'ids' | '
 }
 
 /** The processes of the installation, and what is set for their definitions. */
-export interface Processes extends BulkOperations {
+export interface Processes {
   /**
    * Those that fit, newest first; 100 unless `limit` says otherwise.
    *
@@ -41,12 +33,6 @@ export interface Processes extends BulkOperations {
    * await hf.processes.list({ status: 'EXECUTING', longerThan: '10m' })
    */
   list(filter?: ProcessListFilter): Promise<ProcessRecord[]>
-  /** What is in troubleshooting: listed, counted, and grouped by what failed alike. */
-  readonly troubles: {
-    list(filter?: TroubleFilter): Promise<TroubledProcess[]>
-    count(filter?: TroubleFilter): Promise<number>
-    groups(filter?: TroubleFilter): Promise<FailureGroup[]>
-  }
   /**
    * Sets, without touching code, what a definition's code leaves open; null gives it back to the code.
    *
@@ -58,19 +44,11 @@ export interface Processes extends BulkOperations {
   settings(): Promise<ProcessSettingsRecord[]>
 }
 
-export function createProcesses(db: Database, engine: ProcessEngine, bulk: BulkOperations): Processes {
+export function createProcesses(db: Database, engine: ProcessEngine): Processes {
   const { codec, settings } = engine
   return {
-    retryMany: bulk.retryMany,
-    cancelMany: bulk.cancelMany,
-    completeMany: bulk.completeMany,
     async list(filter = {}) {
       return findProcesses(db, codec, checkFilter(filter))
-    },
-    troubles: {
-      list: async (filter) => listProcessTrouble(db, codec, checkTroubleFilter('list', filter)),
-      count: async (filter) => countProcessTrouble(db, checkTroubleFilter('count', filter)),
-      groups: async (filter) => groupProcessTrouble(db, checkTroubleFilter('groups', filter)),
     },
     async configure(process, input, by) {
       await configure(db, nameOf('configure', process), input, by)
@@ -112,13 +90,4 @@ function checkFilter(all: ProcessListFilter): ProcessFilter {
     ...(longerThanMs === undefined ? {} : { longerThanMs }),
     limit: integerOption(where, 'limit', given.limit, { min: 1, default: 100 }),
   }
-}
-
-function checkTroubleFilter(operation: string, filter: TroubleFilter = {}): TroubleFilter {
-  const where = `troubles.${operation}`
-  checkOptions(where, filter, ['domain', 'type', 'fingerprint', 'limit'])
-  for (const name of ['domain', 'type', 'fingerprint'] as const)
-    textOption(where, name, filter[name], { default: undefined })
-  integerOption(where, 'limit', filter.limit, { min: 1, default: undefined })
-  return filter
 }
