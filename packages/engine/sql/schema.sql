@@ -3185,6 +3185,16 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.count_processes(filter jsonb)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select count(*) from holdfast.fitting_processes(filter, null)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.count_releasable_items(p_type text, p_most integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -4141,34 +4151,13 @@ CREATE OR REPLACE FUNCTION holdfast.find_processes(filter jsonb)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
-  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
-  v_until timestamptz := coalesce((filter ->> 'until')::timestamptz, 'infinity');
   v_most int := (filter ->> 'limit')::int;
 begin
   return query
-  with fitting as (
-    select
-      candidate.id,
-      detail.created_at,
-      case
-        when process.leased_at is null then process.status
-        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
-          then 'COMPENSATING'
-        else 'EXECUTING'
-      end as status
-    from holdfast.process_candidates(filter, v_types, v_since, v_until, v_most) as candidate (id)
-    join holdfast.process_detail as detail on detail.id = candidate.id
-    join holdfast.process on process.id = candidate.id
-    where (detail.type = any (v_types) or filter ? 'ids')
-      and detail.created_at >= v_since
-      and detail.created_at < v_until
-      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-  ),
-  -- Apart from the states, which may be large: they are fetched for what is told only.
-  picked as (
-    select * from fitting
-    where not filter ? 'status' or fitting.status = filter ->> 'status'
+  -- Apart from the states, which may be large: they are fetched for what is returned only.
+  with picked as (
+    select fitting.id, fitting.created_at, fitting.status
+    from holdfast.fitting_processes(filter, v_most) as fitting
     order by fitting.created_at desc, fitting.id desc
     limit v_most
   )
@@ -4471,6 +4460,55 @@ begin
     perform holdfast.wake('process-inbox:' || v_head.type);
   end if;
   return true;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.fitting_processes(filter jsonb, most integer)
+ RETURNS TABLE(id uuid, created_at timestamp with time zone, status text)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
+  v_after_id uuid := (filter ->> 'after_id')::uuid;
+  v_after_at timestamptz := coalesce(
+    (select detail.created_at from holdfast.process_detail as detail where detail.id = v_after_id),
+    (filter ->> 'after_at')::timestamptz
+  );
+  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := least((filter ->> 'until')::timestamptz, v_after_at + interval '1 microsecond', 'infinity');
+  v_filter jsonb := filter || jsonb_strip_nulls(jsonb_build_object('after_at', v_after_at));
+begin
+  return query
+  select found.id, found.created_at, found.status
+  from (
+    select
+      candidate.id,
+      detail.created_at,
+      case
+        when process.leased_at is null then process.status
+        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
+          then 'COMPENSATING'
+        else 'EXECUTING'
+      end as status
+    from holdfast.process_candidates(v_filter, v_types, v_since, v_until, most) as candidate (id)
+    join holdfast.process_detail as detail on detail.id = candidate.id
+    join holdfast.process on process.id = candidate.id
+    where (detail.type = any (v_types) or filter ? 'ids')
+      and detail.created_at >= v_since
+      and detail.created_at < v_until
+      and (v_after_id is null or (detail.created_at, detail.id) < (v_after_at, v_after_id))
+      and (not filter ? 'waiting_for' or process.leased_at is null and detail.waiting_for = filter ->> 'waiting_for')
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+  ) as found
+  where not filter ? 'status' or found.status = filter ->> 'status';
 end
 $function$
 ;
@@ -7030,6 +7068,9 @@ declare
   v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
   -- Of those that are leased, which are few, the caller takes what it means.
   v_most int := case when not v_leased then most end;
+  -- The last row of the page before.
+  v_after_at timestamptz := coalesce((filter ->> 'after_at')::timestamptz, 'infinity');
+  v_after_id uuid := coalesce((filter ->> 'after_id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
 begin
   if filter ? 'ids' then
     return query select id::uuid from jsonb_array_elements_text(filter -> 'ids') as id;
@@ -7044,11 +7085,40 @@ begin
       and detail.type = any (types)
       and detail.created_at >= since
       and detail.created_at < until
+      and (detail.created_at, detail.id) < (v_after_at, v_after_id)
+      and (not filter ? 'waiting_for' or detail.waiting_for = filter ->> 'waiting_for')
       and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-    order by detail.created_at desc
+    order by detail.created_at desc, detail.id desc
     limit v_most;
   elsif filter ? 'parent_id' then
     return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
+  elsif filter ? 'waiting_for' then
+    -- Among those that rest and have not ended, however old the table is.
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join unnest(
+      case
+        when v_status is null then array['WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'WAITING_FOR_REPLY', 'WAITING_FOR_TSQ', 'COMPENSATING']
+        else array[v_status]
+      end
+    ) as resting (status)
+    cross join lateral (
+      select process.id
+      from holdfast.process
+      join holdfast.process_detail as detail on detail.id = process.id
+      where process.status = resting.status
+        and process.status <> 'COMPLETED'
+        and process.type = known.type
+        and process.leased_at is null
+        and process.created_at >= since
+        and process.created_at < until
+        and (process.created_at, process.id) < (v_after_at, v_after_id)
+        and detail.waiting_for = filter ->> 'waiting_for'
+        and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
+      order by process.created_at desc, process.id desc
+      limit most
+    ) as newest;
   elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
     -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
     return query
@@ -7061,10 +7131,11 @@ begin
       where detail.type = known.type
         and detail.created_at >= since
         and detail.created_at < until
+        and (detail.created_at, detail.id) < (v_after_at, v_after_id)
         and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
         and (v_status is distinct from 'COMPLETED' or process.status = 'COMPLETED')
         and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-      order by detail.created_at desc
+      order by detail.created_at desc, detail.id desc
       limit v_most
     ) as newest;
   else
@@ -7080,7 +7151,8 @@ begin
         and leased_at is null
         and process.created_at >= since
         and process.created_at < until
-      order by process.created_at desc
+        and (process.created_at, process.id) < (v_after_at, v_after_id)
+      order by process.created_at desc, process.id desc
       limit most
     ) as newest;
     if v_leased then
@@ -10722,6 +10794,8 @@ comment on function holdfast.count_dispatched_beginning(p_type text) is 'interna
 
 comment on function holdfast.count_due_this_minute(p_type text, p_count bigint) is 'internal: may change with every release';
 
+comment on function holdfast.count_processes(filter jsonb) is 'internal: may change with every release';
+
 comment on function holdfast.count_releasable_items(p_type text, p_most integer) is 'internal: may change with every release';
 
 comment on function holdfast.count_slots(p_type text, p_limit integer) is 'internal: may change with every release';
@@ -10789,6 +10863,8 @@ comment on function holdfast.finish_commands(p_queue text, p_domain text, writes
 comment on function holdfast.finish_dispatch_cycle(p_type text, p_epoch integer, p_interval_ms double precision, p_rest_ms double precision, p_error text) is 'internal: may change with every release';
 
 comment on function holdfast.finish_inbox_group(p_head uuid, p_epoch integer, p_handed uuid[], p_refused jsonb, p_again_ms integer) is 'internal: may change with every release';
+
+comment on function holdfast.fitting_processes(filter jsonb, most integer) is 'internal: may change with every release';
 
 comment on function holdfast.flush_managed_starts(starts jsonb) is 'internal: may change with every release';
 

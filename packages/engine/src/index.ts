@@ -98,6 +98,7 @@ export {
   defineProcess,
   type HistoryOptions,
   type Inquiry,
+  type KnownProcess,
   type ManagerDefinition,
   type ManagerOptions,
   type ManagerStartDetails,

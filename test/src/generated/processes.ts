@@ -91,7 +91,7 @@ async function attend(hf: Holdfast, { Program, bank }: World, _: readonly string
     else await hf.command(Pay, commandId).cancel(by)
   }
   const { domain, type } = Program
-  const troubled = await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })
+  const troubled = (await hf.processes.list({ domain, type, status: 'WAITING_FOR_TSQ', limit: 1_000 })).items
   for (const { id, error, state } of troubled) {
     const { program } = state as { program: ProcessProgram }
     if (error?.code === 'OUTCOME_UNKNOWN' && round < 8) await resolve(hf, { Program, bank }, id, program)

@@ -92,7 +92,7 @@ test('A-04 X-01 a hundred payments meet a bank that fails now and then and a net
   await using kit = await testKit({ register: [Payment], worker: { concurrency: 20 } })
   const approvals = createSimulator({
     every: '1s',
-    find: () => kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 }),
+    find: async () => (await kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 })).items,
     key: ({ key, waitingFor }) => `${key}/${waitingFor}`,
     behaviour: behaviour({ timeout: 5 }, 'seed 7'),
     answer: ({ id }) => kit.hf.process(Payment, id).respond('approved', { by: 'the network' }),
@@ -107,7 +107,7 @@ test('A-04 X-01 a hundred payments meet a bank that fails now and then and a net
   while ((await approvals.cycle()) > 0) await kit.drain({ skipTime: '1h' })
   await kit.drain({ skipTime: true })
 
-  const ended = await kit.hf.processes.list({ limit: 1_000 })
+  const ended = (await kit.hf.processes.list({ limit: 1_000 })).items
   const count = (status: string) => ended.filter((payment) => payment.status === status).length
   expect(count('COMPLETED') + count('COMPENSATED') + count('WAITING_FOR_TSQ')).toBe(100)
   expect(count('COMPENSATED')).toBe(approvals.outcomes.TIMEOUT)

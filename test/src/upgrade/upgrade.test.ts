@@ -52,7 +52,7 @@ test('K-09 an installation of the release before is migrated, and everything tha
   await waitFor('both settlements wait', async () => {
     return (await count(`holdfast.process where type = 'upgrade/Settle' and status = 'WAITING_FOR_ASYNC'`)) === 2
   })
-  for (const { id } of await hf.processes.list({ domain: 'upgrade', type: 'Settle' })) {
+  for (const { id } of (await hf.processes.list({ domain: 'upgrade', type: 'Settle' })).items) {
     await hf.process(all.Settle, id).respond('approved', { by: 'ann' })
   }
 

@@ -40,7 +40,7 @@ const legs = [
 const exchange = await hf.start(Exchange, { legs })
 console.log((await exchange.get()).status)
 for (const line of await exchange.result()) console.log(line.replace(/child \S+ /, 'child '))
-console.log(`${(await hf.processes.list({ parentId: exchange.id })).length} children`)
+console.log(`${(await hf.processes.list({ parent: exchange.id })).items.length} children`)
 
 await hf.close()
 await database.stop()

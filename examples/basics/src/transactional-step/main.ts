@@ -40,7 +40,7 @@ console.log(`rows: ${rows.map(({ account, cents }) => `${account} ${cents}`).joi
 await client.query('begin')
 await hf.start(Booking, { account: 'A-2', cents: 100 }, { key: 'never', transaction: client })
 await client.query('rollback')
-console.log(`started by what was rolled back: ${(await hf.processes.list({ key: 'never' })).length}`)
+console.log(`started by what was rolled back: ${(await hf.processes.list({ key: 'never' })).items.length}`)
 
 await hf.close()
 await client.end()

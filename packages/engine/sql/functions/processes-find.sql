@@ -105,6 +105,9 @@ declare
   v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
   -- Of those that are leased, which are few, the caller takes what it means.
   v_most int := case when not v_leased then most end;
+  -- The last row of the page before.
+  v_after_at timestamptz := coalesce((filter ->> 'after_at')::timestamptz, 'infinity');
+  v_after_id uuid := coalesce((filter ->> 'after_id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
 begin
   if filter ? 'ids' then
     return query select id::uuid from jsonb_array_elements_text(filter -> 'ids') as id;
@@ -119,11 +122,40 @@ begin
       and detail.type = any (types)
       and detail.created_at >= since
       and detail.created_at < until
+      and (detail.created_at, detail.id) < (v_after_at, v_after_id)
+      and (not filter ? 'waiting_for' or detail.waiting_for = filter ->> 'waiting_for')
       and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-    order by detail.created_at desc
+    order by detail.created_at desc, detail.id desc
     limit v_most;
   elsif filter ? 'parent_id' then
     return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
+  elsif filter ? 'waiting_for' then
+    -- Among those that rest and have not ended, however old the table is.
+    return query
+    select newest.id
+    from unnest(types) as known (type)
+    cross join unnest(
+      case
+        when v_status is null then array['WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'WAITING_FOR_REPLY', 'WAITING_FOR_TSQ', 'COMPENSATING']
+        else array[v_status]
+      end
+    ) as resting (status)
+    cross join lateral (
+      select process.id
+      from holdfast.process
+      join holdfast.process_detail as detail on detail.id = process.id
+      where process.status = resting.status
+        and process.status <> 'COMPLETED'
+        and process.type = known.type
+        and process.leased_at is null
+        and process.created_at >= since
+        and process.created_at < until
+        and (process.created_at, process.id) < (v_after_at, v_after_id)
+        and detail.waiting_for = filter ->> 'waiting_for'
+        and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
+      order by process.created_at desc, process.id desc
+      limit most
+    ) as newest;
   elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
     -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
     return query
@@ -136,10 +168,11 @@ begin
       where detail.type = known.type
         and detail.created_at >= since
         and detail.created_at < until
+        and (detail.created_at, detail.id) < (v_after_at, v_after_id)
         and (not filter ? 'attributes' or detail.attributes @> (filter -> 'attributes'))
         and (v_status is distinct from 'COMPLETED' or process.status = 'COMPLETED')
         and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-      order by detail.created_at desc
+      order by detail.created_at desc, detail.id desc
       limit v_most
     ) as newest;
   else
@@ -155,7 +188,8 @@ begin
         and leased_at is null
         and process.created_at >= since
         and process.created_at < until
-      order by process.created_at desc
+        and (process.created_at, process.id) < (v_after_at, v_after_id)
+      order by process.created_at desc, process.id desc
       limit most
     ) as newest;
     if v_leased then
@@ -163,6 +197,60 @@ begin
     end if;
   end if;
 end
+$$;
+
+-- Those that fit, and their statuses; at least the newest `most` of them, all without it. A cursor has milliseconds, the column
+-- microseconds: where the row of the cursor is still there, its own time counts.
+-- planner: custom, no seqscan, no hashjoin, no mergejoin
+create or replace function holdfast.fitting_processes(filter jsonb, most int)
+returns table (id uuid, created_at timestamptz, status text)
+language plpgsql
+stable
+as $$
+declare
+  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
+  v_after_id uuid := (filter ->> 'after_id')::uuid;
+  v_after_at timestamptz := coalesce(
+    (select detail.created_at from holdfast.process_detail as detail where detail.id = v_after_id),
+    (filter ->> 'after_at')::timestamptz
+  );
+  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
+  v_until timestamptz := least((filter ->> 'until')::timestamptz, v_after_at + interval '1 microsecond', 'infinity');
+  v_filter jsonb := filter || jsonb_strip_nulls(jsonb_build_object('after_at', v_after_at));
+begin
+  return query
+  select found.id, found.created_at, found.status
+  from (
+    select
+      candidate.id,
+      detail.created_at,
+      case
+        when process.leased_at is null then process.status
+        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
+          then 'COMPENSATING'
+        else 'EXECUTING'
+      end as status
+    from holdfast.process_candidates(v_filter, v_types, v_since, v_until, most) as candidate (id)
+    join holdfast.process_detail as detail on detail.id = candidate.id
+    join holdfast.process on process.id = candidate.id
+    where (detail.type = any (v_types) or filter ? 'ids')
+      and detail.created_at >= v_since
+      and detail.created_at < v_until
+      and (v_after_id is null or (detail.created_at, detail.id) < (v_after_at, v_after_id))
+      and (not filter ? 'waiting_for' or process.leased_at is null and detail.waiting_for = filter ->> 'waiting_for')
+      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
+  ) as found
+  where not filter ? 'status' or found.status = filter ->> 'status';
+end
+$$;
+
+-- How many fit.
+create or replace function holdfast.count_processes(filter jsonb)
+returns bigint
+language sql
+stable
+as $$
+  select count(*) from holdfast.fitting_processes(filter, null)
 $$;
 
 -- One process, or those that fit, the newest first.
@@ -173,34 +261,13 @@ language plpgsql
 stable
 as $$
 declare
-  v_types text[] := holdfast.process_types(filter ->> 'domain', filter ->> 'type');
-  v_since timestamptz := coalesce((filter ->> 'since')::timestamptz, '-infinity');
-  v_until timestamptz := coalesce((filter ->> 'until')::timestamptz, 'infinity');
   v_most int := (filter ->> 'limit')::int;
 begin
   return query
-  with fitting as (
-    select
-      candidate.id,
-      detail.created_at,
-      case
-        when process.leased_at is null then process.status
-        when process.status = 'COMPENSATING' or holdfast.process_is_unwinding(process.id, process.generation)
-          then 'COMPENSATING'
-        else 'EXECUTING'
-      end as status
-    from holdfast.process_candidates(filter, v_types, v_since, v_until, v_most) as candidate (id)
-    join holdfast.process_detail as detail on detail.id = candidate.id
-    join holdfast.process on process.id = candidate.id
-    where (detail.type = any (v_types) or filter ? 'ids')
-      and detail.created_at >= v_since
-      and detail.created_at < v_until
-      and holdfast.process_fits(filter, detail.key, detail.batch_id, detail.parent_id, detail.attributes, process.status, process.leased_at)
-  ),
-  -- Apart from the states, which may be large: they are fetched for what is told only.
-  picked as (
-    select * from fitting
-    where not filter ? 'status' or fitting.status = filter ->> 'status'
+  -- Apart from the states, which may be large: they are fetched for what is returned only.
+  with picked as (
+    select fitting.id, fitting.created_at, fitting.status
+    from holdfast.fitting_processes(filter, v_most) as fitting
     order by fitting.created_at desc, fitting.id desc
     limit v_most
   )

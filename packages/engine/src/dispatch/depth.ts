@@ -6,7 +6,7 @@ import { dispatchStatuses } from './states.js'
 
 const BETWEEN = 10_000
 
-/** How many items there are in each status, now and then (D-09). */
+/** How many items there are in each status, now and then. */
 export function createDepthGauge(db: Executor, metrics: Metrics) {
   const next = new Map<string, number>()
   return {

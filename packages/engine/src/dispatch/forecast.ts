@@ -5,7 +5,7 @@ export interface DueMinute {
 }
 
 export interface Forecast {
-  /** When the last of them will have been released; undefined where that is never, or nobody knows. */
+  /** When the last of them will have been released; undefined where that is never or not known. */
   readonly finishesAt: Date | undefined
   /** The longest that an item waits beyond its time, in milliseconds. */
   readonly latestBy: number
@@ -16,7 +16,7 @@ export interface Forecast {
 const MINUTE = 60_000
 
 /**
- * When items that fall due like this will have been released at this rate (D-12): they queue while more are due than go.
+ * When items that fall due like this will have been released at this rate: they queue while more are due than go.
  * A rate of infinity releases each minute's items within it.
  *
  * @example

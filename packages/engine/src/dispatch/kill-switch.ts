@@ -6,7 +6,7 @@ const EVERY = 50
 const LONGEST = 3_000
 
 /**
- * Waits, after the kill switch was committed, until nothing can begin any more (D-14). From the commit on no claim lets a
+ * Waits, after the kill switch was committed, until nothing can begin any more. From the commit on no claim lets a
  * dispatched execution through. One that was claimed just before begins within a second and a half, or its worker gives it
  * back; so there is nothing left to begin as soon as no such claim is younger than two seconds.
  */

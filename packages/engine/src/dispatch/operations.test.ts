@@ -77,7 +77,7 @@ test('D-15 a dispatched item is refused nothing but cancelled by its execution, 
   const worker = await bus.runProcesses(Settle)
   await waitFor(
     'both wait',
-    async () => (await bus.hf.processes.list({ domain, status: 'WAITING_FOR_ASYNC' })).length === 2,
+    async () => (await bus.hf.processes.list({ domain, status: 'WAITING_FOR_ASYNC' })).items.length === 2,
   )
   expect(outcomes(await bus.hf.dispatch.cancelMany(Settlement, ['PAY-0', 'x'], by))).toEqual({
     'PAY-0': 'done',

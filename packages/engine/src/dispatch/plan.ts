@@ -12,11 +12,11 @@ export interface PlanOptions {
   readonly dispatchInterval?: Duration
   /** What the rate limit would let through; null: no limit. */
   readonly limitPerSecond?: number | null
-  /** How many minutes to list, 1,440 unless given. */
+  /** How many minutes to list. Default: 1,440. */
   readonly minutes?: number
 }
 
-/** How many are due when, at which rate they go, and when they will be through (D-12). */
+/** How many items are due when, at which rate they are released, and when the last one will be. */
 export interface DispatchPlan {
   readonly domain: string
   readonly type: string
@@ -86,7 +86,7 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
 }
 
 /**
- * While a backlog is being released, what was measured is what it goes at (D-12): workers or the target may be slower than the
+ * While a backlog is being released, what was measured is what it goes at: workers or the target may be slower than the
  * configuration allows. Before that, and for a configuration that is only asked about, the configured rate is all there is.
  */
 function expectedRate(configured: number, measured: number | null, running: boolean): number {

@@ -18,7 +18,7 @@ const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED'] as const
 /** So many items are locked by one statement. */
 const CHUNK = 1_000
 
-/** Ends items whose executions ran elsewhere, as their target says (D-13). Reporting an end twice is reporting it once. */
+/** Ends items whose executions ran elsewhere, as their target says. Reporting an end twice is reporting it once. */
 export async function reportEnd(
   db: Database,
   dispatch: DispatchOf,
@@ -30,9 +30,9 @@ export async function reportEnd(
     throw invalidOption(where, 'dispatch', `${itemType} is executed by our own engine, which ends its items itself`)
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))
-  const answers: ReportResult[] = []
-  for (const chunk of chunksOf(ends, CHUNK)) answers.push(...(await reportEnds(db, itemType, chunk)))
-  return answers
+  const results: ReportResult[] = []
+  for (const chunk of chunksOf(ends, CHUNK)) results.push(...(await reportEnds(db, itemType, chunk)))
+  return results
 }
 
 function checkEnd(where: string, end: ExecutionEnd): ReportedEnd {

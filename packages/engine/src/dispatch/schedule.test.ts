@@ -162,7 +162,7 @@ test('D-01 from any language: a SQL function, whose context is checked by whoeve
   await hasStatus(Settlement.name, 'good', 'COMPLETED')
   expect(await bus.hf.process(Settle, `exec:${Settlement.name}:good:0`).result()).toBe(5)
   await hasStatus(Settlement.name, 'bad', 'DISPATCHED')
-  const [bad] = await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.name}:bad:0` })
+  const [bad] = (await bus.hf.processes.list({ domain: 'schedule-sql', key: `exec:${Settlement.name}:bad:0` })).items
   await bus.rests(bad?.id ?? '', 'WAITING_FOR_TSQ')
   expect(await bus.hf.item(Settlement, 'bad').get()).toMatchObject({ status: 'DISPATCHED' })
   await expect(bus.sql(`select holdfast.schedule('nobody', 'Items', 'x', '{}', now())`)).rejects.toThrow(

@@ -99,7 +99,7 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     metrics,
   })
 
-  /** The configuration is there before the first item, whoever is first; not in the caller's transaction, which may fail. */
+  /** The settings are stored before the first item, and not in the caller's transaction, which may fail. */
   async function known(definition: DefinedDispatch): Promise<void> {
     const { name } = definition
     let noting = noted.get(name)
@@ -215,7 +215,7 @@ async function sealRow(
 }
 
 /**
- * Another context for items that are scheduled already. Without the definition at hand it is checked by whoever executes it, as
+ * Another context for items that are scheduled already. Without the definition at hand it is checked by the worker that executes it, as
  * one that came through SQL.
  */
 export async function sealContext(

@@ -2,35 +2,36 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, durationOption, numberOption, textOption } from '../kernel/validation/options.js'
 
-/** The configuration of an item type (D-02), changed at run time and read by every cycle. */
+/** The settings of a type of items, changed at run time and read by every cycle. */
 export interface DispatchSettings {
-  /** The kill switch. Off: nothing is released, and what our own engine has not begun is held back. */
+  /** The kill switch. False: nothing is released, and what our own engine has not begun is held back. Default: true. */
   readonly enabled?: boolean
-  /** The most that a cycle releases, 500 unless set. */
+  /** The most items that a cycle releases. Default: 500. */
   readonly batchSize?: number
-  /** From the beginning of one cycle to that of the next, 5 s unless set; 0: batch after batch while something is due. */
+  /** From the beginning of one cycle to that of the next. 0: batch after batch while items are due. Default: 5 s. */
   readonly dispatchInterval?: Duration
-  /** Starts of a batch are spread over this time, 4 s unless set; not where a rate limit spreads them. */
+  /** The starts of a batch are spread over this time, unless a rate limit spreads them. Default: 4 s. */
   readonly jitterWindow?: Duration
-  /** How far ahead of their time items may be handed over; they start at their time all the same. */
+  /** How far ahead of their time items may be dispatched. They still start at their time. Default: 0. */
   readonly preStartBuffer?: Duration
-  /** How often an item may fail before it is a dead letter, 5 unless set. */
+  /** How often an item may fail before it is a dead letter. Default: 5. */
   readonly maxDispatchRetries?: number
-  /** For targets elsewhere: how long a start may be unanswered before the target is asked about it, 2 minutes unless set. */
+  /** For targets elsewhere: how long after a start without an answer the target is asked about it. Default: 2 minutes. */
   readonly staleClaimThreshold?: Duration
+  /** For targets elsewhere: about how many executions one call of `describe` asks at most. Default: 100. */
   readonly maxStaleRecoveryPerCycle?: number
-  /** How many batches our own engine may have been given without having begun them, 4 unless set; null: any number. */
+  /** How many batches our own engine may have been given without having begun them; null: any number. Default: 4. */
   readonly maxBatchesAhead?: number | null
   /**
    * After so many items in a row that could not begin (the target refuses everything, no worker has the definition) the window
    * stops and waits for `resume`. Default: 1,000. null: never.
    */
   readonly tripAfter?: number | null
-  /** Start this instead of what the definition says: a process that some worker has registered. */
+  /** Start this instead of what the definition says: a process that a worker has registered, or a stored workflow. */
   readonly execWorkflowType?: string | null
-  /** For targets elsewhere. */
+  /** For targets elsewhere, which get it as `taskQueue`. */
   readonly execTaskQueue?: string | null
-  /** A rate limit (`hf.limits`): a cycle releases what it grants. */
+  /** The key of a rate limit (`hf.limits`): a cycle releases as many items as it grants. */
   readonly rateLimitKey?: string | null
 }
 

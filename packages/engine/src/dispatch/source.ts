@@ -2,7 +2,7 @@ import type { Executor } from '../kernel/database/executor.js'
 import type { Claimed, WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
 
-/** The cycles of the item types that are registered here, as due items (K-01): whichever worker is there claims them. */
+/** The cycles of the item types that are registered here, as due items: any live worker claims them. */
 export function cycleSource(db: Executor, types: () => readonly string[]): WorkSource<Claimed> {
   return {
     model: 'dispatch',

@@ -1,5 +1,5 @@
 /**
- * An item's life (D-06). Each transition is guarded by the status before it. On our own engine `CLAIMED` is passed within
+ * An item's life. Each transition is guarded by the status before it. On our own engine `CLAIMED` is passed within
  * one transaction and never seen.
  *
  * ```mermaid
@@ -8,7 +8,7 @@
  *     READY --> READY: replaced by the scheduler
  *     READY --> CLAIMED: a cycle claims a batch
  *     CLAIMED --> DISPATCHED: its execution is started
- *     CLAIMED --> READY: the start was refused, or nobody knows of it and no execution was found
+ *     CLAIMED --> READY: the start was refused, or its outcome was unknown and no execution was found
  *     READY --> FAILED: cancelled by an operator
  *     DISPATCHED --> COMPLETED: the execution completed
  *     DISPATCHED --> FAILED: compensated, cancelled, aborted

@@ -21,7 +21,7 @@ export interface ExecutionStart<Context = unknown> {
 
 /**
  * What became of a start. An execution that was there already counts as started. `failed` with a `BusinessError` or a
- * `PermanentError`: nothing was started. With any other error nobody knows, and the target is asked before it is started again.
+ * `PermanentError`: nothing was started. With any other error the outcome is unknown, and the target is asked before it is started again.
  */
 export type StartOutcome = 'started' | 'alreadyStarted' | { readonly failed: unknown }
 
@@ -40,13 +40,13 @@ export interface TargetCall {
 }
 
 /**
- * An engine that executes items elsewhere (D-05, D-13). A start may fail, or may have happened already; nobody may know.
- * What throws, hangs or answers nonsense leaves open what became of the items it was asked about, and of no others: they stay
- * CLAIMED until `describe` has said whether they were started.
+ * An engine that executes items elsewhere. A start may fail, may have happened already, or may be of unknown outcome. A call that
+ * throws, takes too long or returns something unexpected leaves open what became of the items it was asked about, and of no others:
+ * they stay CLAIMED until `describe` has said whether they were started.
  */
 export interface ExecutionTarget<Context = unknown> {
   readonly name: string
-  /** Starts executions; answers for each, in order. */
+  /** Starts executions; returns the outcome of each, in order. */
   start(items: readonly ExecutionStart<Context>[], call: TargetCall): Promise<readonly StartOutcome[]>
   /** Says of each execution, in order, where it stands. */
   describe(executionIds: readonly string[], call: TargetCall): Promise<readonly ExecutionState[]>

@@ -66,7 +66,7 @@ test('P-21, C-12 a batch of processes has its progress, keeps open for troublesh
   expect(summaries).toEqual([
     expect.objectContaining({ batchId, name: 'salaries', data: { month: 5 }, total: 5, completed: 3, failed: 1 }),
   ])
-  expect((await bus.hf.processes.list({ batchId, status: 'COMPLETED' })).length).toBe(3)
+  expect((await bus.hf.processes.list({ batch: batchId, status: 'COMPLETED' })).items.length).toBe(3)
 })
 
 test('P-21, C-12 commands and processes share a batch, also under one id', async () => {
@@ -98,7 +98,7 @@ test('P-21, C-12 a batch takes no process once it is sealed, and none of a call 
     { input: { how: 'well' }, batch: batchId },
   ] as const
   await expect(bus.hf.startMany(Pay, two)).rejects.toMatchObject({ code: 'HF_BATCH_CLOSED' })
-  expect(await bus.hf.processes.list({ domain: 'sealed' })).toEqual([])
+  expect((await bus.hf.processes.list({ domain: 'sealed' })).items).toEqual([])
   expect((await bus.hf.batches.get(open)).total).toBe(0)
 })
 

@@ -6,12 +6,13 @@ import { checkOptions, durationOption, integerOption } from '../kernel/validatio
 import type { ProcessEngine } from './engine.js'
 import type { ProcessCalls } from './handle.js'
 import type { ProcessOperations } from './operations.js'
+import { findCircumstances } from './queries/find-circumstances.js'
 import { findProcesses, type ProcessRecord } from './queries/find-processes.js'
 import { findTimeline } from './queries/find-timeline.js'
 import { checkReference, nameOf, notFound, type ProcessOf } from './reference.js'
 import { processResults, resultKey } from './results.js'
 import { timelineOf } from './timeline.js'
-import { whyProcess } from './why.js'
+import { whyOf } from './why.js'
 
 /** What the handles of processes and managers call: one object per installation, shared by all handles. */
 export function createProcessCalls(
@@ -49,7 +50,11 @@ export function createProcessCalls(
       const { id, createdAt } = await find('history', process, idOrKey)
       return timelineOf(createdAt, await findTimeline(db, id, limit), codec)
     },
-    why: async (process, idOrKey) => whyProcess(db, await find('why', process, idOrKey)),
+    async why(process, idOrKey) {
+      const record = await find('why', process, idOrKey)
+      const { id, waitingFor } = record
+      return whyOf(record, await findCircumstances(db, { id, name: `${record.domain}/${record.type}`, waitingFor }))
+    },
     respond: (process, idOrKey, name, data, options) => respond.respond(process, idOrKey, name, data, options),
     retry,
     resume,

@@ -37,7 +37,7 @@ export {
   createProcessOperations,
   type RetryOptions,
 } from './operations.js'
-export { createProcesses, type Processes, type ProcessListFilter } from './processes.js'
+export { createProcesses, type KnownProcess, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'

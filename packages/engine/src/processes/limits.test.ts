@@ -71,7 +71,7 @@ test('P-20 a limit holds across three workers; what is over it has no due_at unt
     async () => inside.size === 3 && (await queued('limit')).length === 17,
   )
   for (const row of await queued('limit')) expect(row).toMatchObject({ due_at: null, leased_at: null })
-  const [shown] = await bus.hf.processes.list({ domain: 'limit', status: 'PENDING', limit: 1 })
+  const [shown] = (await bus.hf.processes.list({ domain: 'limit', status: 'PENDING', limit: 1 })).items
   expect(shown).toMatchObject({ dueAt: null, queuedAt: expect.any(Date) })
   expect(await slots('limit')).toBe(3)
   while ((await done('limit')) < 20) {

@@ -61,9 +61,9 @@ test('P-16 a process that never pauses and never ends shows as long-running, and
   const { id } = await bus.hf.start(Hangs, {}, { immediate: false })
   await until(Hangs, id, 'EXECUTING')
   await bus.moveClock(5_000)
-  const [found] = await processes().list({ domain: 'hangs', status: 'EXECUTING', longerThan: '4s' })
+  const [found] = (await processes().list({ domain: 'hangs', status: 'EXECUTING', longerThan: '4s' })).items
   expect(found).toMatchObject({ id, leasedBy: worker.name, executingSince: expect.any(Date) })
-  expect(await processes().list({ domain: 'hangs', longerThan: '1h' })).toEqual([])
+  expect((await processes().list({ domain: 'hangs', longerThan: '1h' })).items).toEqual([])
   await bus.hf.process(Hangs, id).cancel(by, { compensate: false })
   await until(Hangs, id, 'CANCELLED')
   expect(aborted).toBe(true)

@@ -53,7 +53,7 @@ test('P-16 complete without anything leaves the state, and tells the parent', as
   await work('complete-child')
   const parent = await bus.hf.start(Parent, {})
   const child = await waitFor('the child waits', async () => {
-    const [found] = await processes().list({ parentId: parent.id, status: 'WAITING_FOR_ASYNC' })
+    const [found] = (await processes().list({ parent: parent.id, status: 'WAITING_FOR_ASYNC' })).items
     return found
   })
   await bus.hf.process(Child, child.id).complete(by, 'by hand')

@@ -90,12 +90,12 @@ test('P-12, P-21 every status is shown, listed and told apart', async () => {
   const pending = await bus.hf.start(Any, { into: 'COMPLETED' }, { startAt: new Date(Date.now() + 86_400_000) })
   ids.set('PENDING', pending.id)
   for (const status of processStatuses.filter((one) => one !== 'WAITING_FOR_REPLY')) {
-    const found = await processes().list({ domain: 'statuses', type: 'Any', status })
+    const found = (await processes().list({ domain: 'statuses', type: 'Any', status })).items
     expect([status, found.map(({ id }) => id)]).toEqual([status, [ids.get(status)]])
     expect(found[0]?.status).toBe(status)
   }
-  expect(await processes().list({ status: 'WAITING_FOR_REPLY' })).toEqual([])
-  expect(await processes().list({ domain: 'statuses' })).toHaveLength(ids.size)
+  expect((await processes().list({ status: 'WAITING_FOR_REPLY' })).items).toEqual([])
+  expect((await processes().list({ domain: 'statuses' })).items).toHaveLength(ids.size)
   releaseAll()
 })
 
@@ -109,8 +109,10 @@ test('P-12 a process that somebody is undoing is compensating, not executing', a
     return found.status === 'COMPENSATING' && found.leasedBy !== null ? found : undefined
   })
   expect(record.executingSince).toBeInstanceOf(Date)
-  expect((await processes().list({ domain: 'undoing', status: 'COMPENSATING' })).map((one) => one.id)).toEqual([id])
-  expect(await processes().list({ domain: 'undoing', status: 'EXECUTING' })).toEqual([])
+  expect((await processes().list({ domain: 'undoing', status: 'COMPENSATING' })).items.map((one) => one.id)).toEqual([
+    id,
+  ])
+  expect((await processes().list({ domain: 'undoing', status: 'EXECUTING' })).items).toEqual([])
   releaseAll()
   await waitFor('it is undone', async () => (await bus.hf.process(Any, id).get()).status === 'COMPENSATED')
 })
@@ -176,7 +178,7 @@ test('P-21, K-18 what is paused says so', async () => {
   expect((await bus.hf.process(Any, id).get()).paused).toBe(true)
   await bus.hf.resume({ definition: 'paused/Any' }, by)
   await bus.hf.pause({ domain: 'paused' }, by)
-  expect((await processes().list({ domain: 'paused' })).map(({ paused }) => paused)).toEqual([true])
+  expect((await processes().list({ domain: 'paused' })).items.map(({ paused }) => paused)).toEqual([true])
   await bus.hf.resume({ domain: 'paused' }, by)
   expect((await bus.hf.process(Any, id).get()).paused).toBe(false)
 })
@@ -203,26 +205,30 @@ test('P-21 lists are the newest first, and are narrowed by type, key, attributes
       .id
   }
   const batchId = await bus.hf.batches.open('lists')
-  const [one, two, three] = [await start(1, A), await start(2, A, { batchId }), await start(3, A, { key: 'THREE' })]
+  const [one, two, three] = [
+    await start(1, A),
+    await start(2, A, { batch: batchId }),
+    await start(3, A, { key: 'THREE' }),
+  ]
   await bus.moveClock(1_000)
   const parent = await bus.hf.start(B, {})
   const child = (await bus.hf.process(A, 'CHILD').get()).id
   const ids = async (filter: Parameters<ReturnType<typeof processes>['list']>[0]) =>
-    (await processes().list({ domain: 'lists', ...filter })).map(({ id }) => id)
+    (await processes().list({ domain: 'lists', ...filter })).items.map(({ id }) => id)
   const inTime = (await ids({})).filter((id) => id !== child)
   expect(inTime).toEqual([parent.id, three, two, one])
   expect(await ids({ limit: 1, type: 'A', attributes: {} })).toEqual([three])
   expect(await ids({ type: 'B' })).toEqual([parent.id])
-  expect((await processes().list({ type: 'B', domain: 'elsewhere' })).length).toBe(0)
-  expect((await processes().list({ type: 'B' })).map(({ id }) => id)).toEqual([parent.id])
+  expect((await processes().list({ type: 'B', domain: 'elsewhere' })).items.length).toBe(0)
+  expect((await processes().list({ type: 'B' })).items.map(({ id }) => id)).toEqual([parent.id])
   expect(await ids({ key: 'THREE' })).toEqual([three])
   expect(await ids({ key: 'THREE', type: 'B' })).toEqual([])
   expect(await ids({ attributes: { odd: true } })).toEqual([three, one])
   expect(await ids({ attributes: { odd: true, n: 1 } })).toEqual([one])
   expect(await ids({ attributes: { odd: true }, status: 'FAILED' })).toEqual([])
-  expect(await ids({ parentId: parent.id })).toEqual([child])
-  expect(await ids({ batchId })).toEqual([two])
-  expect(await ids({ batchId, status: 'COMPLETED' })).toEqual([two])
+  expect(await ids({ parent: parent.id })).toEqual([child])
+  expect(await ids({ batch: batchId })).toEqual([two])
+  expect(await ids({ batch: batchId, status: 'COMPLETED' })).toEqual([two])
   const { createdAt: since } = await bus.hf.process(A, two).get()
   const { createdAt: until } = await bus.hf.process(A, three).get()
   expect(await ids({ since, type: 'A', attributes: {} })).toEqual([three, two])
@@ -260,10 +266,11 @@ test('P-21 a filter that makes no sense is refused in our words', async () => {
     [{ status: 'DONE' }, 'HF_INVALID_OPTION'],
     [{ limit: 0 }, 'HF_INVALID_OPTION'],
     [{ attributes: { a: { b: 1 } } }, 'HF_INVALID_OPTION'],
-    [{ batchId: 'PAY-1' }, 'HF_INVALID_ID'],
-    [{ parentId: 'PAY-1' }, 'HF_INVALID_ID'],
+    [{ batch: 'PAY-1' }, 'HF_INVALID_ID'],
+    [{ parent: 'PAY-1' }, 'HF_INVALID_ID'],
     [{ since: 'yesterday' }, 'HF_INVALID_OPTION'],
     [{ longerThan: 'long' }, 'HF_INVALID_DURATION'],
+    [{ cursor: 'nonsense' }, 'HF_INVALID_OPTION'],
     [{ sttus: 'FAILED' }, 'HF_UNKNOWN_OPTION'],
   ]
   for (const [filter, code] of wrong) await expect(processes().list(filter)).rejects.toMatchObject({ code })

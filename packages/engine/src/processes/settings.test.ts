@@ -59,7 +59,7 @@ test('P-23 lease and poll are taken by workers that start from then on', async (
     return record.leasedBy ? record : undefined
   })
   expect((dueAt?.getTime() ?? 0) - (executingSince?.getTime() ?? 0)).toBe(600_000)
-  expect(await bus.hf.processes.list({ domain: 'set-lease', status: 'EXECUTING' })).toHaveLength(1)
+  expect((await bus.hf.processes.list({ domain: 'set-lease', status: 'EXECUTING' })).items).toHaveLength(1)
   worker.stopNow()
 })
 

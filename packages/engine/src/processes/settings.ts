@@ -90,9 +90,10 @@ export interface ProcessSettingsRecord {
   readonly updatedAt: Date
 }
 
-export async function listSettings(db: Executor): Promise<ProcessSettingsRecord[]> {
+export async function listSettings(db: Executor, name?: string): Promise<ProcessSettingsRecord[]> {
   const rows = await db.run<Row>(readStatement)
-  return rows.map((row) => {
+  const asked = name === undefined ? rows : rows.filter(({ type }) => type === name)
+  return asked.map((row) => {
     const [domain = '', type = ''] = row.type.split('/')
     const {
       waitTimeoutMs = null,

@@ -141,7 +141,7 @@ test('P-22 children, timeouts, undoing and late responses are told', async () =>
     'LATE_ASYNC_RESPONSE',
   ])
   const child = timeline.find(({ name, status }) => name === 'child' && status === 'STARTED')
-  expect((await bus.hf.processes.list({ parentId: id })).map((one) => one.id)).toEqual([child?.startedId])
+  expect((await bus.hf.processes.list({ parent: id })).items.map((one) => one.id)).toEqual([child?.startedId])
   expect(timeline.find(({ name, status }) => name === 'child' && status === 'COMPLETED')).toMatchObject({ result: 7 })
   expect(timeline.find(({ event }) => event === 'WAIT_TIMEOUT')).toMatchObject({ type: 'WAIT', satisfied: false })
   expect(timeline.find(({ type }) => type === 'COMPENSATION')).toMatchObject({ attempt: 1, maxAttempts: 3 })

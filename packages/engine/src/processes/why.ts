@@ -1,25 +1,93 @@
-import type { Executor } from '../kernel/database/executor.js'
+import type { HoldfastError } from '../kernel/errors.js'
 import type { Why } from '../kernel/model/why.js'
-import { missingWorker, PAUSED, presenceIn } from '../kernel/results/presence.js'
+import { missingWorker } from '../kernel/results/presence.js'
+import type { Circumstances } from './queries/find-circumstances.js'
 import type { ProcessRecord } from './queries/find-processes.js'
 import { hasEnded } from './states.js'
 
-/** Why a process does not go on at the moment, in one sentence, or how it has ended. */
-export async function whyProcess(db: Executor, process: ProcessRecord): Promise<Why> {
-  const { domain, type, status, error, leasedBy, dueAt, nextRetryAt, waitingFor, waitTimeoutAt, queuedAt } = process
-  const failure = error ? `: ${error.code}: ${error.message}` : ''
-  if (hasEnded(status)) return { reason: 'ended', text: `It has ended ${status}${failure}` }
-  if (leasedBy !== null) return { reason: 'running', text: `The worker ${leasedBy} executes it`, ...at(dueAt) }
-  if (status === 'WAITING_FOR_TSQ') return { reason: 'needsPerson', text: `It needs a person${failure}` }
-  if (process.paused) return { reason: 'paused', text: PAUSED }
-  if (queuedAt) return { reason: 'queued', text: `It waits for a free slot of ${domain}/${type}` }
-  const until = nextRetryAt ?? waitTimeoutAt
-  if (waitingFor) return { reason: 'waiting', text: `It waits for ${waitingFor}`, ...at(until) }
-  const name = `${domain}/${type}`
-  if (!(await presenceIn(db, 'processes')(name))) {
-    return { reason: 'noWorker', text: missingWorker('processes', name) }
+/** Why a process does not go on at the moment, in one sentence, or how it has ended. The first reason that holds is the one that is told. */
+export function whyOf(process: ProcessRecord, circumstances: Circumstances): Why {
+  const { status, error, leasedBy, dueAt, endedAt, waitingFor } = process
+  const failed = error ? ` with ${error.code}: ${withoutStop(error.message)}` : ''
+  if (hasEnded(status)) {
+    return { reason: 'ended', text: `It ended ${status}${endedAt ? ` at ${endedAt.toISOString()}` : ''}${failed}.` }
   }
-  return { reason: 'queued', text: 'It is due and waits for its turn', ...at(dueAt) }
+  if (leasedBy !== null) {
+    const lease = dueAt ? `, whose lease ends at ${dueAt.toISOString()}` : ''
+    return { reason: 'running', text: `It is running on worker ${leasedBy}${lease}.`, ...at(dueAt) }
+  }
+  if (status === 'WAITING_FOR_TSQ') {
+    const step = waitingFor ? ` at ${waitingFor}` : ''
+    return { reason: 'needsPerson', text: `It failed for good${step}${failed}; retry, complete or cancel it.` }
+  }
+  return (
+    paused(circumstances) ??
+    dueLater(process, circumstances) ??
+    waiting(process, circumstances) ??
+    due(process, circumstances)
+  )
 }
 
+function paused({ pause }: Circumstances): Why | undefined {
+  if (!pause) return undefined
+  const { subject, actor, reason, pausedAt } = pause
+  const text = `The ${subject.replace(':', ' ')} was paused by ${actor} at ${iso(pausedAt)}: ${withoutStop(reason)}.`
+  return { reason: 'paused', text }
+}
+
+/** It goes on at a known time: its start, its next attempt, the end of a sleep. */
+function dueLater(process: ProcessRecord, { now, call }: Circumstances): Why | undefined {
+  const { status, nextRetryAt, dueAt, waitingFor } = process
+  if (status === 'WAITING_FOR_RETRY' && nextRetryAt && nextRetryAt > now) {
+    const failed = call?.code ? ` after ${call.code}: ${withoutStop(call.message ?? '')}` : ''
+    const next = `${waitingFor} is tried again at ${nextRetryAt.toISOString()}`
+    if (call?.code === RATE_LIMITED) {
+      return { reason: 'rateLimited', text: `The rate limit had no slot; ${next}.`, at: nextRetryAt }
+    }
+    return { reason: 'notDue', text: `The step ${next}${failed}.`, at: nextRetryAt }
+  }
+  if (status === 'PENDING' && dueAt && dueAt > now) {
+    return { reason: 'notDue', text: `It is to start at ${dueAt.toISOString()}.`, at: dueAt }
+  }
+  return undefined
+}
+
+/** It waits for something from outside: a response, a sleep, a command, a child. */
+function waiting({ waitingFor, waitTimeoutAt, dueAt }: ProcessRecord, { now, call }: Circumstances): Why | undefined {
+  if (!waitingFor || (dueAt && dueAt <= now)) return undefined
+  const since = call ? ` since ${iso(call.at)}` : ''
+  const until = waitTimeoutAt ?? dueAt
+  const limit = until ? `, until ${until.toISOString()} at the latest` : ''
+  const { started } = call ?? {}
+  if (started?.needsPerson) {
+    const failed = started.code ? ` with ${started.code}` : ''
+    const text = `It waits for ${started.what} ${started.id} of ${waitingFor}${since}, which failed for good${failed} and needs a person.`
+    return { reason: 'waiting', text, ...at(until) }
+  }
+  const what = started ? `${started.what} ${started.id} of ${waitingFor}, which is ${started.status},` : waitingFor
+  return { reason: 'waiting', text: `It waits for ${what}${since}${limit}.`, ...at(until) }
+}
+
+/** It could go on, and no worker has claimed it. */
+function due(process: ProcessRecord, { liveVersion }: Circumstances): Why {
+  const { domain, type, version, queuedAt, dueAt } = process
+  const name = `${domain}/${type}`
+  if (liveVersion === null) return { reason: 'noWorker', text: `It is due, and ${missingWorker('processes', name)}.` }
+  if (liveVersion < version) {
+    const text = `It is of version ${version} of ${name}, and live workers have only version ${liveVersion} or older; start one of version ${version}.`
+    return { reason: 'noWorker', text }
+  }
+  if (queuedAt) {
+    const text = `It has waited since ${queuedAt.toISOString()} for one of the executions that the concurrency of ${name} allows.`
+    return { reason: 'queued', text }
+  }
+  const since = dueAt ? ` since ${dueAt.toISOString()}` : ''
+  return { reason: 'queued', text: `It has been due${since} and waits for a worker to claim it.` }
+}
+
+/** Recorded as the code of the failed attempt. */
+const RATE_LIMITED = 'HF_RATE_LIMITED' satisfies HoldfastError['code']
+
 const at = (moment: Date | null): { readonly at?: Date } => (moment ? { at: moment } : {})
+const iso = (text: string): string => new Date(text).toISOString()
+const withoutStop = (text: string): string => text.replace(/\.$/, '')

@@ -35,7 +35,7 @@ test('A-04 X-01 a simulated network answers what waits: well, with an error, thr
   onTestFinished(() => kit.close())
   const people: string[] = []
   const network = createSimulator<ProcessRecord>({
-    find: () => kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 }),
+    find: async () => (await kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 })).items,
     key: ({ key, waitingFor }) => `${key}/${waitingFor}`,
     behaviour: behaviour({ permanent: 5, transient: 5, business: 5, timeout: 10, pending: 10 }, 7),
     async answer({ id, waitingFor }, answer) {
@@ -52,7 +52,7 @@ test('A-04 X-01 a simulated network answers what waits: well, with an error, thr
   while ((await network.cycle()) > 0) await kit.drain()
 
   const { SUCCESS, PENDING, TIMEOUT, PERMANENT, TRANSIENT, BUSINESS } = network.outcomes
-  const left = await kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 })
+  const left = (await kit.hf.processes.list({ status: 'WAITING_FOR_ASYNC', limit: 1_000 })).items
   // Who was left alone and who waits for a person waits on; nobody is answered twice.
   expect(left).toHaveLength(PENDING + TIMEOUT)
   expect(people).toHaveLength(PENDING)
@@ -60,7 +60,7 @@ test('A-04 X-01 a simulated network answers what waits: well, with an error, thr
   expect(await network.cycle()).toBe(0)
 
   await kit.drain({ skipTime: true })
-  const timedOut = await kit.hf.processes.list({ status: 'WAITING_FOR_TSQ', limit: 1_000 })
+  const timedOut = (await kit.hf.processes.list({ status: 'WAITING_FOR_TSQ', limit: 1_000 })).items
   expect(timedOut).toHaveLength(PENDING + TIMEOUT)
 }, 60_000)
 

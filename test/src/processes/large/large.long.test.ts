@@ -20,7 +20,7 @@ async function waiting(): Promise<string[]> {
   const starts = Array.from({ length: PROCESSES }, (_, n) => ({ input: { n } }))
   const ids = (await bus.hf.startMany(Import, starts)).map(({ id }) => id)
   await waitFor('all wait', async () => {
-    const found = await bus.hf.processes.list({ domain: 'large', type: 'Import', status: 'WAITING_FOR_ASYNC' })
+    const found = (await bus.hf.processes.list({ domain: 'large', type: 'Import', status: 'WAITING_FOR_ASYNC' })).items
     return ids.every((id) => found.some((process) => process.id === id))
   })
   await worker.stop()

@@ -17,7 +17,7 @@ export function typeOfChecks(cycleType: string): string | undefined {
 }
 
 /**
- * Asks a remote target about claims that nobody recorded and executions that have not been heard of for a while (D-13).
+ * Asks a remote target about claims whose start is not on record, and executions that have not been reported for a while.
  * Round follows round for as long as there is something to ask about, so that ends are noticed as fast as the target answers.
  * It runs beside the cycle of releases and under a lease of its own: a target that hangs here stops no release.
  */

@@ -14,7 +14,7 @@ const IDLE_MS = 1_000
 const AHEAD_MS = 20
 
 /**
- * One cycle (D-03): read the configuration, ask the rate limit, release a batch, record. With an interval of 0 batch follows
+ * One cycle: read the configuration, ask the rate limit, release a batch, record. With an interval of 0 batch follows
  * batch under the same lease for as long as they are full. Whatever fails, the next cycle comes: the items are where they
  * were. What is stale is recovered beside it, in a cycle of its own (checks.ts).
  */

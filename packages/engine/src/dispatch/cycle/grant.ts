@@ -13,7 +13,7 @@ export interface Grant {
 const SHORTEST_LOOK_AHEAD = 1_000
 
 /**
- * Asks the rate limit, if there is one, for as many slots as there are items due, up to one cycle ahead (D-02, R-01). The
+ * Asks the rate limit, if there is one, for as many slots as there are items due, up to one cycle ahead. The
  * moments that it grants are the items' start times, so its bound holds exactly, whoever else uses the same key.
  */
 export async function grantSlots({ db, limiter }: CycleParts, config: DispatchConfig): Promise<Grant> {

@@ -5,7 +5,7 @@ const SHARE_OF_TIME = 0.02
 const LONGEST_BETWEEN_FULL_LOOKS = 5_000
 
 /**
- * Where the next claim begins to look (K-17, as in kernel/work/watermarks.ts, but by due time and seq: a million items may
+ * Where the next claim begins to look: as kernel/work/watermarks.ts does, but by due time and seq, since a million items may
  * be due at the same instant). Now and then everything is looked through, for items that became due below the mark.
  */
 export interface Marks {

@@ -56,7 +56,7 @@ async function executionOf(
 }
 
 /**
- * An item with which the statement fails is found by halving the batch, and fails alone (D-08). What the database is to
+ * An item with which the statement fails is found by halving the batch, and fails alone. What the database is to
  * blame for is thrown: nothing was released, and the next cycle tries again.
  */
 async function releaseOrSplit(

@@ -53,7 +53,7 @@ export async function startRemotely(
   }
 }
 
-/** A context that cannot be read fails its item, not the batch (D-08). */
+/** A context that cannot be read fails its item, not the batch. */
 async function openContexts({ codec, definition }: CycleParts, items: readonly ClaimedItem[], config: DispatchConfig) {
   const starts: ExecutionStart<never>[] = []
   const failures: StartFailure[] = []
@@ -85,7 +85,7 @@ async function openContexts({ codec, definition }: CycleParts, items: readonly C
   return { starts, failures }
 }
 
-/** A target that throws, hangs or answers nonsense may have started any of them: nobody knows. */
+/** A target that throws, takes too long or returns something unexpected may have started any of them. */
 async function startAll(
   { definition }: CycleParts,
   cycle: Cycle,
@@ -105,8 +105,8 @@ async function startAll(
 }
 
 /**
- * Why an item was not started. Only an error that says so itself is proof that nothing was started (K-19); after any other
- * the target is asked about the execution before it is started again (D-13).
+ * Why an item was not started. Only an error that says so itself is proof that nothing was started; after any other
+ * the target is asked about the execution before it is started again.
  */
 function failureOf(target: ExecutionTarget<never>, outcome: unknown): Omit<StartFailure, 'id'> | undefined {
   if (outcome === 'started' || outcome === 'alreadyStarted') return undefined

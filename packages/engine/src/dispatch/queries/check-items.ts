@@ -15,7 +15,7 @@ export interface Finding {
   readonly message?: string
 }
 
-/** Claims without a record, and executions that have not been heard of for a while: a bounded number (D-13). */
+/** Claims without a record, and executions that have not been heard of for a while: a bounded number. */
 export async function findDueChecks(executor: Executor, itemType: string): Promise<ItemToCheck[]> {
   return executor.run<ItemToCheck>(findStatement, [itemType])
 }

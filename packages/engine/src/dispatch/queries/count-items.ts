@@ -3,7 +3,7 @@ import type { DispatchStatus } from '../states.js'
 
 export type Depth = Readonly<Record<DispatchStatus, number>>
 
-/** How many items of a type have which status: a sum over few rows, whatever the number of items (D-12). */
+/** How many items of a type have which status: a sum over few rows, whatever the number of items. */
 export async function countItems(executor: Executor, itemType: string): Promise<Depth> {
   const rows = await executor.run<{ status: DispatchStatus; count: number }>(countStatement, [itemType])
   const depth = { READY: 0, CLAIMED: 0, DISPATCHED: 0, COMPLETED: 0, FAILED: 0, DEAD_LETTER: 0 }

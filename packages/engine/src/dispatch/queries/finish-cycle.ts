@@ -1,6 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
 
-/** Ends a cycle and says when the next one is due. Answers how many dead letters are new; null where the lease is lost. */
+/** Ends a cycle and says when the next one is due. Returns how many dead letters are new; null where the lease is lost. */
 export async function finishCycle(
   executor: Executor,
   cycle: { readonly type: string; readonly epoch: number },

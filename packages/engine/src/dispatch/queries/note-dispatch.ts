@@ -2,7 +2,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { DefinedDispatch } from '../define.js'
 import { refusedSetting } from '../settings.js'
 
-/** Makes the rows of an item type that nobody has heard of yet. */
+/** Makes the rows of an item type that the installation does not know yet. */
 export async function noteDispatch(executor: Executor, { name, engine, settings }: DefinedDispatch): Promise<void> {
   try {
     await executor.run(noteStatement, [name, engine, JSON.stringify(settings)])

@@ -1,6 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
 
-/** Where the last claim ended: the next one begins there (K-17). */
+/** Where the last claim ended: the next one begins there. */
 export interface Mark {
   readonly due: string
   readonly seq: string
@@ -14,7 +14,7 @@ export interface ReleaseRequest {
   readonly execType: string
   readonly version: number
   readonly contextVersion: number
-  /** Another process than the definition's own is started, whose state nobody has checked. */
+  /** Another process than the definition's own is started, whose state was not checked. */
   readonly redirected: boolean
   /** Of a workflow: the stored definition. */
   readonly definitionId?: number
@@ -41,7 +41,7 @@ interface Answer extends Partial<Released> {
   readonly lastSeq?: string
 }
 
-/** Claims, starts and records a batch on our own engine, in one statement (D-05). */
+/** Claims, starts and records a batch on our own engine, in one statement. */
 export async function releaseItems(
   executor: Executor,
   request: ReleaseRequest,
@@ -70,7 +70,7 @@ export async function releaseItems(
 
 const lost: Answer = { outcome: 'lost' }
 
-/** Fails the first item that is due, where not even a batch of one could be released. Answers which. */
+/** Fails the first item that is due, where not even a batch of one could be released. Returns its key. */
 export async function failFirstDue(
   executor: Executor,
   { type, epoch }: Pick<ReleaseRequest, 'type' | 'epoch'>,

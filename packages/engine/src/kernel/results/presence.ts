@@ -9,7 +9,7 @@ export type IsLive = (name: string) => Promise<boolean>
 export const PAUSED = 'paused by an operator until `resume`; `hf.pauses()` says by whom and why'
 
 /** A worker that has not said for so long what it has counts as gone. */
-const GONE_AFTER = 150_000
+export const GONE_AFTER = 150_000
 
 /** Whether a live worker has a definition, or a handler of workflow steps, of a model. */
 export function presenceIn(db: Executor, model: Model): IsLive {

@@ -2,6 +2,7 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
+import type { Place } from '../../kernel/model/page.js'
 import type { ProcessStatus } from '../states.js'
 
 /** A process as it stands. */
@@ -54,14 +55,18 @@ export interface ProcessFilter {
   readonly key?: string
   /** Those that have all of these. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
-  readonly batchId?: string
-  readonly parentId?: string
+  readonly batch?: string
+  readonly parent?: string
+  /** The call that it waits for or will try again. */
+  readonly waitingFor?: string
   /** Created at that moment or later. */
   readonly since?: Date
   /** Created before it. */
   readonly until?: Date
   /** In hand for longer than this, in milliseconds. */
   readonly longerThanMs?: number
+  /** The last row of the page before. */
+  readonly after?: Place | undefined
   readonly limit: number
 }
 
@@ -98,22 +103,33 @@ interface Row {
 }
 
 export async function findProcesses(executor: Executor, codec: Codec, filter: ProcessFilter): Promise<ProcessRecord[]> {
-  const request = {
+  const rows = await executor.run<{ row: Row }>(statement, [requestOf(filter)])
+  return rows.map(({ row }) => toRecord(row, codec))
+}
+
+export async function countProcesses(executor: Executor, filter: Omit<ProcessFilter, 'limit'>): Promise<number> {
+  const [row] = await executor.run<{ count: number }>(countStatement, [requestOf(filter)])
+  return row?.count ?? 0
+}
+
+function requestOf(filter: Omit<ProcessFilter, 'limit'> & { readonly limit?: number }): string {
+  return JSON.stringify({
     ids: filter.ids,
     domain: filter.domain,
     type: filter.type,
     status: filter.status,
     key: filter.key,
     attributes: filter.attributes,
-    batch_id: filter.batchId,
-    parent_id: filter.parentId,
+    batch_id: filter.batch,
+    parent_id: filter.parent,
+    waiting_for: filter.waitingFor,
+    after_at: filter.after?.createdAt,
+    after_id: filter.after?.id,
     since: filter.since,
     until: filter.until,
     longer_than_ms: filter.longerThanMs,
     limit: filter.limit,
-  }
-  const rows = await executor.run<{ row: Row }>(statement, [JSON.stringify(request)])
-  return rows.map(({ row }) => toRecord(row, codec))
+  })
 }
 
 const toDate = (text: string | null): Date | null => (text === null ? null : new Date(text))
@@ -156,4 +172,9 @@ function toRecord(row: Row, codec: Codec): ProcessRecord {
 const statement = {
   name: 'processes.find',
   text: 'select row from holdfast.find_processes($1::text::jsonb) as row',
+}
+
+const countStatement = {
+  name: 'processes.count',
+  text: 'select holdfast.count_processes($1::text::jsonb)::int as count',
 }
