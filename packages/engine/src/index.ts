@@ -164,6 +164,7 @@ export type {
 } from './trouble/index.js'
 export type { DomainWorker, Worker, WorkerOptions } from './worker.js'
 export {
+  type Call as WorkflowCall,
   type CallSettings,
   type CleanUpOptions,
   type CompensationDefinition,
@@ -178,10 +179,12 @@ export {
   type InquireContext,
   type InstanceEnd as WorkflowEnd,
   type InstanceStatus as WorkflowStatus,
+  type Joined as WorkflowJoined,
   type JoinStrategy,
   type KnownWorkflow,
   loadWorkflow,
   type Metadata,
+  ofType,
   type RecordedDecision,
   type RetryOptions as WorkflowRetryOptions,
   renderMermaid,
@@ -196,7 +199,9 @@ export {
   type StepStatus as WorkflowStepStatus,
   type StepType as WorkflowStepType,
   type WaitingDecision,
+  type With as WorkflowWith,
   type Workflow,
+  type WorkflowBranch,
   type WorkflowBuilder,
   type WorkflowDefinition,
   type WorkflowEventRecord,
@@ -212,4 +217,5 @@ export {
   type WorkflowStepRecord,
   type Workflows,
   type WorkflowToStart,
+  type WorkflowTypes,
 } from './workflows/index.js'

@@ -8,6 +8,7 @@ import {
   testDatabase,
   waitFor,
 } from '@holdfast/testing/internal'
+import type { WorkflowDefinition } from 'holdfast'
 import { assemble, openDatabase } from 'holdfast/internal'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -55,7 +56,7 @@ async function endOf(id: string): Promise<InstanceBooks> {
 async function openRound(kind: Kind, round: string, faults?: Faults) {
   const hf = assemble(await openDatabase({ connectionString, poolSize: 4, ...(faults ? { faults } : {}) }), {})
   const workflows = workflowsOf(round)
-  const { id } = await hf.start(workflows[kind])
+  const { id } = await hf.start(workflows[kind] as WorkflowDefinition)
   workflows.handleAll(hf, notes)
   return { hf, id }
 }

@@ -1,23 +1,30 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbedded } from '@holdfast/embedded'
-import { defineWorkflow, holdfast } from 'holdfast'
+import { defineWorkflow, holdfast, ofType } from 'holdfast'
 import { z } from 'zod'
 
-const Payout = defineWorkflow('payments', 'payout')
-  .step('check', 'CheckAccount')
-  .condition('isSmall', '{{ le .euros 100 }}', (e) =>
-    e.waitHumanConfirm('approve', { metadata: { team: 'treasury' } }).step('payBig', 'Pay'),
-  )
-  .step('paySmall', 'Pay')
-  .build()
-
 const Order = z.object({ iban: z.string(), euros: z.number() })
+
+const Payout = defineWorkflow('payments', 'payout', { input: Order })
+  .step('check', 'CheckAccount', { output: Order })
+  .condition(
+    'isSmall',
+    (payout) => payout.euros.lte(100), // stored as {{ le .euros 100 }}
+    (e) =>
+      e
+        .waitHumanConfirm('approve', { metadata: { team: 'treasury' } })
+        .step('payBig', 'Pay', { output: ofType<string>() }),
+  )
+  .step('paySmall', 'Pay', { output: ofType<string>() })
+  .build()
 
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-hf.handle('CheckAccount', (payout) => payout, { input: Order })
-hf.handle('Pay', ({ iban, euros }) => `${euros} euros to ${iban}`, { input: Order })
+hf.handle(Payout, {
+  CheckAccount: (payout) => payout,
+  Pay: ({ iban, euros }) => `${euros} euros to ${iban}`,
+})
 await hf.run()
 
 console.log(await (await hf.start(Payout, { iban: 'DE-1', euros: 20 })).result())
@@ -26,7 +33,10 @@ for (const euros of [5_000, 9_999]) await hf.start(Payout, { iban: 'DE-2', euros
 while ((await hf.workflows.decisions.waiting({ type: 'payout' })).length < 2) await sleep(20)
 
 // What a page for the treasury would show: no worker and no memory is busy with these.
-for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({ type: 'payout' })) {
+for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({
+  domain: 'payments',
+  type: 'payout',
+})) {
   const { euros } = Order.parse(input)
   if (euros === 5_000) await hf.workflow(instanceId).decide(step, 'confirm', { actor: 'ann', reason: 'invoice seen' })
   else await hf.workflow(instanceId).decide(step, 'reject', { actor: 'bob', reason: 'we owe them nothing' })

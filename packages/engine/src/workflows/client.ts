@@ -13,9 +13,11 @@ import type { Results } from '../kernel/results/results.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, dateOption } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
 import { decide } from './decide/decide.js'
 import type { Decision } from './decide/decision.js'
 import { nothing } from './decide/decision.js'
+import { inputSchemaOf } from './define.js'
 import { handlersOf, isWorkflow, type WorkflowDefinition } from './definition/definition.js'
 import { workflowReference } from './definition/names.js'
 import type { KnownDefinition } from './definitions.js'
@@ -27,6 +29,7 @@ import { type StartAnswer, startInstances } from './queries/start-instances.js'
 import { workflowResults } from './results.js'
 import { addDecision, noChange, startDocument } from './store/document.js'
 import { afterWrite, type StoredInstance, withDecision } from './store/stored-instance.js'
+import type { Workflow, WorkflowTypes } from './typed.js'
 
 export interface WorkflowStartOptions {
   readonly id?: string
@@ -39,9 +42,14 @@ export interface WorkflowStartOptions {
 }
 
 /** One of many that `startMany` begins. */
-export interface WorkflowToStart extends Omit<WorkflowStartOptions, 'transaction'> {
-  readonly input: unknown
+export interface WorkflowToStart<Input = unknown> extends Omit<WorkflowStartOptions, 'transaction'> {
+  readonly input: Input
 }
+
+/** An input that was not declared can be left out. */
+type StartArguments<Input> = unknown extends Input
+  ? [input?: unknown, options?: WorkflowStartOptions]
+  : [input: Input, options?: WorkflowStartOptions]
 
 /** A definition, or the name of a stored one: `order` is its newest version, `order-v2` that one. */
 export type WorkflowReference = WorkflowDefinition | string
@@ -54,16 +62,19 @@ export interface WorkflowClient {
    * const order = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
    * console.log(await order.result())
    */
-  start(workflow: WorkflowReference, input?: unknown, options?: WorkflowStartOptions): Promise<StartedWorkflow>
+  start<Types extends WorkflowTypes>(
+    workflow: Workflow<Types> | string,
+    ...given: StartArguments<Types['input']>
+  ): Promise<StartedWorkflow<Types['result'], Types['humans']>>
   /**
    * Starts thousands of instances, all or none, each with its own id and key.
    *
    * @example
    * await hf.startMany(Order, orders.map((order) => ({ input: order, key: order.id })), { transaction: tx })
    */
-  startMany(
-    workflow: WorkflowReference,
-    instances: readonly WorkflowToStart[],
+  startMany<Types extends WorkflowTypes>(
+    workflow: Workflow<Types> | string,
+    instances: readonly WorkflowToStart<NoInfer<Types['input']>>[],
     options?: { readonly transaction?: Queryable },
   ): Promise<StartedOne[]>
   /**
@@ -72,9 +83,17 @@ export interface WorkflowClient {
    * @example
    * await hf.workflow(Order, 'O-1').cancel({ actor: 'ann', reason: 'the customer called' })
    */
-  workflow(workflow: WorkflowReference, idOrKey: string): WorkflowHandle
+  workflow<Types extends WorkflowTypes>(
+    workflow: Workflow<Types> | string,
+    idOrKey: string,
+  ): WorkflowHandle<Types['result'], Types['humans']>
   workflow(id: string): WorkflowHandle
   close(): Promise<void>
+}
+
+interface Resolved {
+  readonly workflow: WorkflowReference
+  readonly known: KnownDefinition
 }
 
 interface Sealed {
@@ -119,8 +138,15 @@ export function createWorkflowClient(
     metrics,
   })
 
-  async function prepare(known: KnownDefinition, input: unknown, options: WorkflowStartOptions, where: string) {
+  async function prepare(
+    { workflow, known }: Resolved,
+    given: unknown,
+    options: Omit<WorkflowStartOptions, 'transaction'>,
+    where: string,
+  ) {
     const { name, version } = known.definition
+    const schema = typeof workflow === 'string' ? undefined : inputSchemaOf(workflow)
+    const input = schema === undefined ? given : await parseWith(schema, given, `${where}: input`)
     const sealed = seal(known, input, options, { engine, where })
     if (hooks.any) await hooks.starting({ instanceId: sealed.id, workflow: name, version, input })
     return sealed
@@ -154,12 +180,12 @@ export function createWorkflowClient(
   }
 
   return {
-    async start(workflow, input, options = {}) {
+    async start(workflow: WorkflowReference, input?: unknown, options: WorkflowStartOptions = {}) {
       const known = await resolve(workflow)
       const { name, version } = known.definition
       const where = `start ${name}-v${version}`
       const { transaction } = checkOptions(where, options, [...OPTIONS, 'transaction']) as WorkflowStartOptions
-      const sealed = await prepare(known, input, options, where)
+      const sealed = await prepare({ workflow, known }, input, options, where)
       const answer =
         transaction === undefined
           ? await starts.write(sealed)
@@ -167,7 +193,7 @@ export function createWorkflowClient(
       const { id, created } = began(known, sealed, answer, transaction !== undefined)
       return new StartedWorkflow(handles, { workflow: name, idOrKey: id, isChecked: true }, created)
     },
-    async startMany(workflow, instances, options = {}) {
+    async startMany(workflow: WorkflowReference, instances, options = {}) {
       checkOptions('startMany', options, ['transaction'])
       if (!Array.isArray(instances)) {
         throw invalidOption('startMany', 'instances', `must be a list of { input, key }, not ${describe(instances)}`)
@@ -178,7 +204,7 @@ export function createWorkflowClient(
       for (const [place, instance] of instances.entries()) {
         const where = `startMany ${name}-v${version}: instances[${place}]`
         checkOptions(where, instance, [...OPTIONS, 'input'])
-        sealed.push(await prepare(known, instance.input, instance, where))
+        sealed.push(await prepare({ workflow, known }, instance.input, instance, where))
       }
       // In one order, so that two callers with the same keys cannot wait for each other.
       const sorted = sealed.toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1))

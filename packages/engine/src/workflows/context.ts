@@ -5,7 +5,7 @@ import type { Logger } from '../kernel/logger.js'
 import type { Metadata } from './definition/definition.js'
 
 /** What a handler knows of the step it is called for (W-05). */
-export interface StepContext<Input = unknown> {
+export interface StepContext<Input = unknown, Undone = unknown> {
   readonly instanceId: string
   readonly workflow: string
   readonly version: number
@@ -24,7 +24,7 @@ export interface StepContext<Input = unknown> {
   /** What the step before it answered; a join's has each branch's under its name. For a compensation: the step's own. */
   readonly input: Input
   /** For a compensation: what the step answered; undefined where it did not complete, or nobody knows whether it did. */
-  readonly output: unknown
+  readonly output: Undone | undefined
   /**
    * For a compensation: what is known of the effect of the step (K-19). `completed`; `unknown`: it may have had its effect,
    * so look before you undo; `refused`: the step itself said that nothing was done. Null where the step itself is called.
@@ -48,9 +48,9 @@ export interface StepContext<Input = unknown> {
   transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T>
 }
 
-export type StepHandler<Input = unknown, Output = unknown> = (
+export type StepHandler<Input = unknown, Output = unknown, Undone = unknown> = (
   input: Input,
-  context: StepContext<Input>,
+  context: StepContext<Input, Undone>,
 ) => Promise<Output> | Output
 
 /** What `inquire` knows of the call that it is asked about. */

@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { defineWorkflow, type Workflow } from './define.js'
+import { defineWorkflow } from './define.js'
 import { handlersOf } from './definition/definition.js'
 import { order } from './order.fixture.js'
 
@@ -110,23 +110,24 @@ describe('W-01 the builder', () => {
   })
 
   it('knows the names of steps, handlers and human steps at compile time', () => {
-    expectTypeOf(order()).toEqualTypeOf<
-      Workflow<
-        | 'charge'
-        | 'paid'
-        | 'fulfil'
-        | 'digital'
-        | 'ship'
-        | 'mail'
-        | 'papers'
-        | 'invoice'
-        | 'customs'
-        | 'fulfilled'
-        | 'approve',
-        'ChargeCard' | 'RefundCard' | 'ShipOrder' | 'Mail' | 'Invoice' | 'Customs' | 'Unapprove',
-        'approve'
-      >
+    type Types = NonNullable<ReturnType<typeof order>['types']>
+    expectTypeOf<Types['steps']>().toEqualTypeOf<
+      | 'charge'
+      | 'paid'
+      | 'fulfil'
+      | 'digital'
+      | 'ship'
+      | 'mail'
+      | 'papers'
+      | 'invoice'
+      | 'customs'
+      | 'fulfilled'
+      | 'approve'
     >()
+    expectTypeOf<Types['calls']['handler']>().toEqualTypeOf<
+      'ChargeCard' | 'RefundCard' | 'ShipOrder' | 'Mail' | 'Invoice' | 'Customs' | 'Unapprove'
+    >()
+    expectTypeOf<Types['humans']>().toEqualTypeOf<'approve'>()
     // @ts-expect-error a name that is taken
     expect(() => defineWorkflow('test', 'd').step('a', 'A').step('a', 'B').build()).toThrow('the name is used twice')
     defineWorkflow('test', 'd')

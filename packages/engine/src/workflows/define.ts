@@ -1,5 +1,7 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'
+import { type ConditionFunction, recordCondition } from './condition/record.js'
 import { checkSteps } from './definition/check.js'
 import {
   compensationOf,
@@ -22,33 +24,58 @@ import {
   type WorkflowOptions,
   type WorkflowSettings,
 } from './definition/settings.js'
+import type {
+  BranchOf,
+  BuilderTypes,
+  Call,
+  Declared,
+  EndOf,
+  First,
+  Given,
+  Joined,
+  JoinedBy,
+  NewName,
+  OfType,
+  Received,
+  Typed,
+  TypesOf,
+  With,
+  WithBranches,
+  Workflow,
+} from './typed.js'
 
-/** A built workflow: plain data, with the names of its steps, handlers and human steps known to the compiler. */
-export interface Workflow<
-  Steps extends string = string,
-  Handlers extends string = string,
-  Humans extends string = string,
-> extends WorkflowDefinition,
-    Names<Steps, Handlers, Humans> {}
+type Branch<Types extends BuilderTypes, Name extends string> = (
+  branch: WorkflowBuilder<BranchOf<Types, Name>>,
+) => Typed<BuilderTypes>
 
-interface Names<Steps, Handlers, Humans> {
-  /** Never there; carries the names. */
-  readonly names?: { readonly steps: Steps; readonly handlers: Handlers; readonly humans: Humans }
+/**
+ * The builder that a branch is given, for branches that are functions of their own: `Taken` has the names that are taken before it.
+ *
+ * @example
+ * const shipping = (b: WorkflowBranch<'charge' | 'fulfil', Receipt>) => b.step('ship', 'ShipOrder')
+ */
+export type WorkflowBranch<Taken extends string, Current = unknown, Input = unknown> = WorkflowBuilder<{
+  steps: Taken
+  calls: never
+  humans: never
+  input: Input
+  current: Current
+  before: unknown
+  ends: never
+  first: never
+}>
+
+interface OutputOption<Output extends Declared> {
+  /** The type of what the handler returns: a schema, or `ofType<Receipt>()`. Only the compiler uses it. */
+  readonly output?: Output
 }
 
-type AnyNames = Names<string, string, string>
-type StepsOf<B> = B extends Names<infer Steps, infer _H, infer _U> ? Steps : never
-type HandlersOf<B> = B extends Names<infer _S, infer Handlers, infer _U> ? Handlers : never
-type HumansOf<B> = B extends Names<infer _S, infer _H, infer Humans> ? Humans : never
-
-/** A name that is not taken; names that only run time knows are looked at by `build`. */
-type NewName<Name extends string, Taken extends string> = string extends Taken
-  ? Name
-  : Name extends Taken
-    ? `the name ${Name} is taken`
-    : Name
-
-type Branch<Taken extends string> = (branch: WorkflowBuilder<Taken, never, never>) => AnyNames
+/** The type of the output is no part of the stored definition. */
+function withoutOutput(options: (StepOptions & OutputOption<Declared>) | undefined): StepOptions | undefined {
+  if (typeof options !== 'object' || options === null || !('output' in options)) return options
+  const { output: _, ...call } = options
+  return call
+}
 
 interface Head {
   readonly domain: string
@@ -56,7 +83,17 @@ interface Head {
   readonly name: string
   readonly version: number
   readonly settings: WorkflowSettings
+  readonly input: StandardSchemaV1 | undefined
 }
+
+/** The schemas of inputs, which are no part of the stored definition, by the workflow that `build` has made. */
+const inputSchemas = new WeakMap<WorkflowDefinition, StandardSchemaV1>()
+
+/** The schema that the input of a workflow is parsed with on start, where its definition has one. */
+export const inputSchemaOf = (workflow: WorkflowDefinition): StandardSchemaV1 | undefined => inputSchemas.get(workflow)
+
+const schemaOf = (declared: Declared | undefined): StandardSchemaV1 | undefined =>
+  declared !== undefined && '~standard' in declared ? declared : undefined
 
 /**
  * Declares a workflow: a saga as a graph of named steps. What a step returns is the input of the next. Each call returns a
@@ -69,24 +106,32 @@ interface Head {
  *   .join('fulfilled', 'all')
  *   .build()
  */
-export function defineWorkflow(
+export function defineWorkflow<Input extends Declared = OfType<unknown>>(
   domain: string,
   type: string,
-  options: WorkflowOptions = {},
-): WorkflowBuilder<never, never, never> {
+  options: WorkflowOptions<Input> = {},
+): WorkflowBuilder<{
+  steps: never
+  calls: never
+  humans: never
+  input: Given<Input>
+  current: Received<Input>
+  before: unknown
+  ends: never
+  first: never
+}> {
   const name = `${shown(domain)}/${shown(type)}`
   const where = `defineWorkflow ${name}`
   const problem = nameProblem(domain) ?? workflowTypeProblem(type)
   if (problem !== undefined) throw invalidWorkflow(name, undefined, problem)
   const settings = checkWorkflowOptions(where, options)
   const version = checkVersion(where, options.version ?? 1)
-  return new WorkflowBuilder({ domain, type, name: `${domain}/${type}`, version, settings }, [])
+  const input = schemaOf(options.input)
+  return new WorkflowBuilder({ domain, type, name: `${domain}/${type}`, version, settings, input }, [])
 }
 
-export class WorkflowBuilder<Steps extends string, Handlers extends string, Humans extends string>
-  implements Names<Steps, Handlers, Humans>
-{
-  declare readonly names?: { readonly steps: Steps; readonly handlers: Handlers; readonly humans: Humans }
+export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implements Typed<Types> {
+  declare readonly types?: Types
   readonly #head: Head
   readonly #path: Path
 
@@ -97,25 +142,47 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
   }
 
   /** A step that a handler does; it is registered under this name in whatever service has it. */
-  step<Name extends string, Handler extends string>(
-    name: NewName<Name, Steps>,
+  step<Name extends string, Handler extends string, Output extends Declared = OfType<unknown>>(
+    name: NewName<Name, Types['steps']>,
     handler: Handler,
-    options?: StepOptions,
-  ): WorkflowBuilder<Steps | Name, Handlers | Handler, Humans> {
+    options?: StepOptions & OutputOption<Output>,
+  ): WorkflowBuilder<
+    With<
+      Types,
+      {
+        steps: Types['steps'] | Name
+        calls: Types['calls'] | Call<Handler, Types['current'], Received<Output>>
+        before: Types['current']
+        current: Received<Output>
+        first: First<Types, Name>
+      }
+    >
+  > {
     const { maxAttempts, retry } = this.#head.settings
     const defaults = { maxAttempts, ...(retry === undefined ? {} : { retry }), priority: 50 }
-    const call = checkCall(this.#where(name), handler, options, defaults)
+    const call = checkCall(this.#where(name), handler, withoutOutput(options), defaults)
     return this.#add({ name, type: 'task', ...call })
   }
 
   /** The same as `step`. */
   // The rule W-01 has this name; awaiting a builder by mistake is refused below.
   /* oxlint-disable-next-line unicorn/no-thenable */ // biome-ignore lint/suspicious/noThenProperty: as above
-  then<Name extends string, Handler extends string>(
-    name: NewName<Name, Steps>,
+  then<Name extends string, Handler extends string, Output extends Declared = OfType<unknown>>(
+    name: NewName<Name, Types['steps']>,
     handler: Handler,
-    options?: StepOptions,
-  ): WorkflowBuilder<Steps | Name, Handlers | Handler, Humans> {
+    options?: StepOptions & OutputOption<Output>,
+  ): WorkflowBuilder<
+    With<
+      Types,
+      {
+        steps: Types['steps'] | Name
+        calls: Types['calls'] | Call<Handler, Types['current'], Received<Output>>
+        before: Types['current']
+        current: Received<Output>
+        first: First<Types, Name>
+      }
+    >
+  > {
     const given: unknown = name
     if (typeof given === 'function') {
       throw this.#invalid(undefined, 'the builder was awaited; call `build` and pass its result on')
@@ -128,10 +195,12 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
    * step has completed, or may have had an effect all the same (K-19).
    */
   onFailure<Name extends string, Handler extends string>(
-    name: NewName<Name, Steps>,
+    name: NewName<Name, Types['steps']>,
     handler: Handler,
     options?: CompensationOptions,
-  ): WorkflowBuilder<Steps, Handlers | Handler, Humans> {
+  ): WorkflowBuilder<
+    With<Types, { calls: Types['calls'] | Call<Handler, Types['before'], unknown, Types['current']> }>
+  > {
     const last = this.#path.at(-1)
     if (last === undefined || (last.step.type !== 'task' && last.step.type !== 'human')) {
       throw this.#invalid(name, 'a compensation stands right after the step it undoes: a task or a human step')
@@ -145,25 +214,27 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
   }
 
   /** Several branches at once; goes on when all have ended, with the output of each under its first step's name. */
-  parallel<Name extends string, Branches extends readonly Branch<Steps | Name>[]>(
-    name: NewName<Name, Steps>,
+  parallel<Name extends string, Branches extends readonly Branch<Types, Name>[]>(
+    name: NewName<Name, Types['steps']>,
     ...branches: Branches
   ): WorkflowBuilder<
-    Steps | Name | StepsOf<ReturnType<Branches[number]>>,
-    Handlers | HandlersOf<ReturnType<Branches[number]>>,
-    Humans | HumansOf<ReturnType<Branches[number]>>
+    With<
+      WithBranches<Types, Name, ReturnType<Branches[number]>>,
+      { before: Types['current']; current: Joined<ReturnType<Branches[number]>> }
+    >
   > {
     return this.#add({ name, type: 'parallel', branches: [] }, this.#branches(name, branches))
   }
 
   /** Several branches at once, which the `join` after it brings together. */
-  fork<Name extends string, Branches extends readonly Branch<Steps | Name>[]>(
-    name: NewName<Name, Steps>,
+  fork<Name extends string, Branches extends readonly Branch<Types, Name>[]>(
+    name: NewName<Name, Types['steps']>,
     ...branches: Branches
   ): WorkflowBuilder<
-    Steps | Name | StepsOf<ReturnType<Branches[number]>>,
-    Handlers | HandlersOf<ReturnType<Branches[number]>>,
-    Humans | HumansOf<ReturnType<Branches[number]>>
+    With<
+      WithBranches<Types, Name, ReturnType<Branches[number]>>,
+      { before: Types['current']; current: Joined<ReturnType<Branches[number]>> }
+    >
   > {
     return this.#add({ name, type: 'fork', branches: [] }, this.#branches(name, branches))
   }
@@ -172,14 +243,14 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
    * Waits for the branches of the fork before it: for `all`, or for the first that succeeds (`any`; the others' active steps
    * are skipped). Its output has each branch's under the name of the branch's first step.
    */
-  join<Name extends string>(
-    name: NewName<Name, Steps>,
-    strategy: JoinStrategy,
-  ): WorkflowBuilder<Steps | Name, Handlers, Humans> {
+  join<Name extends string, Strategy extends JoinStrategy>(
+    name: NewName<Name, Types['steps']>,
+    strategy: Strategy,
+  ): WorkflowBuilder<With<Types, { steps: Types['steps'] | Name; current: JoinedBy<Types['current'], Strategy> }>> {
     const chosen = choiceOption(this.#where(name), 'strategy', strategy, ['all', 'any'])
     const last = this.#path.at(-1)
     // A parallel that is joined by name is a fork.
-    const before: WorkflowBuilder<Steps, Handlers, Humans> =
+    const before: WorkflowBuilder<Types> =
       last?.step.type === 'parallel'
         ? new WorkflowBuilder(this.#head, [
             ...this.#path.slice(0, -1),
@@ -190,64 +261,104 @@ export class WorkflowBuilder<Steps extends string, Handlers extends string, Huma
   }
 
   /** Once it is reached, nothing before it is undone. */
-  savePoint<Name extends string>(name: NewName<Name, Steps>): WorkflowBuilder<Steps | Name, Handlers, Humans> {
+  savePoint<Name extends string>(
+    name: NewName<Name, Types['steps']>,
+  ): WorkflowBuilder<With<Types, { steps: Types['steps'] | Name; first: First<Types, Name> }>> {
     return this.#add({ name, type: 'save_point' })
   }
 
   /**
-   * Goes on where the expression is true of the input (see `parseCondition`). Where it is false, the else branch is a side
-   * path that ends where it ends; without one, this branch (at top level: the instance) is complete.
+   * Goes on where the condition is true of the input. It is a function over the fields of the input, or an expression as text (see
+   * `parseCondition`); a function is called once, here, and what it records is stored as text. Where the condition is false, the else
+   * branch is a side path that ends where it ends; without one, this branch (at top level: the instance) is complete.
+   *
+   * @example
+   * .condition('large', (order) => order.total.gt(1000).and(order.kind.ne('gift')), (b) => b.step('ship', 'ShipOrder'))
    */
-  condition<Name extends string, Else extends AnyNames = Names<never, never, never>>(
-    name: NewName<Name, Steps>,
-    expression: string,
-    elseBranch?: (branch: WorkflowBuilder<Steps | Name, never, never>) => Else,
-  ): WorkflowBuilder<Steps | Name | StepsOf<Else>, Handlers | HandlersOf<Else>, Humans | HumansOf<Else>> {
-    if (typeof expression !== 'string') {
-      throw this.#invalid(
-        name,
-        `its expression must be a text such as {{ gt .amount 100 }}, not ${describe(expression)}`,
-      )
-    }
+  condition<
+    Name extends string,
+    Else extends Typed<BuilderTypes> = Typed<With<BranchOf<Types, Name>, { steps: never }>>,
+  >(
+    name: NewName<Name, Types['steps']>,
+    condition: string | ConditionFunction<Types['current']>,
+    elseBranch?: (branch: WorkflowBuilder<BranchOf<Types, Name>>) => Else,
+  ): WorkflowBuilder<
+    With<WithBranches<Types, Name, Else>, { ends: Types['ends'] | EndOf<TypesOf<Else>>; before: Types['current'] }>
+  > {
+    const expression = this.#expression(name, condition)
     const otherwise = elseBranch === undefined ? [] : this.#branches(name, [elseBranch])
     return this.#add({ name, type: 'condition', expression }, [], otherwise[0])
   }
 
   /** Waits until a person confirms or rejects. Confirmed, its own input goes on; rejected, the instance is aborted. */
   waitHumanConfirm<Name extends string>(
-    name: NewName<Name, Steps>,
+    name: NewName<Name, Types['steps']>,
     options?: { readonly metadata?: Metadata },
-  ): WorkflowBuilder<Steps | Name, Handlers, Humans | Name> {
+  ): WorkflowBuilder<
+    With<
+      Types,
+      {
+        steps: Types['steps'] | Name
+        humans: Types['humans'] | Name
+        before: Types['current']
+        first: First<Types, Name>
+      }
+    >
+  > {
     const where = this.#where(name)
     const given = checkOptions(where, options, ['metadata'])
     return this.#add({ name, type: 'human', ...checkMetadata(where, given.metadata) })
   }
 
   /** The definition as plain data; refuses what can never work (W-02), naming the step and the fix. */
-  build(): Workflow<Steps, Handlers, Humans> {
-    const { domain, type, name, version, settings } = this.#head
+  build(): Workflow<{
+    input: Types['input']
+    result: EndOf<Types>
+    calls: Types['calls']
+    humans: Types['humans']
+    steps: Types['steps']
+  }> {
+    const { domain, type, name, version, settings, input } = this.#head
     const { dlq, lease } = settings
     const steps = checkSteps(name, flatten(name, this.#path))
-    return { domain, type, name, version, dlq, ...(lease === undefined ? {} : { lease }), steps }
+    const workflow = { domain, type, name, version, dlq, ...(lease === undefined ? {} : { lease }), steps }
+    if (input !== undefined) inputSchemas.set(workflow, input)
+    return workflow
   }
 
-  #add<S extends string, H extends string, U extends string>(
+  #expression(name: string, condition: unknown): string {
+    if (typeof condition === 'string') return condition
+    if (typeof condition !== 'function') {
+      const problem = `its condition must be a function such as (order) => order.amount.gt(100), or a text such as {{ gt .amount 100 }}, not ${describe(condition)}`
+      throw this.#invalid(name, problem)
+    }
+    try {
+      return recordCondition(condition as (input: never) => unknown)
+    } catch (error) {
+      throw this.#invalid(
+        name,
+        `its condition cannot be recorded: ${error instanceof Error ? error.message : String(error)}`,
+      )
+    }
+  }
+
+  #add<Next extends BuilderTypes>(
     step: StepDefinition,
     branches: readonly Path[] = [],
     otherwise?: Path,
-  ): WorkflowBuilder<S, H, U> {
+  ): WorkflowBuilder<Next> {
     const draft: Draft = { step, branches, ...(otherwise === undefined ? {} : { otherwise }) }
     return new WorkflowBuilder(this.#head, [...this.#path, draft])
   }
 
-  #branches<Taken extends string>(name: string, branches: readonly Branch<Taken>[]): Path[] {
-    return branches.map((branch: unknown, index) => {
+  #branches(name: string, branches: readonly unknown[]): Path[] {
+    return branches.map((branch, index) => {
       if (typeof branch !== 'function') {
         throw this.#invalid(name, `branch ${index + 1} is ${describe(branch)}; give functions such as (b) => b.step(…)`)
       }
       const made: unknown = branch(new WorkflowBuilder(this.#head, []))
       if (made instanceof WorkflowBuilder) return made.#path
-      const problem = `branch ${index + 1} answered ${describe(made)}; return the builder, as in (b) => b.step(…)`
+      const problem = `branch ${index + 1} returned ${describe(made)}; return the builder, as in (b) => b.step(…)`
       throw this.#invalid(name, problem)
     })
   }

@@ -2,7 +2,7 @@ import { gate, numbered, observeWorkflows, openTestBus, type TestBus, waitFor } 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessError } from '../kernel/failure/failure-errors.js'
 import type { StepHandler } from './context.js'
-import { defineWorkflow, type WorkflowBuilder } from './define.js'
+import { defineWorkflow, type WorkflowBranch } from './define.js'
 
 let bus: TestBus
 let others: TestBus[]
@@ -25,7 +25,7 @@ async function everywhere(handlers: Record<string, StepHandler>): Promise<() => 
 }
 
 /** A branch of one step. */
-const branchOf = (handler: string) => (step: string) => (b: WorkflowBuilder<'f', never, never>) => b.step(step, handler)
+const branchOf = (handler: string) => (step: string) => (b: WorkflowBranch<'f'>) => b.step(step, handler)
 
 test('W-07 branches on several workers: a join `all` fires once, with what each branch answered', async () => {
   const name = named()

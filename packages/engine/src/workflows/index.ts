@@ -6,9 +6,10 @@ export {
   type WorkflowStartOptions,
   type WorkflowToStart,
 } from './client.js'
+export type { ConditionFunction, Field, RecordedCondition } from './condition/record.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanVerdict } from './decide/occurrence.js'
-export { defineWorkflow, type Workflow, type WorkflowBuilder } from './define.js'
+export { defineWorkflow, type WorkflowBranch, type WorkflowBuilder } from './define.js'
 export type {
   CallSettings,
   CompensationDefinition,
@@ -37,4 +38,15 @@ export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
+export {
+  type Call,
+  type CallType,
+  type HandlersFor,
+  type Joined,
+  type OfType,
+  ofType,
+  type With,
+  type Workflow,
+  type WorkflowTypes,
+} from './typed.js'
 export { createWorkflows, type KnownWorkflow, type WorkflowListFilter, type Workflows } from './workflows.js'

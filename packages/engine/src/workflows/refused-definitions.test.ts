@@ -182,11 +182,11 @@ describe('W-02 build refuses', () => {
   it.each<[string, () => unknown, string]>([
     ['a number as name', () => untyped.step?.(5, 'A').build?.(), 'step `5`: the name must be a text, not 5'],
     ['no handler', () => untyped.step?.('a').build?.(), 'it has no handler: the name must be a text, not undefined'],
-    ['a number as condition', () => untyped.condition?.('c', 5), 'must be a text such as {{ gt .amount 100 }}, not 5'],
+    ['a number as condition', () => untyped.condition?.('c', 5), 'or a text such as {{ gt .amount 100 }}, not 5'],
     [
       'a branch that returns nothing',
       () => untyped.fork?.('f', () => undefined),
-      'branch 1 answered undefined; return the builder, as in (b) => b.step(…)',
+      'branch 1 returned undefined; return the builder, as in (b) => b.step(…)',
     ],
   ])('%s', (_, make, message) => {
     expect(make).toThrow(

@@ -3,10 +3,10 @@ import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { StepHandler, StepInquire } from './context.js'
-import type { Workflow } from './define.js'
 import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
 import { addStepHandler } from './registry.js'
+import type { HandlersFor, Workflow, WorkflowTypes } from './typed.js'
 
 type OutputOf<Schema extends StandardSchemaV1> = StandardSchemaV1.InferOutput<Schema>
 
@@ -31,10 +31,7 @@ export interface HandleSteps {
    * @example
    * hf.handle(Order, { ChargeCard: (order, ctx) => cards.charge(order, ctx.idempotencyKey), ShipOrder: ship })
    */
-  <Steps extends string, Handlers extends string, Humans extends string>(
-    workflow: Workflow<Steps, Handlers, Humans>,
-    handlers: { readonly [Name in Handlers]?: StepHandler },
-  ): void
+  <Types extends WorkflowTypes>(workflow: Workflow<Types>, handlers: HandlersFor<Types['calls']>): void
 }
 
 export interface StepHandlerOptions {

@@ -10,7 +10,7 @@ import {
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { StepContext } from './context.js'
-import { defineWorkflow, type WorkflowBuilder } from './define.js'
+import { defineWorkflow, type WorkflowBranch } from './define.js'
 
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
@@ -144,7 +144,7 @@ test('W-05 W-07 transactions of all branches at once: every one commits once, an
       return ctx.stepName
     }),
   )
-  const branch = (step: string) => (b: WorkflowBuilder<'f', never, never>) => b.step(step, name, soon)
+  const branch = (step: string) => (b: WorkflowBranch<'f'>) => b.step(step, name, soon)
   const Flow = defineWorkflow('test', name)
     .fork('f', ...['a', 'b', 'c', 'd', 'e', 'g'].map(branch))
     .join('j', 'all')

@@ -13,6 +13,7 @@ import {
   durationOption,
   integerOption,
 } from '../../kernel/validation/options.js'
+import type { Declared } from '../typed.js'
 import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
 /** How the handler of a step, or of its compensation, is called (W-01). */
@@ -45,7 +46,9 @@ export interface CompensationOptions extends StepOptions {
   readonly compensateIf?: CompensateIf
 }
 
-export interface WorkflowOptions {
+export interface WorkflowOptions<Input extends Declared = Declared> {
+  /** What it is started with: a Standard Schema, which parses it on start, or a type, `ofType<Order>()`. */
+  readonly input?: Input
   /** Raise it when the graph changes: instances keep the version that they began with. Default: 1. */
   readonly version?: number
   /** Steps that failed for good wait for a person instead of being undone. */
@@ -127,7 +130,7 @@ export interface WorkflowSettings {
 }
 
 export function checkWorkflowOptions(where: string, options: unknown): WorkflowSettings {
-  const given = checkOptions(where, options, ['version', 'dlq', 'retry', 'lease'])
+  const given = checkOptions(where, options, ['input', 'version', 'dlq', 'retry', 'lease'])
   const lease = durationOption(where, 'lease', given.lease, { min: '1s', max: '1d', default: undefined })
   const { maxAttempts, policy } = retryOption(where, 'retry', given.retry)
   return {
