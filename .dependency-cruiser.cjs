@@ -28,14 +28,14 @@ const folders = [
  */
 const upwards = {
   'commands/queries': ['commands/(batch|envelope|states|why)'],
-  'dispatch/cycle': ['dispatch/(define|targets)'],
-  'dispatch/queries': ['dispatch/(define|forecast|settings|states|targets)'],
+  'dispatch/cycle': ['dispatch/(define|reference|targets)'],
+  'dispatch/queries': ['dispatch/(define|forecast|reference|settings|settings-record|states|targets)'],
   'limiter/queries': ['limiter/(bucket-status|check-limit|merged-requests)'],
   'processes/execution': ['processes/(context|define|history|report|settings|states|step-failed)'],
   // Managers share the start, the registry and the reports of processes; these belong into a room of their own.
-  'processes/managers': ['processes/(client|define|history|registry|report|seal-start|states)'],
+  'processes/managers': ['processes/(client|define|handle|history|registry|report|seal-start|states)'],
   // Rows are typed by what is decided and by what replies hold; the types belong beside the statements.
-  'processes/queries': ['processes/(history|states)', 'processes/managers/decide', 'processes/replies/message'],
+  'processes/queries': ['processes/(history|reference|states)', 'processes/managers/decide', 'processes/replies/message'],
   // Recorded replies are responses; the recorder belongs beside respond.ts.
   'processes/replies': ['processes/(define|respond)'],
   'trouble/queries': ['trouble/filter'],

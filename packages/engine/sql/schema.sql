@@ -807,11 +807,13 @@ CREATE INDEX batch_tally_by_batch ON holdfast.batch_tally USING btree (batch_id)
 
 CREATE INDEX batch_tally_due ON holdfast.batch_tally USING btree (due_at) WHERE (due_at IS NOT NULL);
 
-CREATE INDEX command_by_batch ON holdfast.command USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX command_by_batch_and_time ON holdfast.command USING btree (batch_id, created_at) WHERE (batch_id IS NOT NULL);
 
 CREATE INDEX command_by_correlation ON holdfast.command USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
 
-CREATE INDEX command_by_time ON holdfast.command USING btree (created_at, domain);
+CREATE INDEX command_by_key ON holdfast.command USING btree (key) WHERE (key IS NOT NULL);
+
+CREATE INDEX command_by_type ON holdfast.command USING btree (domain COLLATE "C", type COLLATE "C", created_at);
 
 CREATE INDEX command_trouble_by_batch ON holdfast.command_trouble USING btree (batch_id) WHERE (batch_id IS NOT NULL);
 
@@ -843,11 +845,11 @@ CREATE INDEX dispatch_dead_letter_newest_by_fingerprint ON holdfast.dispatch_dea
 
 CREATE INDEX dispatch_dead_letter_newest_by_type ON holdfast.dispatch_dead_letter USING btree (substr(item_type, (strpos(item_type, '/'::text) + 1)) COLLATE "default", since, (((item_type || '/'::text) || item_id)));
 
-CREATE INDEX dispatch_item_by_age ON holdfast.dispatch_item USING btree (item_type, created_at, seq);
-
 CREATE INDEX dispatch_item_check ON holdfast.dispatch_item USING btree (item_type, check_at) WHERE (check_at IS NOT NULL);
 
 CREATE INDEX dispatch_item_due ON holdfast.dispatch_item USING btree (item_type, due_at, seq) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX dispatch_item_newest ON holdfast.dispatch_item USING btree (item_type, created_at, seq) WHERE (seq > 0);
 
 CREATE INDEX dispatch_tally_by_type ON holdfast.dispatch_tally USING btree (item_type, status);
 
@@ -2913,6 +2915,38 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.command_types(p_domain text)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  with recursive types as (
+    (
+      select command.type
+      from holdfast.command
+      where command.domain collate "C" = p_domain
+      order by command.domain collate "C", command.type collate "C"
+      limit 1
+    )
+    union all
+    select (
+      select command.type
+      from holdfast.command
+      where command.domain collate "C" = p_domain and command.type collate "C" > types.type collate "C"
+      order by command.domain collate "C", command.type collate "C"
+      limit 1
+    )
+    from types
+    where types.type is not null
+  )
+  select coalesce(array_agg(type), '{}') from types where type is not null
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.compact_dispatch_tallies()
  RETURNS void
  LANGUAGE plpgsql
@@ -4075,51 +4109,127 @@ CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  RETURNS SETOF jsonb
  LANGUAGE plpgsql
  STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  v_branches text;
+  v_few constant int := 10000;
+  v_counts boolean := coalesce((filter ->> 'count')::boolean, false);
+  v_narrow boolean := filter ?| array['command_id', 'key', 'correlation_id', 'batch_id'];
+  v_live boolean := coalesce(filter ->> 'status' in ('PENDING', 'IN_PROGRESS'), false);
+  v_order text := case when v_counts then '' else 'order by created_at desc, command_id desc limit ($1 ->> ''limit'')::int' end;
+  v_schema text := holdfast.own_schema();
+  v_after timestamptz;
+  v_branches text[] := '{}';
+  v_domain text;
+  v_queue text;
+  v_messages text;
+  v_few_live boolean;
+  v_found text;
+  v_from text;
+  v_source text;
+  v_where text;
 begin
-  -- Each domain has a queue of its own. Each branch has its own order and limit, so that it reads no more than the newest.
-  select string_agg(format(
-    $query$
-    (
-      select *
-      from (
-        select
-          command.*,
-          message.read_ct,
-          message.vt,
-          case
-            when command.status = 'PENDING' and message.read_ct > command.attempts and message.vt > $2 then 'IN_PROGRESS'
-            else command.status
-          end as shown_status
-        from %2$s.command
-        left join %3$s as message on message.msg_id = command.msg_id
-        where command.domain = %1$L
-      ) as live
-      where ($1 ->> 'command_id' is null or command_id = ($1 ->> 'command_id')::uuid)
-        and ($1 -> 'command_ids' is null or command_id in (select id::uuid from jsonb_array_elements_text($1 -> 'command_ids') as id))
-        and ($1 ->> 'type' is null or type = $1 ->> 'type')
-        and ($1 ->> 'correlation_id' is null or correlation_id = ($1 ->> 'correlation_id')::uuid)
-        and ($1 ->> 'batch_id' is null or batch_id = ($1 ->> 'batch_id')::uuid)
-        and ($1 ->> 'since' is null or created_at >= ($1 ->> 'since')::timestamptz)
-        and ($1 ->> 'until' is null or created_at < ($1 ->> 'until')::timestamptz)
-        and ($1 ->> 'status' is null or shown_status = $1 ->> 'status')
-      order by created_at desc, command_id desc
-      limit ($1 ->> 'limit')::int
-    )
-    $query$, domain, holdfast.own_schema(),
+  if filter ->> 'after_id' is not null then
+    -- The cursor has milliseconds, the row has microseconds. A row that is gone is passed by its whole millisecond.
+    v_after := coalesce(
+      (
+        select created_at from holdfast.command
+        where command_id = (filter ->> 'after_id')::uuid and domain = filter ->> 'after_domain'
+      ),
+      (filter ->> 'after')::timestamptz + interval '1 ms'
+    );
+  end if;
+  for v_domain, v_queue in
+    select command_queue.domain, queue
+    from holdfast.command_queue
+    where filter ->> 'domain' is null or command_queue.domain = filter ->> 'domain'
+    order by 1
+  loop
     -- Commands whose queue was dropped are still there, without messages.
-    case
-      when holdfast.queue_exists(queue) then format('pgmq.%I', 'q_' || queue)
-      else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt)'
-    end
-  ), ' union all ')
-  into v_branches
-  from holdfast.command_queue
-  where (filter ->> 'domain' is null or domain = filter ->> 'domain');
-  if v_branches is null then
+    v_messages := case
+      when holdfast.queue_exists(v_queue) then format('pgmq.%I', 'q_' || v_queue)
+      else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt, null::jsonb as message)'
+    end;
+    v_few_live := false;
+    if v_live and not v_narrow and holdfast.queue_exists(v_queue) then
+      execute format('select count(*) <= $1 from (select from %s as message limit $1 + 1) as waiting', v_messages)
+      into v_few_live using v_few;
+    end if;
+    v_where := format(
+      $query$
+      command.domain = %1$L
+        and ($1 ->> 'command_id' is null or command.command_id = ($1 ->> 'command_id')::uuid)
+        and ($1 ->> 'type' is null or command.type = $1 ->> 'type')
+        and ($1 ->> 'key' is null or command.key = $1 ->> 'key')
+        and ($1 ->> 'correlation_id' is null or command.correlation_id = ($1 ->> 'correlation_id')::uuid)
+        and ($1 ->> 'batch_id' is null or command.batch_id = ($1 ->> 'batch_id')::uuid)
+        and ($1 ->> 'since' is null or command.created_at >= ($1 ->> 'since')::timestamptz)
+        and ($1 ->> 'until' is null or command.created_at < ($1 ->> 'until')::timestamptz)
+        and ($3 is null or (command.created_at, command.command_id, %1$L::text)
+          < ($3, ($1 ->> 'after_id')::uuid, $1 ->> 'after_domain'))
+        and ($1 ->> 'status' is null or $1 ->> 'status' = shown.status)
+      $query$, v_domain
+    );
+    -- Which commands wait or need a person, where that says more than an index of the commands.
+    v_found := case
+      when v_few_live then format(
+        'select distinct %s.uuid_or_null(waiting.message ->> ''command_id'') as id from %s as waiting', v_schema, v_messages
+      )
+      when filter ->> 'status' = 'IN_TROUBLESHOOTING_QUEUE' and not v_narrow then format(
+        'select trouble.command_id as id from %s.command_trouble as trouble where trouble.domain = %L', v_schema, v_domain
+      )
+    end;
+    v_from := case
+      when v_found is null then v_schema || '.command'
+      else format(
+        '(%s) as found cross join lateral (select * from %s.command where command_id = found.id and domain || '''' = %L offset 0) as command',
+        v_found, v_schema, v_domain
+      )
+    end;
+    v_source := format(
+      $query$
+      select command.*, message.read_ct, message.vt, shown.status as shown_status
+      from %1$s
+      left join %2$s as message on message.msg_id = command.msg_id
+      cross join lateral (
+        select case
+          when command.status = 'PENDING' and message.read_ct > command.attempts and message.vt > $2 then 'IN_PROGRESS'
+          else command.status
+        end as status
+      ) as shown
+      where %3$s
+      $query$, v_from, v_messages, v_where
+    );
+    v_branches := v_branches || case
+      when v_narrow or v_found is not null then format('(%s %s)', v_source, v_order)
+      else format(
+        $query$(
+          select newest.*
+          from unnest(%1$L::text[]) as lane (type),
+          lateral (
+            %2$s and command.domain collate "C" = %3$L and command.type collate "C" = lane.type collate "C" %4$s
+          ) as newest
+          %4$s
+        )$query$,
+        case when filter ->> 'type' is null then holdfast.command_types(v_domain) else array[filter ->> 'type'] end,
+        v_source, v_domain, v_order
+      )
+    end;
+  end loop;
+  if cardinality(v_branches) = 0 then
+    if v_counts then
+      return next to_jsonb(0);
+    end if;
+    return;
+  end if;
+  if v_counts then
+    return query execute format('select to_jsonb(count(*)) from (%s) as found', array_to_string(v_branches, ' union all '))
+    using filter, holdfast.now(), v_after;
     return;
   end if;
   return query execute format(
@@ -4131,10 +4241,10 @@ begin
       ])
     )
     from (%s) as found
-    order by found.created_at desc, found.command_id desc
+    order by found.created_at desc, found.command_id desc, found.domain desc
     limit ($1 ->> 'limit')::int
-    $query$, holdfast.own_schema(), v_branches
-  ) using filter, holdfast.now();
+    $query$, v_schema, array_to_string(v_branches, ' union all ')
+  ) using filter, holdfast.now(), v_after;
 end
 $function$
 ;
@@ -10775,6 +10885,8 @@ comment on function holdfast.clear_typeless(p_queue text, p_now timestamp with t
 comment on function holdfast.close_batches(most integer) is 'internal: may change with every release';
 
 comment on function holdfast.command_ids_in(p_domain text, messages jsonb[]) is 'internal: may change with every release';
+
+comment on function holdfast.command_types(p_domain text) is 'internal: may change with every release';
 
 comment on function holdfast.compact_dispatch_tallies() is 'internal: may change with every release';
 

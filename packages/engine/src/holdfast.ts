@@ -7,32 +7,15 @@ import {
   type CommandHandlerOptions,
   type Commands,
   commandModel,
-  createBatches,
-  createCommandBulk,
-  createCommandCalls,
-  createCommandClient,
-  createCommandOperations,
-  createCommands,
-  createDomains,
-  createHandlerRegistry,
-  createOutgoing,
 } from './commands/index.js'
 import {
   checkItemKey,
-  createDispatch,
-  createDispatchBulk,
-  createDispatchRegistry,
-  createItemCalls,
-  createItemOperations,
-  createScheduling,
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
   dispatchModel,
-  type Executions,
   ItemHandle,
   isDispatch,
-  type OwnExecution,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -50,14 +33,6 @@ import { durationOption } from './kernel/validation/options.js'
 import { createRateLimits, type RateLimits } from './limiter/index.js'
 import { checkHoldfastOptions, type HoldfastOptions, loggerOf } from './options.js'
 import {
-  createManagerClient,
-  createProcessBulk,
-  createProcessCalls,
-  createProcessClient,
-  createProcessEngine,
-  createProcesses,
-  createProcessOperations,
-  createStarterExecutions,
   isManager,
   type ManagerClient,
   type ManagerDefinition,
@@ -76,10 +51,6 @@ import { createRuntime, type RuntimeOptions } from './runtime.js'
 import { createTroubles, type Troubles } from './trouble/index.js'
 import { createWorker, type DomainWorker, type Worker, type WorkerOptions } from './worker.js'
 import {
-  createWorkflowBulk,
-  createWorkflowClient,
-  createWorkflowEngine,
-  createWorkflows,
   type HandleSteps,
   handleSteps,
   isWorkflow,
@@ -205,92 +176,19 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 /** The installation over a database that is open and migrated; tests give one with fault points. */
 export function assemble(db: Database, options: RuntimeOptions): Holdfast {
   const runtime = createRuntime(db, options)
-  const { codec, logger, metrics, reports, results, missing, limiter, gate, name, abortGraceMs, inquireForMs } = runtime
-  const { close: closeLimits, ...limits } = createRateLimits(db, limiter)
-  const registry = createHandlerRegistry()
-  const queues = createDomains(db)
-  const operations = createCommandOperations(db, codec, registry, reports)
-  const calls = createCommandCalls(db, codec, { operations, results })
-  const client = createCommandClient(db, queues, { calls, codec, logger, metrics, missing })
-  const outgoing = createOutgoing(db, queues, codec)
-  const engine = createProcessEngine(db, {
-    codec,
-    commands: client,
-    outgoing,
-    limiter,
-    abortGraceMs,
-    inquireForMs,
-    logger,
-    metrics,
-    reports,
-  })
-  const processOperations = createProcessOperations(db, { codec, registry: engine.registry, logger, reports })
-  const processCalls = coded(createProcessCalls(db, engine, processOperations, results), db.schema, 'hf.process')
-  const managerClient = createManagerClient(db, {
-    codec,
-    outgoing,
-    logger,
-    metrics,
-    reports,
-    missing,
-    calls: processCalls,
-  })
-  const immediate = createStarterExecutions(db, {
-    name,
-    isAllowed: (definition) =>
-      options.immediate !== false &&
-      definition.immediate &&
-      (options.immediate === 'unregistered' || engine.registry.find(definition.name) === definition),
-    settings: engine.settings,
-    live: engine.live,
-    gate,
-    partsFor: (definition, stop) => engine.partsFor(definition, { inStarter: true, stop }),
-    logger,
-    metrics,
-  })
-  const processClient = createProcessClient(db, { codec, logger, metrics, immediate, calls: processCalls, missing })
-  const workflowEngine = createWorkflowEngine(db, {
-    codec,
-    abortGraceMs,
-    inquireForMs,
-    logger,
-    metrics,
-    reports,
-  })
-  const workflowClient = createWorkflowClient(db, workflowEngine, { logger, metrics, results, missing })
-  const dispatches = createDispatchRegistry()
-  const processes = createProcesses(db, engine)
-  const workflows = createWorkflows(db, workflowEngine)
-  const executionOf = ({ model, type, id }: OwnExecution) => {
-    if (model === 'workflows') return workflowClient.workflow(id)
-    const slash = type.indexOf('/')
-    return new ProcessHandle(processCalls, { domain: type.slice(0, slash), type: type.slice(slash + 1) }, id)
-  }
-  const executions: Executions = {
-    cancel: (execution, by, cancelOptions) => executionOf(execution).cancel(by, cancelOptions),
-    why: (execution) => executionOf(execution).why(),
-    find: (itemType) => dispatches.find(itemType),
-  }
-  const itemOperations = createItemOperations(db, codec, executions)
-  const items = coded(
-    createItemCalls(db, { codec, results, operations: itemOperations, executions }),
-    db.schema,
-    'hf.item',
-  )
-  const scheduling = createScheduling(db, { codec, logger, metrics, items })
+  const { close: closeLimits, ...limits } = createRateLimits(db, runtime.limiter)
+  const commands = commandModel(runtime)
+  const processes = processModel(runtime, commands)
+  const workflows = workflowModel(runtime)
+  const dispatch = dispatchModel(runtime, { processes, workflows })
+  const models = [commands.model, processes.model, workflows.model, dispatch.model]
   const workers = new Set<Worker>()
   const told = new Set<() => void>()
   /** Workers that run already take up what is registered later. */
   const registered = () => {
     for (const tell of told) tell()
   }
-  workflowEngine.handlers.onAdded(registered)
-  const models = [
-    commandModel(runtime, { registry, queues }),
-    processModel(runtime, { engine, outgoing }),
-    workflowModel(runtime, workflowEngine),
-    dispatchModel(runtime, { registry: dispatches, workflows: workflowEngine }),
-  ]
+  workflows.engine.handlers.onAdded(registered)
   let closed = false
   const newWorker = (workerOptions: WorkerOptions | undefined) => {
     if (closed) throw new HoldfastError('HF_STOPPED', { what: 'this instance of Holdfast' })
@@ -307,25 +205,25 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       handlerOptions?: CommandHandlerOptions<unknown, unknown> & StepHandlerOptions,
     ) => {
       if (typeof what === 'string' || isWorkflow(what)) {
-        handleSteps(workflowEngine, what, handler, handlerOptions)
+        handleSteps(workflows.engine, what, handler, handlerOptions)
         return
       }
-      addHandler(registry, what, handler, handlerOptions)
+      addHandler(commands.registry, what, handler, handlerOptions)
       registered()
     }) as Holdfast['handle'],
-    send: (command, data, sendOptions) => client.send(command, data, sendOptions),
-    sendMany: (command, commands, sendOptions) => client.sendMany(command, commands, sendOptions),
-    command: (command, idOrKey) => client.command(command, idOrKey),
+    send: (command, data, sendOptions) => commands.client.send(command, data, sendOptions),
+    sendMany: (command, many, sendOptions) => commands.client.sendMany(command, many, sendOptions),
+    command: (command, idOrKey) => commands.client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
-        workflowEngine.registered.add(definition)
+        workflows.engine.registered.add(definition)
         return registered()
       }
       if (isDispatch(definition)) {
-        dispatches.add(definition)
+        dispatch.registry.add(definition)
         return registered()
       }
-      engine.register(definition)
+      processes.engine.register(definition)
       registered()
     },
     start: ((
@@ -334,35 +232,35 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       startOptions?: StartOptions & ManagerStartOptions & WorkflowStartOptions,
     ) => {
       if (typeof definition === 'string' || isWorkflow(definition))
-        return workflowClient.start(definition, input, startOptions)
+        return workflows.client.start(definition, input, startOptions)
       return isManager(definition)
-        ? managerClient.start(definition, input, startOptions)
-        : processClient.start(definition, input, startOptions)
+        ? processes.managers.start(definition, input, startOptions)
+        : processes.client.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: scheduling.schedule,
-    item: (dispatch: DispatchOf, key: string) => new ItemHandle(items, dispatch, checkItemKey('item', key)),
+    schedule: dispatch.scheduling.schedule,
+    item: (of: DispatchOf, key: string) => new ItemHandle(dispatch.items, of, checkItemKey('item', key)),
     startMany: ((
       definition: ProcessDefinition | WorkflowReference,
       many: readonly never[],
       startOptions?: { readonly transaction?: Queryable },
     ) =>
       typeof definition === 'string' || isWorkflow(definition)
-        ? workflowClient.startMany(definition, many, startOptions)
-        : processClient.startMany(definition, many, startOptions)) as Holdfast['startMany'],
+        ? workflows.client.startMany(definition, many, startOptions)
+        : processes.client.startMany(definition, many, startOptions)) as Holdfast['startMany'],
     workflow: ((workflow: WorkflowReference, idOrKey: string) =>
-      workflowClient.workflow(workflow, idOrKey)) as Holdfast['workflow'],
-    process: (definition, idOrKey) => new ProcessHandle(processCalls, definition, idOrKey),
-    commands: createCommands(db, codec, queues),
-    batches: createBatches(db, client, queues, codec),
-    processes,
-    workflows,
+      workflows.client.workflow(workflow, idOrKey)) as Holdfast['workflow'],
+    process: (definition, idOrKey) => new ProcessHandle(processes.calls, definition, idOrKey),
+    commands: commands.namespace,
+    batches: commands.batches,
+    processes: processes.namespace,
+    workflows: workflows.namespace,
     trouble: createTroubles(db, {
-      commands: createCommandBulk(db, { codec, registry, reports }),
-      processes: createProcessBulk(db, { codec, registry: engine.registry, logger, reports }),
-      workflows: createWorkflowBulk(db, workflowEngine),
-      dispatch: createDispatchBulk(db),
+      commands: commands.bulk,
+      processes: processes.bulk,
+      workflows: workflows.bulk,
+      dispatch: dispatch.bulk,
     }),
-    dispatch: createDispatch(db, itemOperations),
+    dispatch: dispatch.namespace,
     limits,
     queues: createQueueClient(db),
     queueInfo: () => queueInfo(db),
@@ -390,14 +288,11 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     async close(timeout) {
       const drainMs = durationOption('close', 'timeout', timeout, { default: '30s' })
       closed = true
-      await Promise.all([...[...workers].map((worker) => worker.stop(drainMs)), immediate.drain(drainMs)])
-      missing.close()
-      await results.close()
-      await immediate.close()
-      // Side by side: each waits for its own writes, for a bounded time.
-      const clients = [processClient, managerClient, scheduling, workflowClient, client]
-      await Promise.all([...clients.map((each) => each.close()), closeLimits()])
-      await Promise.all([engine.close(), workflowEngine.close()])
+      const draining = models.map((model) => model.drain?.(drainMs))
+      await Promise.all([...[...workers].map((worker) => worker.stop(drainMs)), ...draining])
+      runtime.missing.close()
+      await runtime.results.close()
+      await Promise.all([...models.map((model) => model.close()), closeLimits()])
       await db.close()
     },
   }

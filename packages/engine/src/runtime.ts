@@ -38,6 +38,7 @@ export function createRuntime(db: Database, options: RuntimeOptions): Runtime {
     missing: createMissingWorkers({ logger }),
     gate,
     name: workerName(),
+    immediate: options.immediate ?? true,
     abortGraceMs: patience.abortGrace('holdfast', 'abortGrace', options.abortGrace),
     inquireForMs: patience.inquireFor('holdfast', 'inquireFor', options.inquireFor),
   }

@@ -82,7 +82,7 @@ async function checkBooks(
   expect(final.sort(), point).toEqual(ids.slice(0, 5).sort())
   await hf.queues.purge('kill_replies')
   expect(await hf.batches.get(batchId), point).toMatchObject({ status: 'COMPLETED', total: 5, completed: 5, failed: 0 })
-  const callbacks = await hf.commands.list({ type: 'BatchDone', correlationId: batchId })
+  const callbacks = (await hf.commands.list({ type: 'BatchDone', correlationId: batchId })).items
   expect(callbacks, point).toMatchObject([{ status: 'COMPLETED' }])
 }
 
@@ -110,7 +110,7 @@ test('C-08 a worker killed before or after any statement of receive and finish: 
     expect(await victim.ended, point).toEqual({ code: null, signal: 'SIGKILL' })
     const heir = await hf.run(WORKER)
     await waitFor(`all is done after a kill ${point} (${time})`, async () => {
-      const [callback] = await hf.commands.list({ type: 'BatchDone', correlationId: batchId })
+      const [callback] = (await hf.commands.list({ type: 'BatchDone', correlationId: batchId })).items
       return callback?.status === 'COMPLETED' && (await commands[5]?.get())?.status === 'COMPLETED'
     })
     await heir.stop()

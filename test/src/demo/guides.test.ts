@@ -80,14 +80,16 @@ test('K-15 C-07 the SQL that the guide gives to other languages sends commands',
   )
   const [, fromPython = ''] = /"(select .*?)"/.exec(python) ?? []
   await client.query(fromPython.replace('%s', '$1'), [/\['(.*)'\]/.exec(python)?.[1]])
-  const [, fromJava = ''] = /"(select .*?)"/.exec(java) ?? []
-  await client.query(fromJava.replace('?', '$1'), [/setString\(1, "(.*)"\)/.exec(java)?.[1]?.replaceAll('\\"', '"')])
+  const [fromJava, given] = [/"(select .*)"\);/, /setString\(1, "(.*)"\)/].map((text) =>
+    text.exec(java)?.[1]?.replaceAll('\\"', '"'),
+  )
+  await client.query(fromJava?.replace('?', '$1') ?? '', [given])
   await client.query(sql)
 
   await waitFor('two of them are booked', () => booked.length === 2)
   expect(booked.sort()).toEqual(['PAY-7', 'PAY-9'])
-  const [delayed] = await hf.commands.list({ domain: 'payments', status: 'PENDING' })
-  expect(delayed).toMatchObject({ data: { payment: 'PAY-8', cents: 800 }, maxAttempts: 5, attempts: 0 })
+  const [delayed] = (await hf.commands.list({ domain: 'payments', status: 'PENDING' })).items
+  expect(delayed).toMatchObject({ data: { payment: 'PAY-8', cents: 800 }, key: 'PAY-8', attempts: 0 })
   expect(delayed?.dueAt?.getTime()).toBe((delayed?.createdAt.getTime() ?? 0) + 600_000)
 })
 

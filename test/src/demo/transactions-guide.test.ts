@@ -26,7 +26,7 @@ const cents = 100
 async function expectBoth(payment: string): Promise<void> {
   const { rows } = await pool.query('select id, cents from payment where id = $1', [payment])
   expect(rows).toEqual([{ id: payment, cents }])
-  const sent = await hf.commands.list({ domain: 'payments' })
+  const sent = (await hf.commands.list({ domain: 'payments' })).items
   expect(sent.map(({ data }) => data)).toContainEqual({ payment, cents })
 }
 

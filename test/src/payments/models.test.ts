@@ -52,7 +52,7 @@ describe.each<ExecutionModel>(['PROCESS_STEP', 'STEP_BASED'])('A-02 %s', (model)
   /** What an operator does in either model: the process, or the command it waits for. */
   async function retry(id: string): Promise<void> {
     if (model === 'PROCESS_STEP') return app.hf.process(app.definitions.Payment, id).retry(by)
-    const [troubled] = await app.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+    const [troubled] = (await app.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
     if (!troubled) return app.hf.process(app.definitions.StepPayment, id).retry(by)
     await app.hf.command(troubled, troubled.id).retry(by)
   }

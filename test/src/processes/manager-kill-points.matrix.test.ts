@@ -56,7 +56,7 @@ const EXPECTED = {
 /** Every command was sent once and had its effect once; every reply was applied once. */
 async function checkBooks(round: Round, point: string): Promise<void> {
   for (const kind of KINDS) {
-    const commands = await bus.hf.commands.list({ correlationId: round[kind] })
+    const commands = (await bus.hf.commands.list({ correlationId: round[kind] })).items
     expect(commands.map(({ type }) => type).sort(), point).toEqual(EXPECTED[kind].commands)
     const effects = await bus.sql<{ command: string }>('select command from effect where of = $1 order by command', [
       kind,
@@ -137,7 +137,7 @@ test.each(['before', 'after'])(
     expect(await victim.ended).toEqual({ code: null, signal: 'SIGKILL' })
     const again = await bus.hf.start(Order, { of: id }, { id })
     expect(again).toMatchObject({ id, created: when === 'before', status: 'WAITING_FOR_REPLY' })
-    expect(await bus.hf.commands.list({ correlationId: id })).toHaveLength(1)
+    expect((await bus.hf.commands.list({ correlationId: id })).items).toHaveLength(1)
     expect(await bus.history(id)).toEqual(['COMMAND reserve STARTED'])
   },
 )

@@ -26,7 +26,7 @@ test('K-18 a domain that is paused whole is polled without an error, and goes on
   for (let polls = 0; polls < 5; polls += 1) await (await hf.send(Probe, null)).result()
   expect(warnings).toEqual([])
   expect(await hf.command(Do, id).get()).toMatchObject({ status: 'PENDING', attempts: 0, paused: true })
-  expect((await hf.commands.list({ domain: 'whole' })).map(({ paused }) => paused)).toEqual([true])
+  expect((await hf.commands.list({ domain: 'whole' })).items.map(({ paused }) => paused)).toEqual([true])
   await hf.resume({ domain: 'whole' }, by)
   expect(await hf.command(Do, id).result()).toBe('done')
   expect(await hf.command(Do, id).get()).toMatchObject({ paused: false })

@@ -193,9 +193,9 @@ test('K-21 a workflow: attempts and the dead letter with its step and stack; end
     ['warn', 'attempt_failed', 'NO', 2],
     ['error', 'needs_person', 'NO', undefined],
   ])
-  expect(told.about(id).at(-1)).toMatchObject({ model: 'workflows', type: name, step: 'a', stack })
-  expect(told.count(`started workflows ${name}`)).toBe(2)
-  expect(told.count(`completed workflows ${name}`)).toBe(1)
+  expect(told.about(id).at(-1)).toMatchObject({ model: 'workflows', domain: 'test', type: name, step: 'a', stack })
+  expect(told.count(`started workflows test ${name}`)).toBe(2)
+  expect(told.count(`completed workflows test ${name}`)).toBe(1)
   const [troubled] = (await bus.hf.trouble.list({ id })).items
   expect(troubled).toMatchObject({ model: 'workflows', code: 'NO', stack })
 })
@@ -273,11 +273,11 @@ test('K-21 a workflow: how long its steps waited, how long handlers ran, and how
   const worker = await bus.hf.run({ poll: '20ms' })
   const { id } = await bus.hf.start(Flow)
   await bus.hf.workflow(id).result()
-  await waitFor('its end is told', () => told.observed(`total_milliseconds workflows ${name}`).length > 0)
+  await waitFor('its end is told', () => told.observed(`total_milliseconds workflows test ${name}`).length > 0)
   await worker.stop()
-  expect(told.observed(`run_milliseconds workflows ${name}`)).toHaveLength(3)
-  expect(told.observed(`queue_milliseconds workflows ${name}`)).toHaveLength(2)
-  const [total = -1] = told.observed(`total_milliseconds workflows ${name}`)
+  expect(told.observed(`run_milliseconds workflows test ${name}`)).toHaveLength(3)
+  expect(told.observed(`queue_milliseconds workflows test ${name}`)).toHaveLength(2)
+  const [total = -1] = told.observed(`total_milliseconds workflows test ${name}`)
   expect(total).toBeGreaterThan(0)
   expect(total).toBeLessThan(120_000)
 })

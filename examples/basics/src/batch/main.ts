@@ -28,7 +28,7 @@ await hf.run()
 const { name, status, completed, failed, total } = await paid
 console.log(`${name}: ${status}, ${completed} of ${total} paid, ${failed} failed`)
 
-for (const { data, error } of await hf.commands.list({ batch: batchId, status: 'FAILED' })) {
+for (const { data, error } of (await hf.commands.list({ batch: batchId, status: 'FAILED' })).items) {
   console.log(`not paid: ${(data as { employee: string }).employee}, ${error?.message}`)
 }
 

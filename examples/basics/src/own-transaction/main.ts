@@ -36,7 +36,7 @@ await client.query('insert into payment (id, cents) values ($1, $2)', ['PAY-2', 
 await hf.send(BookRisk, { payment: 'PAY-2', cents: 99_000 }, { transaction: client })
 await client.query('rollback') // neither the payment nor the command has ever been there
 
-const commands = await hf.commands.list({ domain: 'payments' })
+const commands = (await hf.commands.list({ domain: 'payments' })).items
 const { rows: payments } = await client.query<{ id: string }>('select id from payment')
 const { rows: bookings } = await client.query<{ payment: string; cents: number }>('select payment, cents from booking')
 console.log(`payments: ${payments.map(({ id }) => id).join(', ')}`)

@@ -33,10 +33,7 @@ for (const euros of [5_000, 9_999]) await hf.start(Payout, { iban: 'DE-2', euros
 while ((await hf.workflows.decisions.waiting({ type: 'payout' })).length < 2) await sleep(20)
 
 // What a page for the treasury would show: no worker and no memory is busy with these.
-for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({
-  domain: 'payments',
-  type: 'payout',
-})) {
+for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({ type: 'payout' })) {
   const { euros } = Order.parse(input)
   if (euros === 5_000) await hf.workflow(instanceId).decide(step, 'confirm', { actor: 'ann', reason: 'invoice seen' })
   else await hf.workflow(instanceId).decide(step, 'reject', { actor: 'bob', reason: 'we owe them nothing' })

@@ -1,7 +1,7 @@
--- revision: 11
+-- revision: 12
 -- after: commands-finish, presence
 --
--- What operators, and the sweep for types without a handler, do with commands, and reading commands. Handles, `hf.commands` and
+-- What operators, and the sweep for types without a handler, do with commands. Handles and
 -- `hf.trouble` call them. What must not break: every change of a person is audited with who and why in the same transaction,
 -- and a command that has ended never changes.
 
@@ -318,72 +318,5 @@ begin
     perform holdfast.send_replies(v_replies);
   end if;
   return v_swept;
-end
-$$;
-
--- One command, or those that fit, with what their messages say of their progress (C-14). The newest first.
-create or replace function holdfast.find_commands(filter jsonb)
-returns setof jsonb
-language plpgsql
-stable
-as $$
-declare
-  v_branches text;
-begin
-  -- Each domain has a queue of its own. Each branch has its own order and limit, so that it reads no more than the newest.
-  select string_agg(format(
-    $query$
-    (
-      select *
-      from (
-        select
-          command.*,
-          message.read_ct,
-          message.vt,
-          case
-            when command.status = 'PENDING' and message.read_ct > command.attempts and message.vt > $2 then 'IN_PROGRESS'
-            else command.status
-          end as shown_status
-        from %2$s.command
-        left join %3$s as message on message.msg_id = command.msg_id
-        where command.domain = %1$L
-      ) as live
-      where ($1 ->> 'command_id' is null or command_id = ($1 ->> 'command_id')::uuid)
-        and ($1 -> 'command_ids' is null or command_id in (select id::uuid from jsonb_array_elements_text($1 -> 'command_ids') as id))
-        and ($1 ->> 'type' is null or type = $1 ->> 'type')
-        and ($1 ->> 'correlation_id' is null or correlation_id = ($1 ->> 'correlation_id')::uuid)
-        and ($1 ->> 'batch_id' is null or batch_id = ($1 ->> 'batch_id')::uuid)
-        and ($1 ->> 'since' is null or created_at >= ($1 ->> 'since')::timestamptz)
-        and ($1 ->> 'until' is null or created_at < ($1 ->> 'until')::timestamptz)
-        and ($1 ->> 'status' is null or shown_status = $1 ->> 'status')
-      order by created_at desc, command_id desc
-      limit ($1 ->> 'limit')::int
-    )
-    $query$, domain, holdfast.own_schema(),
-    -- Commands whose queue was dropped are still there, without messages.
-    case
-      when holdfast.queue_exists(queue) then format('pgmq.%I', 'q_' || queue)
-      else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt)'
-    end
-  ), ' union all ')
-  into v_branches
-  from holdfast.command_queue
-  where (filter ->> 'domain' is null or domain = filter ->> 'domain');
-  if v_branches is null then
-    return;
-  end if;
-  return query execute format(
-    $query$
-    select to_jsonb(found) - 'last_write' || jsonb_build_object(
-      'status', found.shown_status,
-      'paused', found.status = 'PENDING' and %s.is_paused(array[
-        'domain:' || found.domain, 'definition:' || found.domain || '/' || found.type, 'handler:' || found.type
-      ])
-    )
-    from (%s) as found
-    order by found.created_at desc, found.command_id desc
-    limit ($1 ->> 'limit')::int
-    $query$, holdfast.own_schema(), v_branches
-  ) using filter, holdfast.now();
 end
 $$;

@@ -80,7 +80,7 @@ test('C-12 failures and cancelled items are counted, and an item in troubleshoot
   const Do = defineCommand('mixed', 'Do')
   const { Done, got } = summaries('mixed')
   const batchId = await bus.hf.batches.create(Do, items(5), { onComplete: Done })
-  const [called] = await bus.hf.commands.list({ batch: batchId })
+  const [called] = (await bus.hf.commands.list({ batch: batchId })).items
   await bus.hf.command(Do, called?.id ?? '').cancel(by)
   await bus.work(Do, (n) => {
     if (n === 0) throw new BusinessError('no')
@@ -162,7 +162,7 @@ test('C-12 two last finishers in open transactions, each of which sees the other
   await Promise.all([one.end(), two.end()])
   await closeBatches()
   expect(await closed(batchId)).toMatchObject({ total: 2, completed: 2 })
-  const callbacks = await bus.hf.commands.list({ domain: 'two-last', type: 'Done' })
+  const callbacks = (await bus.hf.commands.list({ domain: 'two-last', type: 'Done' })).items
   expect(callbacks).toHaveLength(1)
 })
 
@@ -184,7 +184,7 @@ test('C-12 many batches finished by several workers at once close and call back 
   for (const id of ids) expect(await closed(id)).toMatchObject({ status: 'COMPLETED', total: 200, completed: 200 })
   await waitFor('all called back', () => got.length >= ids.length)
   expect(got.map(({ batchId }) => batchId).toSorted()).toEqual(ids.toSorted())
-  expect(await bus.hf.commands.list({ domain: 'storm', type: 'Done' })).toHaveLength(ids.length)
+  expect((await bus.hf.commands.list({ domain: 'storm', type: 'Done' })).items).toHaveLength(ids.length)
   await waitFor('no tally is left', async () => {
     const tallies = await bus.sql('select 1 from holdfast.batch_tally where batch_id = any ($1)', [ids])
     return tallies.length === 0
@@ -200,7 +200,7 @@ test('C-12 finishing never waits for whoever closes or counts: no row of a batch
   await client.query('begin')
   await client.query('select from holdfast.batch where batch_id = $1 for no key update', [batchId])
   await bus.work(Do, () => 'done')
-  const [item] = await bus.hf.commands.list({ batch: batchId })
+  const [item] = (await bus.hf.commands.list({ batch: batchId })).items
   expect(await bus.hf.command(Do, item?.id ?? '').result()).toBe('done')
   await client.query('commit')
   await client.end()
@@ -231,7 +231,7 @@ test('C-12 a batch with a refused command is not made at all', async () => {
   )
   await expect(bus.hf.batches.create(Do, [], { id: batchId })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(bus.hf.batches.get(batchId)).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
-  expect(await bus.hf.commands.list({ domain: 'refused' })).toHaveLength(1)
+  expect((await bus.hf.commands.list({ domain: 'refused' })).items).toHaveLength(1)
 })
 
 test('C-12 batches are listed by domain and status, newest first', async () => {

@@ -37,8 +37,8 @@ test('C-14 the commands of a domain whose queue was dropped are still listed, wi
   const statuses = (list: readonly { id: string; status: string }[]) =>
     Object.fromEntries(list.map(({ id, status }) => [id, status]))
   const expected = { [failed]: 'IN_TROUBLESHOOTING_QUEUE', [waiting]: 'PENDING' }
-  expect(statuses(await bus.hf.commands.list({ domain: Pay.domain }))).toEqual(expected)
-  expect(statuses(await bus.hf.commands.list({ limit: 1_000 }))).toMatchObject(expected)
+  expect(statuses((await bus.hf.commands.list({ domain: Pay.domain })).items)).toEqual(expected)
+  expect(statuses((await bus.hf.commands.list({ limit: 1_000 })).items)).toMatchObject(expected)
   expect(await bus.hf.command(Pay, waiting).get()).toMatchObject({ status: 'PENDING', dueAt: null })
   expect((await bus.hf.trouble.list({ model: 'commands', domain: Pay.domain })).items).toHaveLength(1)
 })

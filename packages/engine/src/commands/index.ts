@@ -3,7 +3,7 @@ export { type Batches, type BatchSummary, type CreateBatchOptions, createBatches
 export { createCommandBulk } from './bulk.js'
 export { type CommandCalls, createCommandCalls, type RetryCommandOptions } from './calls.js'
 export { type CommandClient, type CommandToSend, createCommandClient, type SendManyOptions } from './client.js'
-export { type Commands, createCommands } from './commands.js'
+export { type CommandListFilter, type Commands, createCommands } from './commands.js'
 export type { CommandContext } from './context.js'
 export { type CommandDefinition, type CommandOptions, defineCommand } from './define.js'
 export { createDomains, type Domains } from './domains.js'
@@ -12,7 +12,7 @@ export type { CommandHandle, SentCommand } from './handle.js'
 export { commandModel } from './model.js'
 export { type CommandOperations, createCommandOperations } from './operations.js'
 export { createOutgoing, type Outgoing } from './outgoing.js'
-export type { CommandFilter, CommandRecord } from './queries/find-commands.js'
+export type { CommandRecord } from './queries/find-commands.js'
 export type { CommandOf } from './reference.js'
 export {
   addHandler,

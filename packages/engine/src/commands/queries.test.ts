@@ -12,7 +12,7 @@ afterAll(() => bus.close())
 
 const by = { actor: 'ann', reason: 'test' }
 type Filter = Parameters<TestBus['hf']['commands']['list']>[0]
-const found = async (filter: Filter) => (await bus.hf.commands.list(filter)).map(({ id }) => id)
+const found = async (filter: Filter) => (await bus.hf.commands.list(filter)).items.map(({ id }) => id)
 
 test('C-14 one command with its audit trail in order', async () => {
   const Do = defineCommand('one', 'Do', { retry: ['1ms'] })

@@ -162,7 +162,7 @@ test("a foreign client's bad payload goes to troubleshooting with the sender's m
   for (const id of [ids[0], ids[2]]) {
     expect(await bus.hf.command(Do, id ?? '').get()).toMatchObject({ data: { amount: 'x' } })
   }
-  expect(await bus.hf.commands.list({ domain: 'bad-foreign' })).toHaveLength(5)
+  expect((await bus.hf.commands.list({ domain: 'bad-foreign' })).items).toHaveLength(5)
 })
 
 test.each([

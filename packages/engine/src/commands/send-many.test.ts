@@ -125,7 +125,7 @@ describe('K-05 an answer that was lost', () => {
     expect(ids[0]).toBe(own)
     expect(finished.toSorted((a, b) => a - b)).toEqual(numbers(1_502).map((n) => n - 1))
     await waitFor('the queue is empty', async () => (await inQueue('lost_commit')).length === 0)
-    expect(await direct.hf.commands.list({ domain: 'lost_commit', limit: 2_000 })).toHaveLength(1_502)
+    expect((await direct.hf.commands.list({ domain: 'lost_commit', limit: 2_000 })).items).toHaveLength(1_502)
   })
 
   test.each([
@@ -144,7 +144,7 @@ describe('K-05 an answer that was lost', () => {
       proxy.refuse(true)
       await waitFor(
         'it is finished',
-        async () => (await direct.hf.commands.list({ domain: Pay.domain, status: 'COMPLETED' })).length === 2,
+        async () => (await direct.hf.commands.list({ domain: Pay.domain, status: 'COMPLETED' })).items.length === 2,
       )
       proxy.refuse(false)
     })
@@ -167,7 +167,7 @@ describe('K-05 an answer that was lost', () => {
     await swallowed
     expect(await creating).toBe(batchId)
     expect(await direct.hf.batches.get(batchId)).toMatchObject({ total: 2, sealed: true })
-    expect(await direct.hf.commands.list({ domain: 'lost_batch' })).toHaveLength(3)
+    expect((await direct.hf.commands.list({ domain: 'lost_batch' })).items).toHaveLength(3)
     await expect(bus.hf.batches.create(Pay, [{ data: 1 }], { id: batchId })).rejects.toMatchObject({
       code: 'HF_WRONG_STATUS',
     })

@@ -86,9 +86,9 @@ test.each([
   ['an ifExists that is none', `'shop', 'Book', '{}', '{"ifExists": "replace"}'`, '22023', '`ifExists`'],
   ['no type', `'shop', null, '{}'`, '22023', 'HF_NOT_FOUND'],
 ])('%s is refused, and nothing is written', async (_, call, code, said) => {
-  const before = await bus.hf.commands.list({ domain: 'shop', limit: 1_000 })
+  const before = (await bus.hf.commands.list({ domain: 'shop', limit: 1_000 })).items
   await expect(sendCommand(call)).rejects.toMatchObject({ code, message: expect.stringContaining(said) })
-  expect(await bus.hf.commands.list({ domain: 'shop', limit: 1_000 })).toHaveLength(before.length)
+  expect((await bus.hf.commands.list({ domain: 'shop', limit: 1_000 })).items).toHaveLength(before.length)
 })
 
 test('U-02 a key makes it idempotent: the same key is the same command', async () => {

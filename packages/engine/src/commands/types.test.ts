@@ -103,7 +103,7 @@ test('K-10 a codec with a registered type is used on both ends, and a plain one 
   const { id } = await rich.hf.send(Pay, { price: new Money(5) })
   expect(await rich.hf.command(Pay, id).result()).toEqual({ price: new Money(5) })
   // What this process cannot decode is shown as the JSON that it is.
-  expect(await bus.hf.commands.list({ domain: 'codec' })).toMatchObject([{ id, data: { price: 5 } }])
+  expect((await bus.hf.commands.list({ domain: 'codec' })).items).toMatchObject([{ id, data: { price: 5 } }])
   await rich.close()
 })
 

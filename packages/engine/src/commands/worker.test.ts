@@ -88,7 +88,7 @@ test('C-15 WK-9 stop waits for what runs, claims nothing more, and is not runnin
   const statuses = await Promise.all(ids.map(async (id) => (await bus.hf.command(Do, id).get()).status))
   expect(statuses.toSorted()).toEqual(['COMPLETED', 'COMPLETED', 'PENDING', 'PENDING', 'PENDING', 'PENDING'])
   expect(
-    (await bus.hf.commands.list({ domain: 'draining', status: 'PENDING' })).map(({ attempts }) => attempts),
+    (await bus.hf.commands.list({ domain: 'draining', status: 'PENDING' })).items.map(({ attempts }) => attempts),
   ).toEqual([0, 0, 0, 0])
   expect(await worker.stop()).toEqual({ abandoned: 0 })
   worker.stopNow()
@@ -284,7 +284,7 @@ test('Q-03 two installations in one database do not meet', async () => {
   expect(await first.trouble.count({ model: 'commands' })).toBe(0)
   await second.trouble.retry([ids.second], by)
   await waitFor('it failed again', async () => (await second.command(Do, ids.second).history()).length === 6)
-  expect(await second.commands.list()).toHaveLength(1)
+  expect((await second.commands.list()).items).toHaveLength(1)
   await expect(first.command(Do, ids.second).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   expect(await first.queues.read('answers')).toMatchObject([{ message: { outcome: 'SUCCESS' } }])
   const batchId = await first.batches.create(Do, [{ data: 1 }, { data: 2 }])

@@ -1,18 +1,42 @@
+import { coded } from '../kernel/database/coded.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
-import type { WorkflowEngine } from '../workflows/index.js'
+import { ProcessHandle } from '../processes/index.js'
+import type { OpenProcesses } from '../processes/model.js'
+import type { OpenWorkflows } from '../workflows/model.js'
+import { createDispatchBulk } from './bulk.js'
 import { dispatchChores } from './chores.js'
-import type { DispatchRegistry } from './registry.js'
+import { createDispatch } from './dispatch.js'
+import { createItemCalls } from './items.js'
+import { createItemOperations, type Executions } from './operations.js'
+import type { OwnExecution } from './queries/operate-items.js'
+import { createDispatchRegistry } from './registry.js'
+import { createScheduling } from './schedule.js'
 import { dispatchWork } from './worker.js'
 
-interface Parts {
-  readonly registry: DispatchRegistry
-  readonly workflows: WorkflowEngine
+interface Below {
+  readonly processes: OpenProcesses
+  readonly workflows: OpenWorkflows
 }
 
-export function dispatchModel(runtime: Runtime, parts: Parts): InstalledModel {
-  const { registry } = parts
-  return {
+/** Scheduled work, as an installation has it. What it releases is a process, a workflow, or runs elsewhere. */
+export function dispatchModel(runtime: Runtime, { processes, workflows }: Below) {
+  const { db, codec } = runtime
+  const registry = createDispatchRegistry()
+  const executionOf = ({ model, type, id }: OwnExecution) => {
+    if (model === 'workflows') return workflows.client.workflow(id)
+    const slash = type.indexOf('/')
+    return new ProcessHandle(processes.calls, { domain: type.slice(0, slash), type: type.slice(slash + 1) }, id)
+  }
+  const executions: Executions = {
+    cancel: (execution, by, options) => executionOf(execution).cancel(by, options),
+    why: (execution) => executionOf(execution).why(),
+    find: registry.find,
+  }
+  const operations = createItemOperations(db, codec, executions)
+  const items = coded(createItemCalls(db, { ...runtime, operations, executions }), db.schema, 'hf.item')
+  const scheduling = createScheduling(db, { ...runtime, items })
+  const model: InstalledModel = {
     name: 'dispatch',
     chores: dispatchChores,
     domains: registry.domains,
@@ -20,6 +44,8 @@ export function dispatchModel(runtime: Runtime, parts: Parts): InstalledModel {
       kind === 'domain'
         ? registry.domains().includes(name)
         : kind === 'definition' && registry.find(name) !== undefined,
-    work: (worker) => dispatchWork(runtime, parts, worker),
+    work: (worker) => dispatchWork(runtime, { registry, workflows: workflows.engine }, worker),
+    close: scheduling.close,
   }
+  return { model, registry, items, scheduling, namespace: createDispatch(db, operations), bulk: createDispatchBulk(db) }
 }

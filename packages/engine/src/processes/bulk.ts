@@ -1,19 +1,14 @@
-import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCallForMany } from '../kernel/database/operator-call.js'
-import type { Logger } from '../kernel/logger.js'
 import type { BulkCall, BulkOperator } from '../kernel/model/bulk.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import { completeWithin } from './completing.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import type { ProcessRegistry } from './registry.js'
 
-interface Parts {
-  readonly codec: Codec
+interface Parts extends Pick<Runtime, 'codec' | 'logger' | 'reports'> {
   readonly registry: ProcessRegistry
-  readonly logger: Logger
-  readonly reports: Reports
 }
 
 const OPERATIONS = {

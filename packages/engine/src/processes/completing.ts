@@ -1,10 +1,9 @@
 import type { By } from '../kernel/audit/audit.js'
-import type { Codec, Encoded } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
+import type { Encoded } from '../kernel/codec/codec.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessDefinition } from './define.js'
@@ -12,11 +11,7 @@ import { settled } from './execution/from-user-code.js'
 import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
 import type { OperationAnswer } from './queries/operate-processes.js'
 
-interface CompletingParts {
-  readonly db: Database
-  readonly codec: Codec
-  readonly logger: Logger
-}
+type CompletingParts = Pick<Runtime, 'db' | 'codec' | 'logger'>
 
 /** How a process ends by hand. */
 export interface CompleteOptions {

@@ -2,11 +2,9 @@ import type { CommandClient, Outgoing } from '../commands/index.js'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import type { ProcessDefinition } from './define.js'
-import type { ExecutionParts, SlotGiver } from './execution/parts.js'
+import type { ExecutionParts } from './execution/parts.js'
 import { createLiveExecutions, type LiveExecutions } from './live.js'
 import { type Incoming, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
 import { createProcessRegistries, type ManagerRegistry, type ProcessRegistry } from './registry.js'
@@ -31,16 +29,10 @@ export interface ProcessEngine {
   close(): Promise<void>
 }
 
-interface Options {
-  readonly codec: Codec
+interface Options
+  extends Pick<Runtime, 'codec' | 'logger' | 'metrics' | 'reports' | 'limiter' | 'abortGraceMs' | 'inquireForMs'> {
   readonly commands: CommandClient
   readonly outgoing: Outgoing
-  readonly limiter: SlotGiver
-  readonly abortGraceMs: number
-  readonly inquireForMs: number
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
 }
 
 const LOOK_EVERY = 1_000

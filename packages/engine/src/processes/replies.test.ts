@@ -79,13 +79,13 @@ const Hasty = defineProcess('replied', 'Hasty', {
 
 const commandOf = (id: string, status = 'PENDING') =>
   waitFor(`${id} has a command that is ${status}`, async () =>
-    (await bus.hf.commands.list({ correlationId: id })).find((command) => command.status === status),
+    (await bus.hf.commands.list({ correlationId: id })).items.find((command) => command.status === status),
   )
 
 test('P-05 ctx.command sends a command and answers what its handler returned, a Date as a Date', async () => {
   const { id } = await bus.hf.start(Booking, { mode: 'plain' })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'plain 2030' })
-  const commands = await bus.hf.commands.list({ correlationId: id })
+  const commands = (await bus.hf.commands.list({ correlationId: id })).items
   expect(commands.map(({ status }) => status)).toEqual(['COMPLETED', 'COMPLETED'])
   const history = await bus.sql(
     `select kind, name, status from holdfast.process_history where process_id = $1 order by seq`,
@@ -234,12 +234,12 @@ test('P-05 a process killed between sending its command and its record sends it 
   const id = left?.id ?? ''
   // Before the clock moves: a command under way then would be received twice.
   await waitFor('the command has ended', async () => {
-    const commands = await bus.hf.commands.list({ correlationId: id })
+    const commands = (await bus.hf.commands.list({ correlationId: id })).items
     return commands.length > 0 && commands.every(({ status }) => status === 'COMPLETED')
   })
   await bus.moveClock(31_000)
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'left alone 2030' })
-  const sent = (await bus.hf.commands.list({ correlationId: id })).map(({ id }) => id)
+  const sent = (await bus.hf.commands.list({ correlationId: id })).items.map(({ id }) => id)
   expect(sent).toHaveLength(2)
   for (const commandId of sent) expect(calls.filter((called) => called === commandId)).toHaveLength(1)
   hold.release()

@@ -158,7 +158,7 @@ test('K-25 one that does not fit is refused alone, and the others keep their ord
 })
 
 test.each([
-  ['a type that nobody knows', 'Lissening', /there is no process definition ordered-\d+\/Lissening/],
+  ['a type that nobody knows', 'Lissening', /HF_NOT_FOUND: there is no process ordered-\d+\/Lissening/],
   ['the type of another process', 'Other', /is a ordered-\d+\/Listening, not a ordered-\d+\/Other/],
 ])('P-11 SQL respond refuses %s', async (_, type, message) => {
   const Listening = listening(1)

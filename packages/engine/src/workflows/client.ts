@@ -5,11 +5,9 @@ import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { StartedOne } from '../kernel/model/handle.js'
-import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
-import type { Results } from '../kernel/results/results.js'
+import type { Runtime } from '../kernel/model/runtime.js'
+import { presenceIn } from '../kernel/results/presence.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, dateOption } from '../kernel/validation/options.js'
@@ -104,12 +102,7 @@ interface Sealed {
   readonly after: StoredInstance
 }
 
-interface ClientParts {
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly results: Results
-  readonly missing: MissingWorkers
-}
+type ClientParts = Pick<Runtime, 'logger' | 'metrics' | 'results' | 'missing'>
 
 const CHUNK = 500
 const OPTIONS = ['id', 'key', 'startAt'] as const

@@ -90,7 +90,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
     metrics.observe('step_milliseconds', labels, runMs)
     const isFirst = item.fresh && item.attempts === 1 && !item.compensates
     reports.times(
-      { model: 'workflows', type: called.definition.name },
+      { model: 'workflows', domain: called.definition.domain, type: called.definition.type },
       { runMs, ...(isFirst ? { queueMs: item.waitedMs } : {}) },
     )
     if (call.finished) return

@@ -1,11 +1,18 @@
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
-import type { WorkflowEngine } from './engine.js'
+import { createWorkflowBulk } from './bulk.js'
+import { createWorkflowClient } from './client.js'
+import { createWorkflowEngine } from './engine.js'
 import { workflowChores, workflowWork } from './worker.js'
+import { createWorkflows } from './workflows.js'
 
-export function workflowModel(runtime: Runtime, engine: WorkflowEngine): InstalledModel {
+/** Workflows, as an installation has them. */
+export function workflowModel(runtime: Runtime) {
+  const { db } = runtime
+  const engine = createWorkflowEngine(db, runtime)
+  const client = createWorkflowClient(db, engine, runtime)
   const domains = () => [...new Set([...engine.registered, ...engine.handled].map(({ domain }) => domain))]
-  return {
+  const model: InstalledModel = {
     name: 'workflows',
     chores: workflowChores(runtime),
     domains,
@@ -15,5 +22,12 @@ export function workflowModel(runtime: Runtime, engine: WorkflowEngine): Install
       return kind === 'definition' && [...engine.registered].some((workflow) => workflow.name === name)
     },
     work: (worker) => workflowWork(runtime, engine, worker),
+    async close() {
+      await client.close()
+      await engine.close()
+    },
   }
+  return { model, engine, client, namespace: createWorkflows(db, engine), bulk: createWorkflowBulk(db, engine) }
 }
+
+export type OpenWorkflows = ReturnType<typeof workflowModel>

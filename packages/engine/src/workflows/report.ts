@@ -29,7 +29,8 @@ const ENDS: Partial<Record<EventType, ReportedEnd>> = {
 }
 
 function reportDecision(reports: Reports, { definition, decision, state, madeAt }: Happened): void {
-  const what = { model: 'workflows', type: definition.name, id: state.id } as const
+  const { domain, type: workflow } = definition
+  const what = { model: 'workflows', domain, type: workflow, id: state.id } as const
   for (const event of decision.events) {
     const { type, step, attempts } = event
     const end = ENDS[type]

@@ -29,16 +29,17 @@ export interface CommandRecord {
 }
 
 export interface CommandFilter {
-  readonly id?: string
-  readonly domain?: string
-  readonly type?: string
-  readonly status?: CommandStatus
-  readonly correlationId?: string
-  /** The id of a batch. */
-  readonly batch?: string
-  readonly since?: Date
-  readonly until?: Date
-  readonly limit: number
+  readonly id?: string | undefined
+  readonly domain?: string | undefined
+  readonly type?: string | undefined
+  readonly status?: CommandStatus | undefined
+  readonly key?: string | undefined
+  readonly correlationId?: string | undefined
+  readonly batch?: string | undefined
+  readonly since?: Date | undefined
+  readonly until?: Date | undefined
+  /** The last command of the page before. */
+  readonly after?: { readonly createdAt: Date; readonly id: string; readonly domain: string } | undefined
 }
 
 interface Row {
@@ -67,20 +68,34 @@ interface Row {
   error_message: string | null
 }
 
-export async function findCommands(executor: Executor, codec: Codec, filter: CommandFilter): Promise<CommandRecord[]> {
-  const request = {
-    command_id: filter.id,
-    domain: filter.domain,
-    type: filter.type,
-    status: filter.status,
-    correlation_id: filter.correlationId,
-    batch_id: filter.batch,
-    since: filter.since,
-    until: filter.until,
-    limit: filter.limit,
-  }
-  const rows = await executor.run<{ row: Row }>(statement, [JSON.stringify(request)])
+export async function findCommands(
+  executor: Executor,
+  codec: Codec,
+  { limit, ...filter }: CommandFilter & { readonly limit: number },
+): Promise<CommandRecord[]> {
+  const rows = await executor.run<{ row: Row }>(statement, [JSON.stringify({ ...requestOf(filter), limit })])
   return rows.map(({ row }) => toRecord(row, codec))
+}
+
+export async function countCommands(executor: Executor, filter: CommandFilter): Promise<number> {
+  const rows = await executor.run<{ row: number }>(statement, [JSON.stringify({ ...requestOf(filter), count: true })])
+  return rows[0]?.row ?? 0
+}
+
+function requestOf({ id, domain, type, status, key, correlationId, batch, since, until, after }: CommandFilter) {
+  const place = after && { after: after.createdAt, after_id: after.id, after_domain: after.domain }
+  return {
+    command_id: id,
+    domain,
+    type,
+    status,
+    key,
+    correlation_id: correlationId,
+    batch_id: batch,
+    since,
+    until,
+    ...place,
+  }
 }
 
 function toRecord(row: Row, codec: Codec): CommandRecord {

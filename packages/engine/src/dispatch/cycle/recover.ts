@@ -10,8 +10,8 @@ import type { Cycle, CycleParts } from './parts.js'
 const CALLS = 4
 
 /**
- * One round: asks what became of claims whose start is not on record, and of executions that have not been reported for a while
- *. Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item
+ * One round: asks what became of claims whose start is not on record, and of executions that have not been reported for a
+ * while. Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item
  * and its execution change in one transaction. Says how many were recovered, and whether there may be more to ask about.
  */
 export async function recoverStale(

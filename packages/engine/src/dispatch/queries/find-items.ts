@@ -117,8 +117,10 @@ const TYPES = `
       where ($1::text is null or pg_catalog.split_part(config.item_type, '/', 1) = $1)
         and ($2::text is null or pg_catalog.split_part(config.item_type, '/', 2) = $2)`
 
+/** `seq > 0` is true of every item, and lets the planner use the index of lists, which no other statement may use. */
 const FITS = `
         item.item_type = types.item_type
+        and item.seq > 0::bigint
         and ($3::text is null or item.status = $3)
         and ($4::text is null or item.item_id = $4 collate "C")
         and ($5::uuid is null or item.batch_id = $5)

@@ -6,8 +6,12 @@ export interface CallLimits {
   readonly limitMs: number | undefined
   /** How long code that was told to stop is waited for, before the engine goes on without knowing what it still does. */
   readonly graceMs: number
-  /** Signals that end the call besides its time limit: a lost lease, a cancel. */
+  /** Signals that tell the code to stop besides its time limit: a lost lease, a cancel. */
   readonly around: () => readonly AbortSignal[]
+  /** One of them that ends the call as its time limit does. Default: the code decides how it ends when it is told to stop. */
+  readonly endedBy?: AbortSignal
+  /** The error of a call whose time is up. Default: a transient failure with the code `TIMEOUT`. */
+  readonly late?: (limitMs: number) => Error
 }
 
 /**
@@ -16,7 +20,7 @@ export interface CallLimits {
  * compensation must not run beside the call that they follow.
  */
 export function callLimited<Result>(
-  { limitMs, graceMs, around }: CallLimits,
+  { limitMs, graceMs, around, endedBy, late = tookTooLong }: CallLimits,
   code: (over: LazySignal) => Result | Promise<Result>,
 ): Promise<Result> {
   const over = new LazySignal(around)
@@ -24,23 +28,38 @@ export function callLimited<Result>(
   const running = (async () => code(over))()
   if (limitMs === undefined) return running
   return new Promise((resolve, reject) => {
-    let late: Error | undefined
+    let told: Error | undefined
     let grace: NodeJS.Timeout | undefined
-    const timer = setTimeout(() => {
-      late = new TransientError(`it took longer than ${formatDuration(limitMs)}`, { code: 'TIMEOUT' })
-      grace = setTimeout(reject, graceMs, late)
-      over.abort(late)
-    }, limitMs)
+    const tell = (reason: Error) => {
+      if (told) return
+      told = reason
+      done()
+      grace = setTimeout(reject, graceMs, reason)
+      over.abort(reason)
+    }
+    const timer = setTimeout(() => tell(late(limitMs)), limitMs)
+    const onEnd = () => tell(endedBy?.reason)
+    // Also for code that never ends: what it listens to lives longer than the call.
+    const done = () => {
+      clearTimeout(timer)
+      endedBy?.removeEventListener('abort', onEnd)
+    }
+    if (endedBy?.aborted) onEnd()
+    else endedBy?.addEventListener('abort', onEnd)
     running
       .then(
-        (value) => (late ? reject(late) : resolve(value)),
-        (error: unknown) => reject(late ?? error),
+        (value) => (told ? reject(told) : resolve(value)),
+        (error: unknown) => reject(told ?? error),
       )
       .finally(() => {
-        clearTimeout(timer)
+        done()
         clearTimeout(grace)
       })
   })
+}
+
+function tookTooLong(limitMs: number): Error {
+  return new TransientError(`it took longer than ${formatDuration(limitMs)}`, { code: 'TIMEOUT' })
 }
 
 /** Made on first use: most steps never look at it, and a controller costs more than the rest of the call. */

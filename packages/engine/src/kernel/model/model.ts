@@ -20,6 +20,10 @@ export interface InstalledModel {
   has(kind: PauseKind, name: string): boolean
   /** What a worker does for it. Costs no query. */
   work(worker: WorkerParts): ModelWork
+  /** Lets what runs outside of workers come to its next wait, for so long at most; nothing more begins. */
+  drain?(longestMs: number): Promise<void>
+  /** After all workers have stopped: waits for its own writes, for a bounded time. */
+  close(): Promise<void>
 }
 
 /** What one worker does for one model. */
@@ -39,7 +43,7 @@ export interface ModelWork {
   close?(): Promise<void>
 }
 
-export interface NewLoops {
+interface NewLoops {
   /** One that runs code of the user: what it runs counts as in flight. */
   add(loop: WorkLoop): void
   /** One that does the engine's own work. */

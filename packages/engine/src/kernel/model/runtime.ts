@@ -24,6 +24,8 @@ export interface Runtime {
   readonly gate: Gate
   /** This program, as operators see it: host, process and a random part. */
   readonly name: string
+  /** Whether processes run in their starter until their first wait. `unregistered`: also those that are not registered here. */
+  readonly immediate: boolean | 'unregistered'
   /** How long code that was told to stop is waited for. */
   readonly abortGraceMs: number
   /** How long an `inquire` is asked again while the outcome of a call is unknown. */

@@ -20,7 +20,7 @@ export type OptionRule<Value> = (where: string, name: string, value: unknown) =>
 
 export type OptionRules = Readonly<Record<string, OptionRule<unknown>>>
 
-export type OptionValues<Rules extends OptionRules> = { readonly [Name in keyof Rules]: ReturnType<Rules[Name]> }
+type OptionValues<Rules extends OptionRules> = { readonly [Name in keyof Rules]: ReturnType<Rules[Name]> }
 
 /** Checks the options of one call: refuses unknown names, and returns the values with their defaults. */
 export type CheckDeclared<Rules extends OptionRules> = (where: string, options: unknown) => OptionValues<Rules>

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
+import type { Limiter } from '../../kernel/model/limiter.js'
 import { awaitSlot } from './await-slot.js'
 import type { Execution } from './execution.js'
-import type { SlotGiver } from './parts.js'
 
 /** As much of an execution as a wait for a slot sees. */
-function executionWith(limiter: SlotGiver): Execution {
+function executionWith(limiter: Pick<Limiter, 'reserve'>): Execution {
   const quiet = () => new AbortController().signal
   const seen = {
     item: { deadline: null },

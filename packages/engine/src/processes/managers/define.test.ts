@@ -130,7 +130,7 @@ test('M-02 an id whose first command is there already is refused, in flushes and
 test('M-02 a reply queue that somebody dropped is made again', async () => {
   await bus.hf.queues.drop('defined__process_replies')
   const { id } = await bus.hf.start(Simple, { cents: '1' })
-  expect(await bus.hf.commands.list({ correlationId: id })).toHaveLength(1)
+  expect((await bus.hf.commands.list({ correlationId: id })).items).toHaveLength(1)
   expect(await bus.hf.queues.exists('defined__process_replies')).toBe(true)
 })
 

@@ -66,7 +66,7 @@ test('M-03 what an operator does between decision and effect makes the handlers 
   hold.release()
   // The first decision would have sent the second command.
   expect(await bus.rests(id, 'CANCELLED')).toMatchObject({ state: { seen: ['one'] } })
-  expect(await bus.hf.commands.list({ correlationId: id })).toHaveLength(1)
+  expect((await bus.hf.commands.list({ correlationId: id })).items).toHaveLength(1)
 })
 
 test('K-05 an effect whose answer was lost is recognised when it is repeated', async () => {

@@ -134,7 +134,7 @@ test('M-04 a compensation in troubleshooting: the process waits, and is undone t
     error_code: 'COMMAND_IN_TROUBLESHOOTING',
     waiting_for: 'first',
   })
-  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
   await bus.hf.command(Do, command?.id ?? '').complete(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(await troubles(id)).toEqual([])
@@ -150,7 +150,7 @@ test('M-04 a refused compensation needs a person; a retry sends it again, as ano
   await bus.retry(id)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(doneFor('refusing')).toEqual(['first', 'second', 'undo first', 'undo first'])
-  const sent = await bus.hf.commands.list({ correlationId: id })
+  const sent = (await bus.hf.commands.list({ correlationId: id })).items
   expect(new Set(sent.map(({ id }) => id)).size).toBe(4)
 })
 
@@ -173,7 +173,7 @@ test('M-03 retried while its command is in troubleshooting, it waits on for the 
     due_at: null,
   })
   expect(await troubles(id)).toHaveLength(1)
-  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
   await bus.hf.command(Do, command?.id ?? '').complete(by)
   await bus.rests(id, 'COMPLETED')
 })
@@ -182,7 +182,7 @@ test('M-03 retried while its command is in troubleshooting, it waits on for the 
 async function underWay(of: string) {
   const { id } = await bus.hf.start(Repaired, { of })
   const answer = await waitFor('its slow command is under way', async () => {
-    const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Slow' })
+    const [command] = (await bus.hf.commands.list({ correlationId: id, type: 'Slow' })).items
     return answers.get(command?.id ?? '')
   })
   return { id, answer: () => answer.open() }
@@ -216,7 +216,7 @@ test.each(['COMPENSATE', 'PLAIN'] as const)(
     await waitFor('it waits for the late one', async () => (await bus.process(id)).waiting_for === 'late')
     await bus.cancel(id, mode)
     await bus.rests(id, 'CANCELLED')
-    const [command] = await bus.hf.commands.list({ correlationId: id, type: 'Late' })
+    const [command] = (await bus.hf.commands.list({ correlationId: id, type: 'Late' })).items
     expect(command).toMatchObject({ status: 'CANCELLED' })
     expect(await bus.events(command?.id ?? '')).toEqual(['SENT', 'OPERATOR_CANCEL'])
     expect(doneFor(of)).toEqual(mode === 'COMPENSATE' ? ['first', 'undo first'] : ['first'])
@@ -245,7 +245,7 @@ test('P-16 cancelled with compensation while its handlers fail: the step whose r
 test('K-19 M-04 a command that an operator cancelled after it was called is undone too: nobody knows what it did', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'unheard', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
-  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
   await bus.hf.command(Do, command?.id ?? '').cancel(by)
   await bus.rests(id, 'COMPENSATED')
   expect(doneFor('unheard')).toEqual(['first', 'second', 'undo second', 'undo first'])
@@ -255,7 +255,7 @@ test('K-19 M-04 a command that was refused after a call without an answer is und
   const { id } = await bus.hf.start(Repaired, { of: 'too late', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   faults.add('too late second')
-  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
   await bus.hf.command(Do, command?.id ?? '').retry(by)
   expect(await bus.rests(id, 'COMPENSATED')).toMatchObject({ error_code: 'REFUSED' })
   expect(doneFor('too late')).toEqual(['first', 'second', 'second', 'undo second', 'undo first'])
@@ -265,7 +265,7 @@ test('K-19 P-16 cancelled while its handlers fail: a step whose reply says that 
   faults.add('kept unknown onReply second')
   const { id } = await bus.hf.start(Repaired, { of: 'kept unknown', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
-  const [command] = await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
   await bus.hf.command(Do, command?.id ?? '').cancel(by)
   await waitFor('its handler has failed', async () => (await bus.process(id)).error_code === 'HANDLER_FAILED')
   await bus.cancel(id, 'COMPENSATE')

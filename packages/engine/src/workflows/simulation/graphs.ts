@@ -103,7 +103,7 @@ export function toWorkflow(tree: Tree, dlq = false) {
     return first
   }
   add(tree)
-  const definition: WorkflowDefinition = loadWorkflow({ name: 'generated', version: 1, dlq, steps })
+  const definition: WorkflowDefinition = loadWorkflow({ domain: 'test', type: 'generated', version: 1, dlq, steps })
   return { definition, fails }
 }
 
