@@ -86,8 +86,6 @@ export type { Retry } from './kernel/retry/retry-option.js'
 export type { AcquireOptions, RateLimit, RateLimitOptions, RateLimits } from './limiter/index.js'
 export type { HoldfastOptions } from './options.js'
 export {
-  type BulkOperationAnswer,
-  type BulkOperations,
   type ChildOptions,
   type CommandCallOptions,
   type Compensation,
@@ -138,9 +136,7 @@ export {
   type TimelineEvent,
   type TimelineType,
   type TransactionOptions,
-  type TroubledProcess,
   type WaitOptions,
-  type WhichProcesses,
 } from './processes/index.js'
 export type {
   PollOptions as QueuePollOptions,

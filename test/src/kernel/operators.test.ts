@@ -73,7 +73,7 @@ test.each(Object.entries(OPERATIONS))(
 test('K-23 of many processes only the locked one is refused', async () => {
   const ids = [await brokenProcess(), await brokenProcess(), await brokenProcess()]
   const letGo = await hold('select from holdfast.process where id = $1 for update', [ids[1]])
-  const answers = await bus.hf.processes.cancelMany(Broken, ids, by, { compensate: false })
+  const answers = await bus.hf.trouble.cancel(ids, by, { compensate: false })
   await letGo()
   expect(answers.map(({ outcome }) => outcome)).toEqual(['done', 'refused', 'done'])
   expect(answers[1]).toMatchObject({ code: 'HF_BUSY' })

@@ -13,7 +13,6 @@ export { commandModel } from './model.js'
 export { type CommandOperations, createCommandOperations } from './operations.js'
 export { createOutgoing, type Outgoing } from './outgoing.js'
 export type { CommandRecord } from './queries/find-commands.js'
-export type { FailureGroup, TroubleFilter } from './queries/list-trouble.js'
 export type { CommandOf } from './reference.js'
 export {
   addHandler,

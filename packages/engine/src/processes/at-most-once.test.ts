@@ -92,9 +92,7 @@ test('K-20 a retry of a call that nobody can ask about is refused, and says what
     details: { id, step: 'pay' },
     next: expect.stringContaining('notDone: true'),
   })
-  expect(await bus.hf.processes.retryMany(Pay, [id], by)).toMatchObject([
-    { outcome: 'refused', code: 'HF_OUTCOME_UNRESOLVED' },
-  ])
+  expect(await bus.hf.trouble.retry([id], by)).toMatchObject([{ outcome: 'refused', code: 'HF_OUTCOME_UNRESOLVED' }])
   expect((await bus.process(id)).status).toBe('WAITING_FOR_TSQ')
   expect(calls).toHaveLength(1)
 })

@@ -32,15 +32,9 @@ export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
 export { processModel } from './model.js'
-export {
-  type BulkOperationAnswer,
-  type BulkOperations,
-  createProcessOperations,
-  type WhichProcesses,
-} from './operations.js'
+export { createProcessOperations } from './operations.js'
 export { createProcesses, type KnownProcess, type Processes, type ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
-export type { TroubledProcess } from './queries/list-process-trouble.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
 export type { Correction, RetryOptions } from './retry-options.js'

@@ -54,7 +54,7 @@ export function processModel(runtime: Runtime, { client: commands, outgoing }: O
     managers,
     calls,
     operations,
-    namespace: createProcesses(db, engine, operations),
+    namespace: createProcesses(db, engine),
     bulk: createProcessBulk(db, { ...runtime, registry: engine.registry }),
   }
 }

@@ -5,7 +5,7 @@ import { defineProcess } from './define.js'
 import { by, empty, openOperations } from './operations.fixture.js'
 import type { ProcessOf } from './reference.js'
 
-const { bus, processes, work, get, events, repairable } = await openOperations()
+const { bus, work, get, events, repairable } = await openOperations()
 afterAll(() => bus.close())
 
 const Refused = defineProcess('refused', 'Refused', { state: empty, execute: async () => 'done' })
@@ -63,7 +63,6 @@ test('P-16 bad input of an operator is refused before anything happens', async (
     bus.hf.process(Refused, id).complete(by, undefined, { state: ['x'] } as never),
     bus.hf.process(Refused, id).complete(by, 1, { step: 'pay', state: {} } as never),
     bus.hf.process(Refused, id).retry(by, { step: 'pay' }),
-    processes().retryMany(Refused, { fingerprint: undefined } as never, by),
   ]
   for (const refused of wrong) await expect(refused).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(bus.hf.process(Refused, id).retry(by, { dedline: '1h' } as never)).rejects.toMatchObject({

@@ -5,62 +5,28 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { operatorCallForMany } from '../kernel/database/operator-call.js'
+import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
-import { chunksOf } from '../kernel/model/lists.js'
 import { type Reports, splitName } from '../kernel/reports/reports.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, type CompleteStepOptions, complete } from './completing.js'
-import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
 import type { ProcessCalls } from './handle.js'
-import { findTroubledIds } from './queries/list-process-trouble.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
 import type { ProcessRegistry } from './registry.js'
-import type { AnyRetry, RetryOptions } from './retry-options.js'
+import type { AnyRetry } from './retry-options.js'
 import { deadlineOf } from './seal-start.js'
-
-/** Which ones: by id or key, or those in troubleshooting: all of them, or those that failed alike. */
-export type WhichProcesses = readonly string[] | { readonly fingerprint: string } | 'all'
-
-/** What became of one of many. */
-export type BulkOperationAnswer =
-  | { readonly process: string; readonly outcome: 'done' }
-  | { readonly process: string; readonly outcome: 'refused'; readonly code: string; readonly message: string }
-
-/** Operations on many processes at once, each with its own answer. */
-export interface BulkOperations {
-  retryMany<Responses extends ResponseSchemas>(
-    process: ProcessOf<Responses>,
-    which: WhichProcesses,
-    by: By,
-    options?: RetryOptions<NoInfer<Responses>>,
-  ): Promise<BulkOperationAnswer[]>
-  cancelMany(
-    process: ProcessOf<never>,
-    which: WhichProcesses,
-    by: By,
-    options?: CancelOptions,
-  ): Promise<BulkOperationAnswer[]>
-  completeMany<Responses extends ResponseSchemas, Result>(
-    process: ProcessOf<Responses, Result>,
-    which: WhichProcesses,
-    by: By,
-    result?: NoInfer<Result>,
-    options?: CompleteOptions,
-  ): Promise<BulkOperationAnswer[]>
-}
 
 /**
  * What operators do with processes. Everything takes who acts and why, is audited in the same transaction, and is
  * refused in states where it makes no sense. A process is named by its id or key.
  */
-export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'> & BulkOperations
+export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'>
 
 interface Parts {
   readonly codec: Codec
@@ -69,17 +35,10 @@ interface Parts {
   readonly reports: Reports
 }
 
-/** Each transaction locks so many processes at most: a worker's write to one of them waits for no more than these. */
-const CHUNK = 200
-/** Completed side by side. */
-const AT_ONCE = 8
-
-type Operate = (references: readonly string[]) => Promise<OperationAnswer[]>
-
 interface Prepared {
   readonly operation: Operation
   readonly name: string
-  readonly operate: Operate
+  readonly operate: (reference: string) => Promise<OperationAnswer>
   /** Which step it is about, for messages. */
   readonly step?: string | undefined
 }
@@ -97,8 +56,9 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       throw invalidOption(where, 'response', 'is for a retry of everything that failed, not of one step')
     const response = options.response && (await sealCorrection(where, codeOf(process, registry), options.response))
     const deadline = deadlineOf(where, options.deadline)
-    if (step !== undefined) return { ...inChunks('RESOLVE', name, by, { ...deadline, step, outcome: 'notDone' }), step }
-    return inChunks('RETRY', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
+    if (step !== undefined)
+      return { ...operating('RESOLVE', name, by, { ...deadline, step, outcome: 'notDone' }), step }
+    return operating('RETRY', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
   }
 
   async function sealCorrection(
@@ -119,7 +79,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const name = nameOf('cancel', process)
     const given = checkOptions(`cancel ${name}`, options, ['compensate'])
     const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate, { default: true })
-    return inChunks('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
+    return operating('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
   /** Without a step it ends; with one, that step was done and the process goes on. */
@@ -138,68 +98,44 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       throw invalidOption(where, 'state', 'is only for a process that ends, not for one of its steps')
     }
     const done = { step, outcome: 'done' }
-    if (result === undefined) return { ...inChunks('RESOLVE', name, by, { ...done, nothing: true }), step }
+    if (result === undefined) return { ...operating('RESOLVE', name, by, { ...done, nothing: true }), step }
     const { json, notes } = codec.encode(result, { at: `the result of ${step}` })
-    return { ...inChunks('RESOLVE', name, by, { ...done, result: JSON.parse(json) as unknown, notes }), step }
+    return { ...operating('RESOLVE', name, by, { ...done, result: JSON.parse(json) as unknown, notes }), step }
   }
 
   function ending(process: ProcessOf<never>, name: string, by: By, result: unknown, state: unknown): Prepared {
     const actor = checkBy('complete', by)
     const code = codeOf(process, registry)
-    const one = (reference: string) =>
-      complete({ db, codec, logger }, { name, code }, reference, actor, { result, state })
     return {
       operation: 'COMPLETE',
       name,
-      async operate(references) {
-        const answers = await inParallel(references, AT_ONCE, one)
-        const what = { model: 'processes', ...splitName(name) } as const
-        for (const { outcome } of answers) if (outcome === 'done') reports.ended(what, 'completed')
-        return answers
+      async operate(reference) {
+        const answer = await complete({ db, codec, logger }, { name, code }, reference, actor, { result, state })
+        if (answer.outcome === 'done') reports.ended({ model: 'processes', ...splitName(name) }, 'completed')
+        return answer
       },
     }
   }
 
-  function inChunks(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: By, options: object): Prepared {
+  function operating(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: By, options: object): Prepared {
     const actor = checkBy(operation.toLowerCase(), by)
     return {
       operation,
       name,
-      async operate(references) {
-        const answers = new Map<string, OperationAnswer>()
-        for (const chunk of chunksOf(references, CHUNK)) {
-          const done = await operatorCallForMany(db, `${operation.toLowerCase()} ${name}`, chunk, (tx, some) =>
-            operateProcesses(tx, operation, name, some, actor, options),
-          )
-          for (const answer of done.answers) answers.set(answer.reference, answer)
-          for (const reference of done.busy) answers.set(reference, { reference, outcome: 'busy', actual: null })
-        }
-        return references.map((reference) => answers.get(reference) ?? { reference, outcome: 'unknown', actual: null })
+      async operate(reference) {
+        const what = `${operation.toLowerCase()} ${name} ${reference}`
+        const [answer] = await operatorCall(db, what, (tx) =>
+          operateProcesses(tx, operation, name, [reference], actor, options),
+        )
+        return answer ?? { reference, outcome: 'unknown', actual: null }
       },
     }
   }
 
   async function one({ operation, name, operate, step }: Prepared, idOrKey: string): Promise<void> {
-    const [answer] = await operate([checkReference(`${operation.toLowerCase()} ${name}`, idOrKey)])
-    const refusal = answer && refusalOf(operation, name, answer, step)
+    const answer = await operate(checkReference(`${operation.toLowerCase()} ${name}`, idOrKey))
+    const refusal = refusalOf(operation, name, answer, step)
     if (refusal) throw refusal
-  }
-
-  async function many({ operation, name, operate }: Prepared, which: WhichProcesses): Promise<BulkOperationAnswer[]> {
-    const answers = await operate(await namedBy(`${operation.toLowerCase()}Many ${name}`, name, which))
-    return answers.map((answer) => {
-      const refusal = refusalOf(operation, name, answer)
-      if (!refusal) return { process: answer.reference, outcome: 'done' }
-      return { process: answer.reference, outcome: 'refused', code: refusal.code, message: refusal.message }
-    })
-  }
-
-  async function namedBy(where: string, name: string, which: WhichProcesses): Promise<readonly string[]> {
-    if (which === 'all') return findTroubledIds(db, name, null)
-    if (Array.isArray(which)) return [...new Set(which.map((reference) => checkReference(where, reference)))]
-    const { fingerprint } = checkOptions(where, which, ['fingerprint'])
-    if (typeof fingerprint === 'string' && fingerprint !== '') return findTroubledIds(db, name, fingerprint)
-    throw invalidOption(where, 'which', "must be a list of ids and keys, { fingerprint } or 'all'")
   }
 
   return {
@@ -207,24 +143,6 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     cancel: async (process, idOrKey, by, options) => one(await cancelling(process, by, options), idOrKey),
     complete: async (process, idOrKey, by, result, options) =>
       one(await completing(process, by, result, options), idOrKey),
-    resume: async (process, idOrKey, by) => one(inChunks('RESUME', nameOf('resume', process), by, {}), idOrKey),
-    retryMany: async (process, which, by, options) => many(await retrying(process, by, options), which),
-    cancelMany: async (process, which, by, options) => many(await cancelling(process, by, options), which),
-    completeMany: async (process, which, by, result, options) =>
-      many(await completing(process, by, result, options), which),
+    resume: async (process, idOrKey, by) => one(operating('RESUME', nameOf('resume', process), by, {}), idOrKey),
   }
-}
-
-async function inParallel<Item, Answer>(
-  items: readonly Item[],
-  atOnce: number,
-  work: (item: Item) => Promise<Answer>,
-): Promise<Answer[]> {
-  const answers: Answer[] = []
-  let next = 0
-  const worker = async () => {
-    for (let place = next++; place < items.length; place = next++) answers[place] = await work(items[place] as Item)
-  }
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker))
-  return answers
 }

@@ -1,4 +1,3 @@
-import type { FailureGroup, TroubleFilter } from '../commands/index.js'
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
@@ -15,14 +14,7 @@ import {
   textOption,
 } from '../kernel/validation/options.js'
 import type { ProcessEngine } from './engine.js'
-import type { BulkOperations } from './operations.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
-import {
-  countProcessTrouble,
-  groupProcessTrouble,
-  listProcessTrouble,
-  type TroubledProcess,
-} from './queries/list-process-trouble.js'
 import { nameOf, type ProcessOf } from './reference.js'
 import { checkAttributes } from './seal-start.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
@@ -46,7 +38,7 @@ export interface KnownProcess {
 }
 
 /** The processes of the installation, and what is set for their definitions. */
-export interface Processes extends BulkOperations {
+export interface Processes {
   /**
    * Those that fit, newest first, a page of 100 unless `limit` says otherwise. The next page begins at `cursor`.
    *
@@ -58,12 +50,6 @@ export interface Processes extends BulkOperations {
   count(filter?: Omit<ProcessListFilter, 'cursor' | 'limit'>): Promise<number>
   /** The definitions of processes and managers that workers have or once had, by name and version. */
   definitions(): Promise<KnownProcess[]>
-  /** What is in troubleshooting: listed, counted, and grouped by what failed alike. */
-  readonly troubles: {
-    list(filter?: TroubleFilter): Promise<TroubledProcess[]>
-    count(filter?: TroubleFilter): Promise<number>
-    groups(filter?: TroubleFilter): Promise<FailureGroup[]>
-  }
   /**
    * Sets, without touching code, what a definition's code leaves open; null gives it back to the code.
    *
@@ -75,12 +61,9 @@ export interface Processes extends BulkOperations {
   settings(process?: ProcessOf<never>): Promise<ProcessSettingsRecord[]>
 }
 
-export function createProcesses(db: Database, engine: ProcessEngine, bulk: BulkOperations): Processes {
+export function createProcesses(db: Database, engine: ProcessEngine): Processes {
   const { codec, settings } = engine
   return {
-    retryMany: bulk.retryMany,
-    cancelMany: bulk.cancelMany,
-    completeMany: bulk.completeMany,
     async list(filter = {}) {
       const { limit, ...which } = checkFilter('list', filter)
       return toPage(await findProcesses(db, codec, { ...which, limit: limit + 1 }), limit, placeOf)
@@ -94,11 +77,6 @@ export function createProcesses(db: Database, engine: ProcessEngine, bulk: BulkO
         const { domain = '', type } = splitName(name)
         return { domain, type, version, liveWorkers }
       })
-    },
-    troubles: {
-      list: async (filter) => listProcessTrouble(db, codec, checkTroubleFilter('list', filter)),
-      count: async (filter) => countProcessTrouble(db, checkTroubleFilter('count', filter)),
-      groups: async (filter) => groupProcessTrouble(db, checkTroubleFilter('groups', filter)),
     },
     async configure(process, input, by) {
       await configure(db, nameOf('configure', process), input, by)
@@ -147,13 +125,4 @@ function checkFilter(operation: 'list' | 'count', all: ProcessListFilter): Proce
     after: readCursor(where, cursor),
     limit: integerOption(where, 'limit', given.limit, { min: 1, max: 1_000_000, default: 100 }),
   }
-}
-
-function checkTroubleFilter(operation: string, filter: TroubleFilter = {}): TroubleFilter {
-  const where = `troubles.${operation}`
-  checkOptions(where, filter, ['domain', 'type', 'fingerprint', 'limit'])
-  for (const name of ['domain', 'type', 'fingerprint'] as const)
-    textOption(where, name, filter[name], { default: undefined })
-  integerOption(where, 'limit', filter.limit, { min: 1, default: undefined })
-  return filter
 }
