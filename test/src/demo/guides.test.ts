@@ -35,7 +35,7 @@ test.each([
   ['P-02', 'first-process', 7],
   ['M-01', 'process-managers', 4],
   ['D-01', 'dispatch', 4],
-  ['W-01', 'workflows', 20],
+  ['W-01', 'workflows', 21],
   ['A-02', 'payments-walkthrough', 7],
 ])('%s the guide on %s shows code of examples that run', async (_, guide, count) => {
   const snippets = await shown(guide, 'ts')

@@ -30,8 +30,8 @@ const queued = async (id: string) => (await bus.hf.workflow(id).steps())[0]?.que
 async function orderOf(on: TestBus, handler: string, count: number): Promise<unknown[]> {
   const order: unknown[] = []
   on.hf.handle(handler, (input) => void order.push(input))
-  // A server that has just come up has ended leases left alone for a third of this (K-03).
-  const worker = await on.hf.run({ poll: '20ms', concurrency: 1, lease: '300ms' })
+  // Long enough that a lease never ends while the machine is busy: the step would lose its turn.
+  const worker = await on.hf.run({ poll: '20ms', concurrency: 1, lease: '3s' })
   await waitFor('all ran', () => order.length === count)
   await worker.stop()
   on.hf.workflows.removeHandler(handler)
