@@ -169,8 +169,8 @@ export const handWritten = [
   {
     name: 'a release goes on although the kill switch is off',
     file: sql('dispatch-release'),
-    find: '  if not found or not v_config.enabled then',
-    replace: '  if not found then',
+    find: '  if not found or not v_config.enabled or',
+    replace: '  if not found or',
     tests: [src('dispatch/kill-switch.test.ts'), src('dispatch/cycle.test.ts')],
   },
   {
@@ -190,8 +190,8 @@ export const handWritten = [
   {
     name: 'a requeued dead letter keeps its count',
     file: sql('dispatch-operate'),
-    find: '        retry_count = 0,\n        exec_time = coalesce(p_exec_time, item.exec_time),',
-    replace: '        exec_time = coalesce(p_exec_time, item.exec_time),',
+    find: "        retry_count = case when p_operation = 'RETRY' then 0 else item.retry_count end,\n",
+    replace: '',
     tests: [src('dispatch/completion.test.ts'), src('dispatch/cycle.test.ts')],
   },
   // Rate limits
@@ -291,8 +291,8 @@ export const handWritten = [
   {
     name: 'only the first thousand reported ends are applied',
     file: src('dispatch/report-end.ts'),
-    find: 'from += CHUNK',
-    replace: 'from += ends.length',
+    find: 'chunksOf(ends, CHUNK)',
+    replace: '[...chunksOf(ends, CHUNK)].slice(0, 1)',
     tests: [src('dispatch/remote.test.ts')],
   },
   {

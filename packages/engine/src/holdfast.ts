@@ -65,7 +65,7 @@ import {
 } from './workflows/index.js'
 
 /** Registering the handler of a command. */
-export interface HandleCommand {
+interface HandleCommand {
   /** A command with `atMostOnce` may have an `inquire` too. */
   <Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
@@ -237,7 +237,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
         ? processes.managers.start(definition, input, startOptions)
         : processes.client.start(definition, input, startOptions)
     }) as Holdfast['start'],
-    schedule: dispatch.scheduling.schedule,
+    schedule: dispatch.scheduling.schedule.bind(dispatch.scheduling) as Holdfast['schedule'],
     item: (of: DispatchOf, key: string) => new ItemHandle(dispatch.items, of, checkItemKey('item', key)),
     startMany: ((
       definition: ProcessDefinition | WorkflowReference,

@@ -180,7 +180,7 @@ export function createWorker(
       await growing
       for (const work of works) work.stopping?.()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
-      await Promise.all(works.map((work) => work.close?.()))
+      await Promise.all(works.map(async (work) => work.close?.()))
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },

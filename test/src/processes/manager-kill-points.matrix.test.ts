@@ -136,7 +136,8 @@ test.each(['before', 'after'])(
     const victim = startWorkerProcess(script, { connectionString: bus.connectionString, point, time: 1, start: id })
     expect(await victim.ended).toEqual({ code: null, signal: 'SIGKILL' })
     const again = await bus.hf.start(Order, { of: id }, { id })
-    expect(again).toMatchObject({ id, created: when === 'before', status: 'WAITING_FOR_REPLY' })
+    expect(again.created).toBe(when === 'before')
+    expect(await again.get()).toMatchObject({ id, status: 'WAITING_FOR_REPLY' })
     expect((await bus.hf.commands.list({ correlationId: id })).items).toHaveLength(1)
     expect(await bus.history(id)).toEqual(['COMMAND reserve STARTED'])
   },

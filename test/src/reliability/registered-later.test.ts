@@ -68,7 +68,7 @@ test('K-21 a workflow and its handler are taken up by a worker that runs already
   bus.hf.handle('later-a', () => 'done')
   expect(await (await bus.hf.start(Flow, null)).result()).toBe('done')
   await waitFor('its definition is stored', async () => {
-    return (await bus.sql(`select from holdfast.workflow_definition where name = 'later'`)).length === 1
+    return (await bus.sql(`select from holdfast.workflow_definition where name = 'test/later'`)).length === 1
   })
 })
 

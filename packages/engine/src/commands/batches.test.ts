@@ -140,7 +140,7 @@ test('C-12 two last finishers in open transactions, each of which sees the other
     const write = {
       msg_id: item?.id,
       read_ct: item?.epoch,
-      command_id: item?.id,
+      command_id: item?.commandId,
       outcome: 'COMPLETED',
       token: randomUUID(),
     }

@@ -51,7 +51,7 @@ export interface CommandClient {
     commands: readonly CommandToSend<NoInfer<Input>>[],
     options?: Pick<SendManyOptions, 'batch'>,
   ): Promise<PreparedBulk>
-  close(): Promise<void>
+  readonly close: () => Promise<void>
 }
 
 const ONE_OF_MANY = ['data', ...SEND_OPTIONS.filter((name) => name !== 'transaction')]

@@ -27,18 +27,6 @@ function hasText(value: unknown, name: string): boolean {
 }
 
 /**
- * The domain of a command that an operator names by its id: ids are unique within a domain only.
- *
- * @example
- * domainOf('retryMany', BookRisk)   // 'payments'
- */
-export function domainOf(where: string, command: unknown): string {
-  if (hasText(command, 'domain')) return (command as { readonly domain: string }).domain
-  const problem = `must be a definition made with defineCommand, or { domain }, not ${describe(command)}`
-  throw invalidOption(where, 'command', problem)
-}
-
-/**
  * The id of a command that is named by its id or its key. The id of a command with a key is derived from the key, so that no
  * query is needed to find it.
  *

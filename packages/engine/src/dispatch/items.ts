@@ -41,7 +41,7 @@ export function createItemCalls(db: Database, { codec, results, operations, exec
     return whyOf(standing, standing.execution ? await executions.why(standing.execution) : undefined)
   }
   const source = itemResults(db, codec, why)
-  const { single } = operations
+  const single = (operation: Parameters<typeof operations.single>[0], key: string) => operations.single(operation, key)
 
   return {
     async get(dispatch, key) {

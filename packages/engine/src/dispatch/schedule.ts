@@ -68,7 +68,7 @@ export interface Scheduling {
     items: readonly ItemToSchedule<NoInfer<Input>>[],
     options?: ScheduleOptions,
   ): Promise<Scheduled>
-  close(): Promise<void>
+  readonly close: () => Promise<void>
 }
 
 interface Parts {

@@ -30,7 +30,7 @@ export interface StarterExecutions {
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
   /** Lets what runs come to its next rest, for so long at most; nothing more is begun. */
-  drain(longestMs: number): Promise<void>
+  readonly drain: (longestMs: number) => Promise<void>
   close(): Promise<void>
 }
 

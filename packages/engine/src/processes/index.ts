@@ -1,11 +1,4 @@
-export { createProcessBulk } from './bulk.js'
-export { createProcessCalls } from './calls.js'
-export {
-  createProcessClient,
-  type ProcessClient,
-  type ProcessToStart,
-  type StartOptions,
-} from './client.js'
+export type { ProcessClient, ProcessToStart, StartOptions } from './client.js'
 export type { CompleteOptions, CompleteStepOptions } from './completing.js'
 export type {
   ChildOptions,
@@ -23,17 +16,14 @@ export type {
   WaitOptions,
 } from './context.js'
 export { defineProcess, type ProcessDefinition, type ProcessEnd, type ProcessOptions } from './define.js'
-export { createProcessEngine, type ProcessEngine } from './engine.js'
 export { type HistoryOptions, ProcessHandle, type StartedProcess } from './handle.js'
-export { createStarterExecutions } from './immediate.js'
-export { createManagerClient, type ManagerClient, type ManagerStartOptions } from './managers/client.js'
+export type { ManagerClient, ManagerStartOptions } from './managers/client.js'
 export { defineManager, isManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
 export type { ManagerStartDetails } from './managers/seal-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
 export { processModel } from './model.js'
-export { createProcessOperations } from './operations.js'
-export { createProcesses, type KnownProcess, type Processes, type ProcessListFilter } from './processes.js'
+export type { KnownProcess, Processes, ProcessListFilter } from './processes.js'
 export type { ProcessRecord } from './queries/find-processes.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'

@@ -90,7 +90,8 @@ test('U-05 a page reads about what it shows, however many processes there are', 
   for (const filter of [{}, { domain: 'crowd' }, { domain: 'crowd', type: 'Pay', ...after }, { status: 'FAILED' }]) {
     const found = await read(filter)
     expect(found?.whole, JSON.stringify(filter)).toBe(0)
-    expect(found?.rows, JSON.stringify(filter)).toBeLessThan(500)
+    // A page per type is read and put in order; never the 10,000 rows of the two tables.
+    expect(found?.rows, JSON.stringify(filter)).toBeLessThan(2_500)
   }
 })
 

@@ -18,7 +18,7 @@ export type ManagerRegistry = Registry<RegisteredManager>
 export interface ProcessRegistries {
   readonly processes: ProcessRegistry
   readonly managers: ManagerRegistry
-  add(definition: unknown): void
+  readonly add: (definition: unknown) => void
 }
 
 export function createProcessRegistries(): ProcessRegistries {

@@ -130,5 +130,5 @@ export class ConditionBuilder implements Conditions {
 }
 
 /** A moment from its microseconds since 1970: a `Date` would lose three digits, and a list the rows of that millisecond. */
-export const momentOf = (micros: string) =>
+const momentOf = (micros: string) =>
   `timestamptz '1970-01-01 00:00:00+00' + ${micros}::float8 * interval '1 microsecond'`

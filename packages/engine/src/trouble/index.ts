@@ -1,6 +1,5 @@
 export type { TroubleFilter, TroubleListFilter } from './filter.js'
 export { measureNeedingPerson } from './needing-person.js'
-export type { BulkOperators } from './operate.js'
 export type { Trouble, TroubleGroup } from './queries/find-trouble.js'
 export type { TroubleReference, WhichTroubles } from './select.js'
 export {

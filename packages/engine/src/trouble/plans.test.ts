@@ -80,7 +80,7 @@ test.each([
 
 test('U-06 a list by step reads the models that have steps, and a list of one model only its table', async () => {
   const steps = await listed({ step: 's1' })
-  expect(steps.map(({ index }) => index).toSorted()).toEqual([
+  expect(steps.map(({ index }) => `${index}`).toSorted()).toEqual([
     'process_trouble_newest_by_step',
     'workflow_dead_letter_newest_by_step',
   ])

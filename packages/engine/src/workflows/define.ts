@@ -3,6 +3,7 @@ import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'
 import { type ConditionFunction, recordCondition } from './condition/record.js'
 import { checkSteps } from './definition/check.js'
+import type { Declared, Given, OfType, Received } from './definition/declared.js'
 import {
   compensationOf,
   type JoinStrategy,
@@ -28,15 +29,11 @@ import type {
   BranchOf,
   BuilderTypes,
   Call,
-  Declared,
   EndOf,
   First,
-  Given,
   Joined,
   JoinedBy,
   NewName,
-  OfType,
-  Received,
   Typed,
   TypesOf,
   With,

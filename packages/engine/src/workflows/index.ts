@@ -1,15 +1,8 @@
-export { createWorkflowBulk } from './bulk.js'
-export {
-  createWorkflowClient,
-  type WorkflowClient,
-  type WorkflowReference,
-  type WorkflowStartOptions,
-  type WorkflowToStart,
-} from './client.js'
-export type { ConditionFunction, Field, RecordedCondition } from './condition/record.js'
+export type { WorkflowClient, WorkflowReference, WorkflowStartOptions, WorkflowToStart } from './client.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanChoice } from './decide/instance-event.js'
 export { defineWorkflow, type WorkflowBranch, type WorkflowBuilder } from './define.js'
+export { ofType } from './definition/declared.js'
 export type {
   CallSettings,
   CompensationDefinition,
@@ -23,7 +16,7 @@ export { handlersOf, isWorkflow } from './definition/definition.js'
 export { loadWorkflow } from './definition/load.js'
 export type { CompensationOptions, StepOptions, WorkflowOptions } from './definition/settings.js'
 export { createDefinitions } from './definitions.js'
-export { createWorkflowEngine, type WorkflowEngine } from './engine.js'
+export type { WorkflowEngine } from './engine.js'
 export { StartedWorkflow, WorkflowHandle } from './handle.js'
 export type { HookedStep, HookedWorkflow, WorkflowHooks } from './hooks.js'
 export type { CleanUpOptions, WorkflowMaintenance, WorkflowSettings } from './maintenance.js'
@@ -39,15 +32,5 @@ export { renderMermaid } from './render/mermaid.js'
 export type { ShownInstance } from './render/shown.js'
 export { renderText } from './render/text.js'
 export type { EventType, InstanceEnd, InstanceStatus, StepStatus } from './states.js'
-export {
-  type Call,
-  type CallType,
-  type HandlersFor,
-  type Joined,
-  type OfType,
-  ofType,
-  type With,
-  type Workflow,
-  type WorkflowTypes,
-} from './typed.js'
-export { createWorkflows, type WorkflowListFilter, type Workflows } from './workflows.js'
+export type { Call, Joined, With, Workflow, WorkflowTypes } from './typed.js'
+export type { WorkflowListFilter, Workflows } from './workflows.js'

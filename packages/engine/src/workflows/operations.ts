@@ -39,7 +39,7 @@ export interface CompleteOptions {
 /** The instance that is operated on: what errors call it, and its id, which may have to be looked up by a key. */
 export interface OperatedInstance {
   readonly label: string
-  find(executor: Executor): Promise<string>
+  readonly find: (executor: Executor) => Promise<string>
 }
 
 export interface InstanceOperations {

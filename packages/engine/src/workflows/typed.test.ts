@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, expectTypeOf, it, test } from 'v
 import { z } from 'zod'
 import type { StepContext } from './context.js'
 import { defineWorkflow } from './define.js'
-import { ofType } from './typed.js'
+import { ofType } from './definition/declared.js'
 
 interface Receipt {
   readonly receipt: number

@@ -122,7 +122,7 @@ test('X-01 a fake that was told nothing says so', async () => {
   const risk = kit.fake(BookRisk)
   await kit.hf.send(BookRisk, { cents: 1 })
   await kit.drain({ skipTime: true })
-  expect(risk.calls[0]?.error).toMatchObject({ message: expect.stringContaining('has no answer') })
+  expect(risk.calls[0]?.error).toMatchObject({ message: expect.stringContaining('has no result') })
 })
 
 const Order = defineManager('payments', 'Order', {

@@ -19,7 +19,9 @@ export async function listDefinitions(executor: Executor): Promise<readonly Know
   return types.map(({ itemType, target }) => ({
     ...namesOf(itemType),
     target,
-    versions: seen.filter(({ name }) => name === itemType).map(({ name: _, ...version }) => version),
+    versions: seen
+      .filter(({ name }) => name === itemType)
+      .map(({ version, liveWorkers, lastSeenAt }) => ({ version, liveWorkers, lastSeenAt })),
   }))
 }
 

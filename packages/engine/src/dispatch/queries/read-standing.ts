@@ -64,7 +64,7 @@ export async function readStanding(
 /** A worker that has not been seen for longer is gone, as in `kernel/results/presence.ts`. */
 const LIVE = `> holdfast.now() - interval '150 seconds'`
 
-const EXECUTION = `
+const EXECUTION = `(
         select 'processes' as model, process.id, process.type,
           process.status = 'PENDING' and process.due_at is null and process.queued_at is null as held,
           case when process.status = 'PENDING' then detail.start_at end as "startAt"
@@ -76,7 +76,8 @@ const EXECUTION = `
           case when workflow.status = 'PENDING' then root.scheduled_at end
         from holdfast.workflow
         left join holdfast.workflow_step as root on root.workflow_id = workflow.id and root.number = -1
-        where workflow.key = item.execution_id and workflow.name = any (cycle.exec_types)`
+        where workflow.key = item.execution_id and workflow.name = any (cycle.exec_types)
+      )`
 
 const standingStatement = {
   name: 'dispatch.read-standing',
@@ -106,7 +107,7 @@ const standingStatement = {
         limit 1
       ) as pause,
       coalesce(holdfast.last_seen('dispatch', item.item_type) ${LIVE}, false) as live,
-      case when item.status = 'DISPATCHED' then (select pg_catalog.to_json(found) from (${EXECUTION}) as found limit 1) end as execution,
+      case when item.status = 'DISPATCHED' then (select pg_catalog.to_json(found) from ${EXECUTION} as found limit 1) end as execution,
       (
         select pg_catalog.count(*)::int
         from (

@@ -13,7 +13,7 @@ export interface ClientStatement {
 }
 
 const SOURCE = fileURLToPath(new URL('../../', import.meta.url))
-const SQL = /^\s*(select|insert|update|delete|with)\s/
+const SQL = /^\s*((select|insert|update|delete)\s|with\s+(recursive\s|\w+\s+(as|\()))/
 
 /** Pieces that are known only when the program runs, each with a sample. A new one fails the test until it has a sample here. */
 const SAMPLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -24,8 +24,17 @@ const SAMPLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     limit: '5',
   },
   'workflows/queries/find-instances.ts': {
-    "conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`":
-      'where id = $2 and name = $3 and version = $4 and key = $5 and status = $6 and created_at >= $7 and created_at < $8',
+    'namesOf(conditions)': `(
+        select distinct name from holdfast.workflow_definition
+        where pg_catalog.split_part(name, '/', 1) = $2 and pg_catalog.split_part(name, '/', 2) = $3
+      ) as known`,
+    "['workflow.name = known.name', ...conditions.ofInstances, ...after].join(' and ')": `
+      workflow.name = known.name and version = $4 and key = $5 and status = $6 and created_at >= $7 and created_at < $8
+      and (created_at, id) < (
+        coalesce((select created_at from holdfast.workflow where id = $10::uuid), $9::timestamptz + interval '1 ms'), $10::uuid
+      )`,
+    "['workflow.name = known.name', ...conditions.ofInstances].join(' and ')": `
+      workflow.name = known.name and version = $1 and key = $4 and status = $5 and created_at >= $6 and created_at < $7`,
   },
 }
 

@@ -16,8 +16,7 @@ export interface BulkResult {
 }
 
 /** What an operator can do with work that needs a person. */
-export const troubleVerbs = ['retry', 'complete', 'cancel', 'skip'] as const
-export type TroubleVerb = (typeof troubleVerbs)[number]
+export type TroubleVerb = 'retry' | 'complete' | 'cancel' | 'skip'
 
 /** What an operator asked for, checked, in the words of all models. */
 export interface BulkCall {

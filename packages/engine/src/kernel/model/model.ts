@@ -15,15 +15,15 @@ export interface InstalledModel {
   /** The housekeeping of its tables. */
   readonly chores: Chores
   /** The domains of what is registered here. */
-  domains(): readonly string[]
+  readonly domains: () => readonly string[]
   /** Whether a domain, a definition or a handler of this name is registered here. */
   has(kind: PauseKind, name: string): boolean
   /** What a worker does for it. Costs no query. */
   work(worker: WorkerParts): ModelWork
   /** Lets what runs outside of workers come to its next wait, for so long at most; nothing more begins. */
-  drain?(longestMs: number): Promise<void>
+  readonly drain?: (longestMs: number) => Promise<void>
   /** After all workers have stopped: waits for its own writes, for a bounded time. */
-  close(): Promise<void>
+  readonly close: () => Promise<void>
 }
 
 /** What one worker does for one model. */
@@ -45,9 +45,9 @@ export interface ModelWork {
 
 interface NewLoops {
   /** One that runs code of the user: what it runs counts as in flight. */
-  add(loop: WorkLoop): void
+  readonly add: (loop: WorkLoop) => void
   /** One that does the engine's own work. */
-  addOwn(loop: WorkLoop): void
+  readonly addOwn: (loop: WorkLoop) => void
 }
 
 /** How a worker was asked to work. */
@@ -70,7 +70,7 @@ export interface WorkerParts {
   readonly domains: () => readonly string[]
   readonly listener: Listener | undefined
   /** A loop with the settings of this worker, where no others are given. */
-  loop<Item extends Claimed>(options: LoopOptions<Item>): WorkLoop
+  readonly loop: <Item extends Claimed>(options: LoopOptions<Item>) => WorkLoop
 }
 
 interface LoopOptions<Item extends Claimed>

@@ -10,13 +10,13 @@ export interface Registered {
 /** What this program has of one kind, by its name: `domain/type`, or the type alone where there is no domain. */
 export interface Registry<Item> {
   /** Refuses another item of the same name. */
-  add(item: Item): void
+  readonly add: (item: Item) => void
   /** Whether it was there. Work that it runs goes on. */
   remove(name: string): boolean
-  find(name: string): Item | undefined
+  readonly find: (name: string) => Item | undefined
   all(): readonly Item[]
   names(): readonly string[]
-  domains(): readonly string[]
+  readonly domains: () => readonly string[]
   inDomain(domain: string): readonly Item[]
   types(domain: string): readonly string[]
   /** Calls back for each item that is added from now on; returns how to stop that. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { defineWorkflow } from '../define.js'
-import { ofType } from '../typed.js'
+import { ofType } from '../definition/declared.js'
 import { parseCondition } from './condition.js'
 import { type Field, type RecordedCondition, recordCondition } from './record.js'
 

@@ -42,10 +42,10 @@ export type Field<Value> = FieldMethods<Value> &
     : { readonly [Name in keyof NonNullable<Value> & string]-?: Field<NonNullable<Value>[Name]> })
 
 /** What the function of a condition is given: the input, if its type is known. */
-// biome-ignore lint/suspicious/noExplicitAny: nothing is known of the fields of an input whose type was not declared
-export type ConditionInput<Input> = unknown extends Input ? any : Field<Input>
+/* oxlint-disable-next-line typescript/no-explicit-any */ // biome-ignore lint/suspicious/noExplicitAny: nothing is known of the fields of an input whose type was not declared
+type ConditionInput<Input> = unknown extends Input ? any : Field<Input>
 
-export type AnyCondition = RecordedCondition | boolean
+type AnyCondition = RecordedCondition | boolean
 
 export type ConditionFunction<Input> = (input: ConditionInput<Input>) => AnyCondition
 

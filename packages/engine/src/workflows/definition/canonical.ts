@@ -7,7 +7,7 @@ import type { WorkflowDefinition } from './definition.js'
  * @example
  * canonicalWorkflow({ version: 1, domain: 'shop', type: 'order', … })   // '{"dlq":false,"domain":"shop",…}'
  */
-export function canonicalWorkflow({ name: _, ...definition }: WorkflowDefinition): string {
+export function canonicalWorkflow({ name: _name, ...definition }: WorkflowDefinition): string {
   return canonicalText(definition)
 }
 

@@ -13,7 +13,7 @@ import {
   durationOption,
   integerOption,
 } from '../../kernel/validation/options.js'
-import type { Declared } from '../typed.js'
+import type { Declared } from './declared.js'
 import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
 /** How the handler of a step, or of its compensation, is called. */
