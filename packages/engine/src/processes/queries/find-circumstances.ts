@@ -65,8 +65,8 @@ const statement = {
       (
         select pg_catalog.json_build_object(
           'at', call.at,
-          'code', call.detail -> 'error' ->> 'code',
-          'message', call.detail -> 'error' ->> 'message',
+          'code', call.detail -> 'error'::text ->> 'code'::text,
+          'message', call.detail -> 'error'::text ->> 'message'::text,
           'started', coalesce(
             (
               select pg_catalog.json_build_object(
@@ -75,7 +75,7 @@ const statement = {
               )
               from holdfast.process as child
               join holdfast.process_detail as detail on detail.id = child.id
-              where child.id = (call.detail ->> 'startedId')::uuid
+              where child.id = (call.detail ->> 'startedId'::text)::uuid
             ),
             (
               select pg_catalog.json_build_object(
@@ -85,7 +85,7 @@ const statement = {
               from holdfast.command
               left join holdfast.command_trouble as trouble
                 on trouble.domain = command.domain and trouble.command_id = command.command_id
-              where command.command_id = (call.detail ->> 'startedId')::uuid and command.correlation_id = $1::uuid
+              where command.command_id = (call.detail ->> 'startedId'::text)::uuid and command.correlation_id = $1::uuid
               limit 1
             )
           )
