@@ -145,7 +145,7 @@ module.exports = {
         path: '^(packages/[^/]+|examples/[^/]+|test|bench)/src/',
         pathNot: [
           '^$1/',
-          '^packages/[^/]+/src/(index|internal)\\.ts$',
+          '^packages/[^/]+/src/(index|internal|types)\\.ts$',
           '^examples/payments/src/index\\.ts$',
           '^test/src/tiny-model/index\\.ts$',
         ],

@@ -1,4 +1,5 @@
-import type { DispatchSettings, Duration } from 'holdfast'
+import type { Duration } from 'holdfast'
+import type { DispatchSettings } from 'holdfast/types'
 
 /** How long a payment waits, and how often the services may be called. */
 export interface Pace {

@@ -1,11 +1,5 @@
-import {
-  type DispatchDefinition,
-  type DispatchSettings,
-  defineDispatch,
-  defineProcess,
-  type ExecutionTarget,
-  processTarget,
-} from 'holdfast'
+import { type DispatchDefinition, defineDispatch, defineProcess, type ExecutionTarget, processTarget } from 'holdfast'
+import type { DispatchSettings } from 'holdfast/types'
 import type pg from 'pg'
 import { z } from 'zod'
 

@@ -1,4 +1,5 @@
-import { type DispatchSettings, defineDispatch, defineProcess, type Holdfast, processTarget } from 'holdfast'
+import { defineDispatch, defineProcess, type Holdfast, processTarget } from 'holdfast'
+import type { DispatchSettings } from 'holdfast/types'
 import { z } from 'zod'
 
 /** What phase A leaves behind, about 250 bytes of it. */

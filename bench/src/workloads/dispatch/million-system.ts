@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type DispatchSettings, type Holdfast, holdfast, type Metrics } from 'holdfast'
+import { type Holdfast, holdfast, type Metrics } from 'holdfast'
+import type { DispatchSettings } from 'holdfast/types'
 import pg from 'pg'
 import { median } from '../../harness/comparison.js'
 import type { Run, System, Task } from '../../harness/workload.js'

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmbedded } from '@holdfast/embedded'
-import { defineWorkflow, holdfast, TransientError, type WorkflowHandle, type WorkflowStepRecord } from 'holdfast'
+import { defineWorkflow, holdfast, TransientError, type WorkflowHandle } from 'holdfast'
+import type { WorkflowStepRecord } from 'holdfast/types'
 
 const Report = defineWorkflow('reports', 'report').step('write', 'WriteReport', { priority: 10 }).build()
 const Payment = defineWorkflow('payments', 'payment')

@@ -1,4 +1,5 @@
-import { BusinessError, type Holdfast, type ProcessContext, type ResponseSchemas } from 'holdfast'
+import { BusinessError, type Holdfast, type ProcessContext } from 'holdfast'
+import type { ResponseSchemas } from 'holdfast/types'
 import type pg from 'pg'
 import { inTransaction } from '../database/transaction.js'
 import { levels } from '../domain/payment.js'

@@ -1,4 +1,4 @@
-import type { Inquiry } from 'holdfast'
+import type { Inquiry } from 'holdfast/types'
 import type { Currency } from '../domain/currency.js'
 import type { Money } from '../domain/money.js'
 

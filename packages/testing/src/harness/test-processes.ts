@@ -1,4 +1,5 @@
-import type { Holdfast, ProcessDefinition, ResponseSchemas, Worker, WorkerOptions } from 'holdfast'
+import type { Holdfast, ProcessDefinition, Worker, WorkerOptions } from 'holdfast'
+import type { ResponseSchemas } from 'holdfast/types'
 import { waitFor } from './wait-for.js'
 
 type Sql = <Row extends object = Record<string, unknown>>(text: string, params?: unknown[]) => Promise<Row[]>

@@ -1,4 +1,5 @@
-import type { CommandDefinition, Holdfast, ProcessOf, ProcessRecord, TimelineEntry, WorkflowDefinition } from 'holdfast'
+import type { CommandDefinition, Holdfast, ProcessRecord, WorkflowDefinition } from 'holdfast'
+import type { ProcessOf, TimelineEntry } from 'holdfast/types'
 
 /** Whatever has a history: a process, a manager, a command, a workflow. */
 export type HasHistory = ProcessOf<never> | CommandDefinition | WorkflowDefinition
