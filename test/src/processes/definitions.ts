@@ -59,11 +59,14 @@ export function processesOf(domain: string, { called, calledOnce, undone, wasCal
       const once = await ctx.step(
         'once',
         async () => {
-          // Not tried again: a note that arrived after an inquiry said `notDone` would be a second call.
-          await calledOnce(ctx.id, 'once', ['book', 'child'])
+          // The call itself tries once: a note that arrived after an inquiry said `notDone` would be a second call.
+          await calledOnce(ctx.id, 'once', ['book', 'child']).catch((error: unknown) => {
+            throw new TransientError('the note may be lost', { cause: error })
+          })
           return 'done'
         },
         {
+          retry: { maxAttempts: 100, delay: '50ms', factor: 1 },
           atMostOnce: true,
           inquire: async () => ((await wasCalled(ctx.id, 'once')) ? { done: 'done' } : 'notDone'),
         },
