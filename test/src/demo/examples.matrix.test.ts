@@ -42,7 +42,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
     'retry-and-troubleshoot',
     [
       'done with attempt 2: SENT, RECEIVED, RETRY_SCHEDULED, RECEIVED, COMPLETED',
-      '3 in troubleshooting with NO_ROUTE, such as: no route to "ED-2"',
+      '3 in troubleshooting with NO_ROUTE',
       'cancelled: done, done',
       'COMPLETED: OPERATOR_RETRY by ann, two letters were swapped',
       'CANCELLED: OPERATOR_CANCEL by bob, we do not pay abroad',

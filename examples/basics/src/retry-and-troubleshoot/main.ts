@@ -27,8 +27,8 @@ const mistyped = await hf.send(Transfer, { to: 'ED-2', cents: 200 })
 await hf.sendMany(Transfer, [{ data: { to: 'FR-3', cents: 300 } }, { data: { to: 'FR-4', cents: 400 } }])
 while ((await hf.trouble.count({ domain: 'payments' })) < 3) await sleep(20)
 
-for (const { count, code, sample } of await hf.trouble.groups({ domain: 'payments' })) {
-  console.log(`${count} in troubleshooting with ${code}, such as: ${sample.message}`)
+for (const { count, code } of await hf.trouble.groups({ domain: 'payments' })) {
+  console.log(`${count} in troubleshooting with ${code}`)
 }
 
 await mistyped.retry({ actor: 'ann', reason: 'two letters were swapped' }, { data: { to: 'DE-2', cents: 200 } })
