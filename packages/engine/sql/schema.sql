@@ -4114,6 +4114,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_commands(filter jsonb)
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET enable_sort TO 'off'
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- after: commands-send, commands-receive, presence
 --
 -- Looking at commands: one, a page of a list, or how many there are (C-14). Called by handles and by `hf.commands`.
@@ -40,7 +40,7 @@ $$;
 -- Each domain has a queue, and so a branch, of its own; each branch has its own order and limit. A filter by id, key,
 -- correlation id or batch has an index that finds its commands. Those that wait or run are found by their messages, and those
 -- in troubleshooting by their rows there, as long as these are few. Everything else reads the newest of each type.
--- planner: no jit, no seqscan, no hashjoin, no mergejoin, no bitmapscan
+-- planner: no jit, no seqscan, no hashjoin, no mergejoin, no bitmapscan, no sort
 create or replace function holdfast.find_commands(filter jsonb)
 returns setof jsonb
 language plpgsql
