@@ -6844,6 +6844,7 @@ begin
         item.status = any (v_from)
         or item.status = 'CLAIMED'
           and item.last_error is not null
+          and (change -> 'inTrouble') is null
           and (p_operation = 'COMPLETE' or p_operation = 'RETRY' and (change -> 'notDone')::boolean)
       )
     order by item.item_id

@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
 -- What operators do with the items of dispatch. Handles of items and `hf.trouble` call it. What must not break: every change is
@@ -6,8 +6,9 @@
 
 -- What an operator does with items (D-15): RESCHEDULE and EXPEDITE of READY ones, RETRY, DISCARD and COMPLETE of dead letters,
 -- CANCEL of both. COMPLETE, and RETRY with `notDone`, also settle a CLAIMED item of which nobody knows whether the target started it
--- (K-20): the next start has the same id. `change`: { execTime (ms), notDone, context, notes, version, checked, details }. Returns for each that was asked for:
--- 'done', 'unknown', or the status of one that it cannot be done to, with its execution.
+-- (K-20): the next start has the same id; with `inTrouble` only dead letters are meant. `change`: { execTime (ms), notDone, inTrouble,
+-- context, notes, version, checked, details }. Returns for each that was asked for: 'done', 'unknown', or the status of one that it
+-- cannot be done to, with its execution.
 -- planner: no seqscan
 create or replace function holdfast.operate_dispatch_items(
   p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text
@@ -35,6 +36,7 @@ begin
         item.status = any (v_from)
         or item.status = 'CLAIMED'
           and item.last_error is not null
+          and (change -> 'inTrouble') is null
           and (p_operation = 'COMPLETE' or p_operation = 'RETRY' and (change -> 'notDone')::boolean)
       )
     order by item.item_id

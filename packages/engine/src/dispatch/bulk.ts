@@ -24,7 +24,7 @@ export function createDispatchBulk(db: Database): BulkOperator {
       const what = `${call.verb} items of ${itemType}`
       const operation = OPERATIONS[call.verb]
       const { answers } = await operatorCallForMany(db, what, ids, (tx, some) =>
-        operateItems(tx, { operation, itemType, ids: some }, call.by),
+        operateItems(tx, { operation, itemType, ids: some, change: { inTrouble: true } }, call.by),
       )
       const known = new Map(answers.map(({ key, outcome }) => [key, outcome]))
       return ids.map((id) => {

@@ -14,7 +14,7 @@ test.each([
   [{ model: null }, 'HF_INVALID_OPTION'],
   [{ domain: 7 }, 'HF_INVALID_OPTION'],
   [{ type: '' }, 'HF_INVALID_OPTION'],
-  [{ step: null }, 'HF_INVALID_OPTION'],
+  [{ code: null }, 'HF_INVALID_OPTION'],
   [{ code: 'a\u0000b' }, 'HF_INVALID_OPTION'],
   [{ fingerprint: {} }, 'HF_INVALID_OPTION'],
   [{ since: 'yesterday' }, 'HF_INVALID_OPTION'],

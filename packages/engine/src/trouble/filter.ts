@@ -12,8 +12,8 @@ export interface TroubleFilter {
   readonly type?: string
   /** Of one command, process, workflow instance or item. */
   readonly id?: string
-  /** The step that failed. Commands and items have none. */
-  readonly step?: string
+  /** The step that failed; null: no step failed, as with all commands and items. */
+  readonly step?: string | null
   /** The code of the error. */
   readonly code?: string
   /** What failed alike: the same code and the same message but for names and numbers. */
@@ -62,6 +62,10 @@ export function checkFilter(
   const chosen = checkModels(where, given.model)
   if (chosen) built.add((it) => `model = any (${it}::text[])`, chosen)
   for (const name of TEXTS) {
+    if (name === 'step' && given.step === null) {
+      built.addCondition('step is null')
+      continue
+    }
     const value = textOption(where, name, given[name], { default: undefined })
     if (value !== undefined) built.add((it) => `${name} = ${it}`, value)
   }
@@ -73,7 +77,7 @@ export function checkFilter(
   if (since) built.add((it) => `since >= ${it}::timestamptz`, since)
   const until = dateOption(where, 'until', given.until, { default: undefined })
   if (until) built.add((it) => `since < ${it}::timestamptz`, until)
-  const isEmpty = built.params.length === 0
+  const isEmpty = built.isEmpty
   if (more.before) built.add((it) => `since < ${it}::timestamptz`, more.before)
   if (more.cursor) built.addPlace(readCursor(where, given.cursor))
   return {
@@ -105,6 +109,14 @@ export class ConditionBuilder implements Conditions {
 
   get text(): string {
     return this.#parts.length === 0 ? 'true' : this.#parts.join('\n      and ')
+  }
+
+  get isEmpty(): boolean {
+    return this.#parts.length === 0
+  }
+
+  addCondition(condition: string): void {
+    this.#parts.push(condition)
   }
 
   add(condition: (parameter: string) => string, value: unknown): void {

@@ -135,7 +135,7 @@ function filterOf(where: string, which: unknown): object {
   if (typeof which !== 'object' || which === null) throw notChosen(where, `must not be ${describe(which)}`)
   if (!('sample' in which)) return which
   const { model, domain, type, step, code, fingerprint } = which as TroubleGroup
-  return { model, domain, type, code, fingerprint, ...(step === null ? {} : { step }) }
+  return { model, domain, type, step, code, fingerprint }
 }
 
 function reference(where: string, given: unknown): TroubleReference {

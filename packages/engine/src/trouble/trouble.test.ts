@@ -351,6 +351,36 @@ test('U-06 records of work that has gone on since are left alone in every model'
   expect(await bus.process(ids.processes)).toMatchObject({ status: 'COMPLETED' })
 })
 
+test('U-06 a dead letter that another operator has retried since is left alone, also while its start has no known outcome', async () => {
+  const { type, schedule, troubles } = failing()
+  const key = await schedule(`${type}-1`)
+  await troubles(1)
+  const { items } = await hf.trouble.list({ type })
+  await bus.sql('delete from holdfast.dispatch_dead_letter where item_id = $1', [key])
+  await bus.sql(
+    `update holdfast.dispatch_item set status = 'CLAIMED', last_error = 'TIMEOUT: no answer' where item_id = $1`,
+    [key],
+  )
+  for (const act of [hf.trouble.complete, hf.trouble.cancel]) {
+    expect(await act(items, by)).toMatchObject([{ outcome: 'refused', code: 'HF_NOT_IN_TROUBLE' }])
+  }
+  expect(await hf.trouble.retry(items, by, { notDone: true })).toMatchObject([{ code: 'HF_NOT_IN_TROUBLE' }])
+  expect(await item(key)).toEqual({ status: 'CLAIMED' })
+})
+
+test('U-06 a group without a step is not the group of a step that failed alike', async () => {
+  const { type, startProcess, troubles } = failing()
+  const [outside, inside] = [await startProcess(), await startProcess()]
+  await troubles(2)
+  await bus.sql('update holdfast.process_trouble set step = null where id = $1', [outside])
+  const groups = await hf.trouble.groups({ type })
+  expect(groups.map(({ count }) => count)).toEqual([1, 1])
+  const group = groups.find(({ step }) => step === null) as TroubleGroup
+  expect((await hf.trouble.list({ type, step: null })).items.map(({ id }) => id)).toEqual([outside])
+  expect(await hf.trouble.cancel(group, by)).toMatchObject([{ id: outside, outcome: 'done' }])
+  expect((await hf.trouble.list({ type })).items.map(({ id }) => id)).toEqual([inside])
+})
+
 test('U-06 an id that two pieces of work have is refused, and names them', async () => {
   const [one, two] = [failing(), failing()]
   await one.schedule('PAY-TWICE')

@@ -48,7 +48,7 @@ const statement = {
       select detail ->> 'worker'::text as worker
       from holdfast.audit
       where subject_id = $2 and event = 'RECEIVED' and detail ->> 'domain'::text = $3
-      order by at desc, seq desc
+      order by seq desc
       limit 1
     ) as received on true`,
 }

@@ -16,6 +16,8 @@ export interface ItemChange {
   readonly execTime?: number
   /** A start of unknown outcome was not done. */
   readonly notDone?: boolean
+  /** Only dead letters, and no start of unknown outcome. */
+  readonly inTrouble?: boolean
   readonly context?: unknown
   readonly notes?: unknown
   readonly version?: number

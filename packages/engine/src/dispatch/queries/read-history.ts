@@ -27,5 +27,5 @@ const historyStatement = {
     select at, model, event, subject_name as subject, actor, reason, before, after, detail
     from holdfast.audit
     where subject_name = any ($1::text[]) and model = 'dispatch'
-    order by at, seq`,
+    order by seq`,
 }

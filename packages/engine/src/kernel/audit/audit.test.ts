@@ -54,6 +54,20 @@ test('K-12 an entry says what, when, by whom, before and after', async () => {
   ])
 })
 
+test('K-12 entries keep their order when the clock is set back', async () => {
+  const [id, name] = [newId(), 'set back']
+  const written = async (event: string) => {
+    for (const subject of [{ id }, { name }]) await appendAudit(db, [{ model: 'test', event, subject }])
+  }
+  await written('FIRST')
+  await moveClock(db, -60_000)
+  await written('SECOND')
+  await moveClock(db, 60_000)
+  for (const subject of [{ id }, { name }]) {
+    expect((await readAudit(db, subject)).map(({ event }) => event)).toEqual(['FIRST', 'SECOND'])
+  }
+})
+
 test('K-12 an entry commits or rolls back with the change it describes', async () => {
   const name = 'rolled back'
   const failure = new Error('the change failed')
@@ -89,10 +103,17 @@ const partitions = async () =>
       order by 1`,
   })
 
+test('U-10 K-12 whatever else stands beside actor and reason is refused, and not dropped', () => {
+  const by = { actor: 'ann', reason: 'wrong IBAN', data: { iban: 'DE-1' } }
+  expect(() => checkBy('retry', by)).toThrow(
+    expect.objectContaining({ code: 'HF_UNKNOWN_OPTION', message: expect.stringContaining('`data`') }),
+  )
+})
+
 test.each([
   ['actor', { actor: 'a'.repeat(201), reason: 'r' }, 200],
   ['reason', { actor: 'ann', reason: 'r'.repeat(2_001) }, 2_000],
-])('U-10 K-12 a book instead of %s is refused', (part, by, most) => {
+])('U-10 K-12 more than a note is refused: %s', (part, by, most) => {
   expect(() => checkBy('retry', by)).toThrow(
     expect.objectContaining({
       code: 'HF_INVALID_OPTION',

@@ -39,7 +39,9 @@ export async function appendAudit(executor: Executor, entries: readonly AuditEnt
 
 /** Refuses an operator's call that does not say who acts and why. */
 export function checkBy(operation: string, by: By | undefined): By {
-  return { actor: partOf(operation, by, 'actor'), reason: partOf(operation, by, 'reason') }
+  const checked = { actor: partOf(operation, by, 'actor'), reason: partOf(operation, by, 'reason') }
+  checkOptions(operation, by, ['actor', 'reason'])
+  return checked
 }
 
 /** What fits a line of a list, and a short report. */
@@ -53,7 +55,8 @@ function partOf(operation: string, by: unknown, part: keyof By): string {
 }
 
 /**
- * What is on record about one thing, oldest first. Commands of two domains may have the same id; their entries name the domain in
+ * What is on record about one thing, in the order in which it was written: a clock that is set back, or a statement that began
+ * early and had to wait, does not change it. Commands of two domains may have the same id; their entries name the domain in
  * `detail`, and with a domain only those of that domain are returned.
  */
 export async function readAudit(
@@ -103,10 +106,10 @@ const readByIdStatement = {
     select ${columns}
     from holdfast.audit
     where subject_id = $1 and ($2::text is null or coalesce(detail ->> 'domain'::text, $2) = $2)
-    order by at, seq`,
+    order by seq`,
 }
 
 const readByNameStatement = {
   name: 'audit.read-by-name',
-  text: `select ${columns} from holdfast.audit where subject_name = $1 order by at, seq`,
+  text: `select ${columns} from holdfast.audit where subject_name = $1 order by seq`,
 }
