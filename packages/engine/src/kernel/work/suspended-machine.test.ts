@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createWorkLoop } from './loop.js'
 import type { Claimed, ClaimRequest, WorkSource } from './source.js'
 
-test('K-03 after its machine was suspended a worker extends first, and leaves expired leases alone for a heartbeat', async () => {
+test('K-03 after its machine was suspended a worker extends first, and claims no expired leases for one heartbeat', async () => {
   let wall = 0
   const happened: string[] = []
   const requests: ClaimRequest[] = []
