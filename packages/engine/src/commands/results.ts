@@ -2,6 +2,7 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { splitName } from '../kernel/ids/name.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { commandNotFound } from './not-found.js'
 import { findCommands } from './queries/find-commands.js'
@@ -71,8 +72,7 @@ export function commandResults(db: Database, codec: Codec): ResultSource<Found> 
 
 function split(key: string): { readonly id: string; readonly domain: string; readonly type: string } {
   const space = key.indexOf(' ')
-  const slash = key.indexOf('/')
-  return { id: key.slice(0, space), domain: key.slice(space + 1, slash), type: key.slice(slash + 1) }
+  return { id: key.slice(0, space), ...splitName(key.slice(space + 1)) }
 }
 
 const findStatement = {

@@ -1,10 +1,6 @@
 import { HoldfastError } from '../kernel/errors.js'
+import { splitName } from '../kernel/ids/name.js'
 
 /** The error of every call about an instance that is not there. */
 export const instanceNotFound = (id: string, workflow?: string) =>
-  new HoldfastError('HF_NOT_FOUND', { model: 'workflows', id, ...(workflow === undefined ? {} : partsOf(workflow)) })
-
-function partsOf(workflow: string) {
-  const [domain = '', type = ''] = workflow.split('/')
-  return { domain, type }
-}
+  new HoldfastError('HF_NOT_FOUND', { model: 'workflows', id, ...(workflow === undefined ? {} : splitName(workflow)) })

@@ -2,6 +2,7 @@ import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import { splitName } from '../../kernel/ids/name.js'
 import { notInTrouble } from '../../kernel/model/bulk.js'
 import { notFound } from '../reference.js'
 import type { ProcessStatus } from '../states.js'
@@ -74,10 +75,8 @@ export function refusalOf(
         id,
         problem: 'it waits for something else than a step',
       })
-    case 'not in trouble': {
-      const slash = name.indexOf('/')
-      return notInTrouble('processes', { domain: name.slice(0, slash), type: name.slice(slash + 1) }, id)
-    }
+    case 'not in trouble':
+      return notInTrouble('processes', splitName(name), id)
     case 'nothing':
       return new HoldfastError('HF_NOTHING_TO_RESOLVE', { id, step })
     default:
