@@ -53,14 +53,14 @@ test('K-09 files are applied once, in order, with a record of each', async () =>
   })
 })
 
-test('K-09 any schema name will do', async () => {
+test('K-09 any schema name works', async () => {
   const db = await open({ schema: ODD })
   await migrate(db, { directory: folder(FIRST) })
   expect(await tablesOf(db)).toEqual(['function_file', 'item', 'migration'])
   expect(await db.run(total)).toEqual([{ total: 0 }])
 })
 
-test('K-09 our own migrations run in an odd schema too, and are complete', async () => {
+test('K-09 our own migrations run in a schema with an unusual name too, and are complete', async () => {
   const db = await open({ schema: `${ODD}'s` })
   await migrate(db)
   await expect(verifySchema(db)).resolves.toMatchObject({ release: expect.any(Number) })
@@ -149,7 +149,7 @@ test('K-09 an instance that may not migrate says what is missing and changes not
   expect(await tablesOf(db)).toEqual([])
 })
 
-test('K-09 a table that a long transaction holds is waited for without standing in the way of others', async () => {
+test('K-09 waiting for a table that a long transaction has locked does not block other sessions', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const holder = await db.connect()
@@ -184,7 +184,7 @@ test('K-09 it gives up on a table that stays locked', async () => {
   await expect(migrate(db, { directory, lockTimeout: 20, patience: 100 })).rejects.toMatchObject({ code: '55P03' })
 })
 
-test('K-11 a connection lost in the middle is made good by the next attempt', async () => {
+test('K-11 a migration whose connection was lost is finished by the next attempt', async () => {
   const operator = await open()
   let killed = false
   const db = await open({

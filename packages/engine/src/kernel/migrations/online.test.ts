@@ -60,7 +60,7 @@ async function buildIsWaiting(db: Database): Promise<number> {
   return waitFor('the build waits', async () => (await db.run<{ pid: number }>(find, [db.schema]))[0]?.pid)
 }
 
-test('K-09 an online file builds and validates while others write, and nobody waits for it', async () => {
+test('K-09 an online file builds and validates while others write, and blocks no session', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const letGo = await holdSnapshot(db)
@@ -108,7 +108,7 @@ test('K-09 a build that was killed leaves an invalid index, which the next start
   expect(await indexIsValid(db)).toBe(true)
 })
 
-test('K-09 the build of a predecessor that died is waited for, not torn down', async () => {
+test('K-09 the unfinished build of an instance that died is waited for, not dropped', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const letGo = await holdSnapshot(db)
@@ -133,7 +133,7 @@ test('K-09 the build of a predecessor that died is waited for, not torn down', a
   ])
 })
 
-test('K-09 others wait for the instance that builds, without holding the build up', async () => {
+test('K-09 other instances wait for the one that builds, without delaying it', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const letGo = await holdSnapshot(db)
@@ -152,7 +152,7 @@ test('K-09 others wait for the instance that builds, without holding the build u
   expect([one.applied, other.applied]).toEqual([['0002_online'], []])
 })
 
-test('K-09 what would lock others out, or could not run twice, is refused in an online file', async () => {
+test('K-09 statements that lock other sessions out, or cannot run twice, are refused in an online file', async () => {
   const db = await open()
   const files = {
     ...FIRST,

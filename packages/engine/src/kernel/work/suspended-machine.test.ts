@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createWorkLoop } from './loop.js'
 import type { Claimed, WorkSource } from './source.js'
 
-const BOTH = 'a worker extends first, and leaves expired leases alone for a heartbeat'
+const BOTH = 'a worker extends first, and claims no expired leases for one heartbeat'
 
 /** A loop that holds one item for ever, and what it asks of its source. */
 function holding({ leaseMs, wallClock }: { readonly leaseMs: number; readonly wallClock?: () => number }) {
