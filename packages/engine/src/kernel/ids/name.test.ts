@@ -22,6 +22,6 @@ describe('K-24 names', () => {
   })
 })
 
-test('U-01 a full name is split into domain and type', () => {
+it('U-01 a full name is split into domain and type', () => {
   expect(splitName('payments/Payment')).toEqual({ domain: 'payments', type: 'Payment' })
 })
