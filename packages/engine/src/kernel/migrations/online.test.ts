@@ -86,6 +86,14 @@ test('K-09 an online file builds and validates while others write, and blocks no
   expect(await db.run(validated)).toEqual([{ convalidated: true }])
 })
 
+test('K-09 a new installation builds the indexes of online files itself: it waits for no transaction of others', async () => {
+  const db = await open()
+  const letGo = await holdSnapshot(db)
+  expect(await migrate(db, { directory: folder(ONLINE) })).toMatchObject({ applied: ['0001_item', '0002_online'] })
+  expect(await indexIsValid(db)).toBe(true)
+  await letGo()
+})
+
 test('K-09 a build that was killed leaves an invalid index, which the next start builds again', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
@@ -161,7 +169,8 @@ test('K-09 K-04 it works through PgBouncer in transaction mode, and leaves no se
   if (!bouncer) return context.skip('PgBouncer is not installed')
   onTestFinished(() => bouncer.stop())
   const db = await open({ connectionString: bouncer.connectionString })
-  expect(await migrate(db, { directory: folder(ONLINE) })).toMatchObject({ applied: ['0001_item', '0002_online'] })
+  expect(await migrate(db, { directory: folder(FIRST) })).toMatchObject({ applied: ['0001_item'] })
+  expect(await migrate(db, { directory: folder(ONLINE) })).toMatchObject({ applied: ['0002_online'] })
   const settings = {
     name: 'settings',
     text: "select name from pg_settings where source = 'session' and name like '%timeout'",
