@@ -93,7 +93,7 @@ test('K-22 when the time is over the error says the status, what it waits for an
   const late = (why: string) => ({ code: 'HF_RESULT_TIMEOUT', details: { why: expect.stringContaining(why) } })
   await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(late('It waits for l1'))
   await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
-    late(`No live worker has ${name}/Payment: register it with hf.register`),
+    late(`no live worker has ${name}/Payment: register it with hf.register`),
   )
   const worker = await bus.runProcesses(Payment)
   const alive = bus.hf.process(Payment, id).result({ timeout: '20ms' })
@@ -121,7 +121,7 @@ test('K-22 U-11 when the time is over the error says that live workers have only
     code: 'HF_RESULT_TIMEOUT',
     details: {
       status: 'WAITING_FOR_ASYNC',
-      why: expect.stringContaining('live workers have only version 1 or older; start one of version 2'),
+      why: expect.stringContaining('live workers have only version 1 or older: start one of version 2'),
     },
   })
   await worker.stop()

@@ -86,13 +86,13 @@ test.each<[string, Partial<ProcessRecord>, Partial<Circumstances>, object]>([
     },
   ],
   ['queued', {}, {}, { text: 'It has been due since 2026-05-01T12:00:00.000Z and waits for a worker to claim it.' }],
-  ['noWorker', {}, { liveVersion: null }, { text: expect.stringContaining('No live worker has payments/Payment') }],
+  ['noWorker', {}, { liveVersion: null }, { text: expect.stringContaining('no live worker has payments/Payment') }],
   [
     'noWorker',
     {},
     { liveVersion: 1 },
     {
-      text: 'It is due. It is of version 2 of payments/Payment, and live workers have only version 1 or older; start one of version 2.',
+      text: 'It is due, and it is of version 2 of payments/Payment, and live workers have only version 1 or older: start one of version 2.',
     },
   ],
 ])('U-04 why says %s (%#)', (reason, process, circumstances, expected) => {

@@ -72,16 +72,16 @@ function waiting({ waitingFor, waitTimeoutAt, dueAt }: ProcessRecord, { now, cal
 export function lackingWorker(process: ProcessRecord, { liveVersion }: Circumstances): string | undefined {
   const { domain, type, version } = process
   const name = `${domain}/${type}`
-  if (liveVersion === null) return capitalized(`${missingWorker('processes', name)}.`)
+  if (liveVersion === null) return missingWorker('processes', name)
   if (liveVersion >= version) return undefined
-  return `It is of version ${version} of ${name}, and live workers have only version ${liveVersion} or older; start one of version ${version}.`
+  return `it is of version ${version} of ${name}, and live workers have only version ${liveVersion} or older: start one of version ${version}`
 }
 
 /** It could go on, and no worker has claimed it. */
 function due(process: ProcessRecord, circumstances: Circumstances): Why {
   const { domain, type, queuedAt, dueAt } = process
   const lacking = lackingWorker(process, circumstances)
-  if (lacking) return { reason: 'noWorker', text: `It is due. ${lacking}` }
+  if (lacking) return { reason: 'noWorker', text: `It is due, and ${lacking}.` }
   if (queuedAt) {
     const text = `It has waited since ${queuedAt.toISOString()} for one of the executions that the concurrency of ${domain}/${type} allows.`
     return { reason: 'queued', text }
@@ -95,5 +95,4 @@ const RATE_LIMITED = 'HF_RATE_LIMITED' satisfies HoldfastError['code']
 
 const at = (moment: Date | null): { readonly at?: Date } => (moment ? { at: moment } : {})
 const iso = (text: string): string => new Date(text).toISOString()
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 const withoutStop = (text: string): string => text.replace(/\.$/, '')
