@@ -26,7 +26,7 @@ describe.skipIf(!isRoot)('as root (skipped: these tests run as an ordinary user)
     expect(await ask(again.connectionString, 'select n from kept')).toBe(1)
   })
 
-  it('data that lies below a closed folder already is not passed over in silence', async () => {
+  it('data that is already below a closed folder is not silently ignored', async () => {
     const dataDir = join(scratchFolder(0o700), 'data')
     mkdirSync(dataDir)
     writeFileSync(join(dataDir, 'PG_VERSION'), '18\n')
@@ -43,7 +43,7 @@ describe.skipIf(!isRoot)('as root (skipped: these tests run as an ordinary user)
     if (existsSync('/proc')) expect(statSync(`/proc/${server.pid}`).uid).toBe(serverAccount()?.uid)
   })
 
-  it('what an ordinary user has begun goes on under that user', async () => {
+  it('a server that an ordinary user started keeps running under that user', async () => {
     const folder = scratchFolder()
     chownSync(folder, 65_534, 65_534)
     const dataDir = join(folder, '.holdfast', 'postgres')
@@ -77,7 +77,7 @@ describe('the account that the server runs under', () => {
   const postgres = 'postgres:x:101:104::/var/lib/postgresql:/bin/bash'
   const nobody = 'nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin'
 
-  it("is one's own for ordinary users; for root postgres, else nobody", () => {
+  it("is the user's own, and for root `postgres`, or else `nobody`", () => {
     expect(serverAccount(undefined, 1000, passwd(postgres))).toBeUndefined()
     expect(serverAccount(undefined, 0, passwd(nobody, postgres))).toEqual({ name: 'postgres', uid: 101, gid: 104 })
     expect(serverAccount(undefined, 0, passwd(nobody))).toMatchObject({ name: 'nobody', uid: 65_534 })

@@ -89,7 +89,7 @@ describe('a server that is kept', () => {
     expect(isAlive(here.pid)).toBe(false)
   })
 
-  it('is stopped for everybody by stop({ force: true })', async () => {
+  it('is stopped for all programs by stop({ force: true })', async () => {
     const dataDir = join(scratchFolder(), 'forced')
     const first = await stopAfterTest(startEmbedded({ dataDir }))
     const second = await stopAfterTest(startEmbedded({ dataDir }))
@@ -100,7 +100,7 @@ describe('a server that is kept', () => {
     await first.stop()
   })
 
-  it('that runs with another port or other settings than asked for is not reused in silence', async () => {
+  it('that runs with another port or other settings than requested is not silently reused', async () => {
     const dataDir = join(scratchFolder(), 'particular')
     const server = await stopAfterTest(startEmbedded({ dataDir, settings: { work_mem: '8MB' } }))
     const refused = { code: 'HF_EMBEDDED_RUNNING_DIFFERENTLY', message: expect.stringContaining(String(server.pid)) }
@@ -120,7 +120,7 @@ describe('the port', () => {
     })
   })
 
-  it('of last time gives way to a free one when another program has taken it', async () => {
+  it('of the last start is replaced by a free one when another program uses it', async () => {
     const dataDir = join(scratchFolder(), 'moved')
     const first = await stopAfterTest(startEmbedded({ dataDir }))
     await first.stop()

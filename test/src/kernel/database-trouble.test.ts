@@ -152,7 +152,7 @@ test('K-05 a bad row in a flush fails its own caller and its neighbours are comm
   expect(await tinyBooks(db)).toMatchObject({ done: 8, audits: 8 })
 })
 
-test('K-05 a row that somebody holds delays nobody else', async () => {
+test('K-05 a row locked by another transaction delays no other write', async () => {
   const { db, connectionString } = await tinyDatabase()
   const ids = await enqueueTiny(db, 'a', 20)
   const lanes = [{ type: 'a', from: null }]
@@ -189,7 +189,7 @@ test('K-11 a pool of one connection is enough', async () => {
   expect(await tinyBooks(db)).toEqual({ items: 300, done: 300, repeated: 0, effects: 300, audits: 300 })
 })
 
-test('K-04 everything works behind PgBouncer in transaction mode; polling carries on without LISTEN', async (context) => {
+test('K-04 everything works behind PgBouncer in transaction mode; polling continues without LISTEN', async (context) => {
   const { db, connectionString, open } = await tinyDatabase()
   const bouncer = await startPgBouncer(connectionString)
   if (!bouncer) return context.skip('PgBouncer is not installed')

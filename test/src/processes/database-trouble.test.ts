@@ -155,7 +155,7 @@ test('K-05 P-17 a flush whose answer is lost is repeated, and nothing is called 
   await close()
 }, 120_000)
 
-test('P-05 a transaction whose commit is not answered has taken place once', async () => {
+test('P-05 a transaction whose commit gets no response takes effect once', async () => {
   const { pool, proxy, hf, processes, work, close } = await workBehindProxy('lost-commits')
   const { id } = await hf.start(processes.Undone, {}, { immediate: false })
   const swallowed = proxy.swallowAnswerTo(COMMIT)

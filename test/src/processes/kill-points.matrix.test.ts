@@ -146,7 +146,7 @@ const sameEnd = (book: ProcessBooks, straight: ProcessBooks, where: string) => {
   expect(endsOf(book), where).toEqual(endsOf(straight))
 }
 
-test('P-17 a worker killed before or after any statement of a process: each recorded step ran once, and it ends as if undisturbed', async () => {
+test('P-17 a worker killed before or after any statement of a process: each recorded step ran once, and it ends as if nothing had happened', async () => {
   const reached = await killEverywhere('Journey', (book, straight, where) => {
     expect(straight, where).toMatchObject({
       status: 'COMPLETED',

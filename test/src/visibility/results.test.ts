@@ -154,7 +154,7 @@ test('K-22 a thousand waiters of one process are few statements', async () => {
   await watched.close()
 })
 
-test('K-22 ends are notified while somebody waits', async () => {
+test('K-22 ends are notified while a caller waits', async () => {
   const Pay = defineCommand(domain(), 'Pay')
   const worker = await bus.work(Pay, () => 'paid')
   const client = new pg.Client({ connectionString: bus.connectionString })
@@ -198,7 +198,7 @@ test('K-22 waiting survives a restart of the database', async () => {
   await worker.stop()
 })
 
-test('K-22 work that nobody has the code for is told of shortly after it was made', async () => {
+test('K-22 work that no worker has the code for is reported shortly after it was created', async () => {
   const told = recording()
   const alone = await openTestBus({ connectionString: bus.connectionString, logger: told.logger })
   const name = domain()

@@ -106,7 +106,7 @@ test('K-05 a flush whose answer is lost is repeated, and nothing is called or re
   await close()
 }, 120_000)
 
-test('W-05 transactions whose commits are not answered have taken place once', async () => {
+test('W-05 transactions whose commits get no response take effect once', async () => {
   const { pool, proxy, hf, work, allEnd, close } = await workBehindProxy('lost commits')
   const ids = await startSome(hf, 'lost commits', 4)
   const swallowed = proxy.swallowAnswerTo(COMMIT)

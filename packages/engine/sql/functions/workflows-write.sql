@@ -1,12 +1,12 @@
--- revision: 7
+-- revision: 8
 -- after: kernel
 --
--- What the decisions about workflow instances write, for many instances in one statement (K-05), and reading what a decision
--- needs. The engine decides. What must not break: a decision is stored only if the instance still has the revision, and its
--- steps the epochs, on which it was made; otherwise nothing of it is.
+-- Writes the engine's decisions about workflow instances, many in one statement (K-05), and reads the input of a decision. What must not
+-- break: a decision is stored only if the instance still has the revision, and its steps the epochs, on which it was made; otherwise
+-- nothing of it is stored.
 
--- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. As
--- stable as adding an interval is, so that it is inlined.
+-- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. STABLE, as adding an
+-- interval is, so that PostgreSQL inlines it.
 create or replace function holdfast.workflow_rank(scheduled timestamptz, priority int, aging float4)
 returns timestamptz
 language sql
@@ -20,7 +20,7 @@ begin atomic
   end;
 end;
 
--- How fast what waits gains priority, in this installation (W-12).
+-- How fast waiting steps gain priority in this installation (W-12).
 create or replace function holdfast.workflow_aging()
 returns float4
 language sql
@@ -29,7 +29,7 @@ as $$
   select aging from holdfast.workflow_setting
 $$;
 
--- Changes it for what is queued from now on. Answers what it was.
+-- Changes it for steps that are queued from now on. Returns the old value.
 create or replace function holdfast.set_workflow_aging(p_aging float4, p_actor text, p_reason text)
 returns float4
 language plpgsql
@@ -46,7 +46,7 @@ begin
 end
 $$;
 
--- The priority that people see.
+-- The displayed priority.
 create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
 returns int
 language sql
@@ -56,9 +56,9 @@ begin atomic
   select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int;
 end;
 
--- Each document names an instance, the revision on which it was decided, and of every step that it changes the epoch of its
--- last claim. Answers, in order: 0 done, 1 decided on something that has changed, 2 held by somebody else, 3 unknown; null
--- where all are done. The documents come in the order of ids.
+-- Each document names an instance, the revision on which it was decided, and for every changed step the epoch of its last claim. Returns,
+-- in order: 0 done, 1 the decision was made on a state that has changed, 2 locked by another transaction, 3 unknown; null if all are done.
+-- The documents are in the order of ids.
 -- planner: indexed
 create or replace function holdfast.write_workflows(docs jsonb)
 returns json
@@ -85,7 +85,7 @@ begin
   if v_mine is null then
     return holdfast.workflow_write_answers(docs, '{}');
   end if;
-  -- A claim changes a step without a decision.
+  -- A claim changes a step without a decision, so the epochs of the steps are compared too.
   select count(*), count(locked.number)
   into v_changed, v_locked
   from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
@@ -186,7 +186,7 @@ begin
   where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
   perform holdfast.add_workflow_rows(v_docs, v_now);
   if v_docs @? '$[*] ? (@.root == true)' then
-    -- The first decision about an instance that waited for its start, whether to begin or to call it off.
+    -- The first decision about an instance that waited for its start: to begin or to cancel it.
     delete from holdfast.workflow_step
     using jsonb_to_recordset(v_docs) as asked (id uuid, root boolean)
     where workflow_id = asked.id and number = -1 and asked.root;
@@ -204,7 +204,7 @@ begin
 end
 $$;
 
--- What a decision adds: steps that are reached, events, dead letters, people's decisions; and who has to hear of it.
+-- The rows that a decision adds: reached steps, events, dead letters and human decisions; and the notifications for them.
 -- planner: indexed
 create or replace function holdfast.add_workflow_rows(docs jsonb, v_now timestamptz)
 returns void
@@ -273,7 +273,7 @@ begin
     cross join lateral jsonb_to_recordset(doc.decisions) as it (step text, decision text, actor text, reason text);
   end if;
 
-  -- Delayed ones too: they may fall due before anybody would look.
+  -- Workers of delayed steps too: the step may fall due before their next poll.
   for v_handler in
     select distinct step.h
     from jsonb_to_recordset(docs) as doc (steps jsonb)
@@ -313,7 +313,7 @@ as $$
   left join holdfast.workflow on workflow.id = asked.id
 $$;
 
--- All that a decision needs to know of instances. Payloads are texts: conditions compare every digit of a number.
+-- The input of a decision about instances. Payloads are text, because conditions compare every digit of a number.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.load_workflows(ids uuid[])
 returns table (

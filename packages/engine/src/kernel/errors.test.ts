@@ -17,7 +17,7 @@ describe('K-14 the registry of errors', () => {
     expect(message).not.toMatch(/undefined|\[object/)
   })
 
-  it('is what the reference page lists; `npm run build && node scripts/error-reference.mjs` writes it anew', async () => {
+  it('is what the reference page lists; `npm run build && node scripts/error-reference.mjs` renews it', async () => {
     expect(await readFile(page, 'utf8')).toBe(renderErrorReference(errorRegistry))
   })
 

@@ -54,7 +54,7 @@ test.each<[string, unknown]>([
   expect(() => Reflect.apply(defineProcess, undefined, ['d', 'T', bad])).toThrow(/HF_|defineProcess d\/T/)
 })
 
-test.each(['', 'a/b', 'a b', 'x'.repeat(101)])('P-01 a name that cannot be one is refused: %j', (name) => {
+test.each(['', 'a/b', 'a b', 'x'.repeat(101)])('P-01 an invalid name is refused: %j', (name) => {
   expect(() => defineProcess(name, 'T', options())).toThrow(code('HF_INVALID_OPTION'))
   expect(() => defineProcess('d', name, options())).toThrow(code('HF_INVALID_OPTION'))
 })
@@ -308,7 +308,7 @@ test('P-09 a reducer that throws on a replay too needs a person, not five crashe
   expect(state).toEqual({ n: 1 })
 })
 
-test('a swallowed error of a step’s own code is the step’s affair', async () => {
+test('an error that a step’s own code catches does not fail the step', async () => {
   const { status, error_code, error_message } = await run(async (ctx) => {
     try {
       await ctx.step('fails', () => Promise.reject(new Error('down')))

@@ -10,7 +10,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
 import type { ProcessDefinition } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
@@ -45,15 +45,11 @@ export function inboxSource(db: Executor, definitions: () => readonly ProcessDef
   return {
     model: 'process-inbox',
     types,
-    async claim({ lanes, worker, limit, leaseMs, spareLeased, ceilingMs }) {
+    async claim(request) {
       const [row] = await db.run<ClaimRow>(claimStatement, [
-        lanes.map(({ type }) => type),
-        lanes.map(({ from }) => from),
-        worker,
-        limit,
-        leaseMs,
-        spareLeased,
-        ceilingMs,
+        request.lanes.map(({ type }) => type),
+        request.lanes.map(({ from }) => from),
+        ...claimParams(request),
       ])
       return { items: row?.items ?? [], marks: row?.marks ?? [], nextDueMs: row?.next_due_ms ?? null }
     },

@@ -72,7 +72,7 @@ test('P-16 bad input of an operator is refused before anything happens', async (
   expect((await get(Refused, id)).status).toBe('PENDING')
 })
 
-test('P-12, P-16 of operators who act at once one wins, the others are told, and the end stays what it is', async () => {
+test('P-12, P-16 of operators who act at once one succeeds, the others are refused, and the end does not change', async () => {
   const { Payment, failing } = repairable('race')
   failing.add('AAAA')
   await work('race')

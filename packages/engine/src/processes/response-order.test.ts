@@ -112,7 +112,7 @@ test('K-25 a response outside of a transaction does not overtake one that its ca
   await worker.stop()
 })
 
-test('K-25 what comes behind a worker that died with responses in its hands waits for them', async () => {
+test('K-25 responses that follow those of a worker that died wait for them', async () => {
   const Listening = listening(3)
   const { id } = await bus.hf.start(Listening, {})
   await (await bus.runProcesses(Listening)).stop()
@@ -137,7 +137,7 @@ test('K-25 what comes behind a worker that died with responses in its hands wait
   await worker.stop()
 })
 
-test('K-25 one that does not fit is refused alone, and the others keep their order', async () => {
+test('K-25 a response that does not fit its schema is refused alone, and the others keep their order', async () => {
   const Listening = listening(2)
   const { id } = await bus.hf.start(Listening, {})
   await (await bus.runProcesses(Listening)).stop()

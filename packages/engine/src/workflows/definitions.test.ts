@@ -18,7 +18,7 @@ const rows = (name: string) =>
     `test/${name}`,
   ])
 
-test('W-03 a definition is stored once per version, whoever starts it and however often', async () => {
+test('W-03 a definition is stored once per version, however many programs start it and however often', async () => {
   const name = named()
   const Order = () => defineWorkflow('test', name).step('a', 'Any').build()
   const other = await openTestBus({ connectionString: bus.connectionString })

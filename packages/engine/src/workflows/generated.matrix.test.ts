@@ -170,7 +170,7 @@ async function check({ id, tree, calls }: Generated, deaths: number): Promise<vo
 const graphs = fc.array(trees({ humans: false, once: false }), { minLength: 6, maxLength: 6 })
 const lives = fc.array(fc.integer({ min: 20, max: 150 }), { minLength: 3, maxLength: 6 })
 
-test('W-07 W-08 generated graphs on three workers that are killed end as foretold, undone strictly backwards, each join fired once', async () => {
+test('W-07 W-08 generated graphs on three workers that are killed end as predicted, undone in strict reverse order, each join fired once', async () => {
   let killed = 0
   let last: Promise<void> | undefined
   async function runAndCheck(some: readonly Tree[], killAt: readonly number[]): Promise<void> {

@@ -105,7 +105,7 @@ const careless = {
   invariant: ({ world }) => assert.equal(world.times('risk'), 1, 'the risk is booked once'),
 } satisfies CrashTestOptions<Bank, { id: string }>
 
-test('X-02 a process that books outside of its steps is found out, and its seed reruns exactly that', async () => {
+test('X-02 a process that books outside of its steps is detected, and its seed reruns exactly that case', async () => {
   const { message } = await crashTest(careless).then(
     () => expect.unreachable('the double booking was not found'),
     (error: Error) => error,
@@ -137,7 +137,7 @@ function repairedVia(bank: Bank) {
   })
 }
 
-test('X-02 a process that takes every approval for a new one is found out by deliveries, without any kill', async () => {
+test('X-02 a process that treats every approval as new is detected by repeated deliveries, without any kill', async () => {
   const Countersigned = defineProcess('payments', 'Countersigned', {
     state: z.object({ approvals: z.number().default(0) }),
     responses: approvals,
@@ -158,7 +158,7 @@ test('X-02 a process that takes every approval for a new one is found out by del
   await expect(failing).rejects.toThrow(/without any kill[\s\S]*responses: [\s\S]*seed: '1'/)
 }, 120_000)
 
-test('X-02 what fails without kills and in the right order is told as such', async () => {
+test('X-02 what fails without kills and in the right order is reported as such', async () => {
   const failing = crashTest({
     ...careless,
     invariant: () => assert.fail('never right'),

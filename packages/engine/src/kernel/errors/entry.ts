@@ -47,7 +47,7 @@ const NOUNS: Readonly<Record<Model, string>> = {
 }
 
 export const definitionName = ({ domain, type }: Pick<Partial<Work>, 'domain' | 'type'>): string =>
-  domain === undefined || type === undefined ? '' : `${domain}/${type}`
+  type === undefined ? '' : `${domain ? `${domain}/` : ''}${type}`
 
 /** `process payments/Payment 0192…` */
 export function workName(work: Partial<Work> & Pick<Work, 'model' | 'id'>): string {

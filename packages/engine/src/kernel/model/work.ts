@@ -1,12 +1,10 @@
 import type { Definition, Verb, Work } from '../errors/entry.js'
 import { HoldfastError } from '../errors.js'
+import { splitName } from '../ids/name.js'
 import type { Model } from '../models.js'
 
 /** The definition `domain/type`, as the details of errors name it. */
-export function definitionOf(model: Model, name: string): Definition {
-  const slash = name.indexOf('/')
-  return { model, domain: name.slice(0, Math.max(slash, 0)), type: name.slice(slash + 1) }
-}
+export const definitionOf = (model: Model, name: string): Definition => ({ model, ...splitName(name) })
 
 /** A piece of work of the definition `domain/type`, as the details of errors name it. */
 export const workOf = (model: Model, name: string, id: string): Work => ({ ...definitionOf(model, name), id })
