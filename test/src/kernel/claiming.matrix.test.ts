@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { enqueueTiny, tinyBooks, tinySource, tinyWorker, tinyWorkerScript } from '../tiny-model/index.js'
 import { tinyDatabase } from './tiny-database.js'
 
-const ITEMS = longOr(20_000, 4_000)
+const ITEMS = longOr(20_000, 2_000)
 
 test(`K-01 ${ITEMS} items are each claimed and run once by 8 concurrent worker processes`, async () => {
   const { db, connectionString } = await tinyDatabase()

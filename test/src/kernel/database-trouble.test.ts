@@ -26,18 +26,18 @@ test('K-11 PostgreSQL restarted and killed in the middle loses nothing, and no w
   const db = await openDatabase({ connectionString })
   await migrate(db)
   await installTinyModel(db)
-  const total = 3_000
+  const total = 1_500
   await enqueueTiny(db, 'a', total)
-  const options = { connectionString, leaseMs: 1_500, workMs: 20, concurrency: 20, pollMs: 100 }
+  const options = { connectionString, leaseMs: 1_500, workMs: 40, concurrency: 20, pollMs: 100 }
   const workers = ['w1', 'w2'].map((worker) => startWorkerProcess(tinyWorkerScript, { ...options, worker }))
   const doneOver = (count: number) => async () => (await tinyBooks(db)).done > count
   await waitFor('both workers are there', () => workers.every(({ messages }) => messages.length > 0))
-  await waitFor('work is under way', doneOver(200))
+  await waitFor('work is under way', doneOver(100))
   await server.restart('fast')
-  await waitFor('it goes on after a restart', doneOver(1_000), { timeout: 60_000 })
+  await waitFor('it goes on after a restart', doneOver(500), { timeout: 60_000 })
   await server.kill()
   await server.restart()
-  await waitFor('it goes on after a crash', doneOver(2_000), { timeout: 60_000 })
+  await waitFor('it goes on after a crash', doneOver(1_000), { timeout: 60_000 })
   await waitFor('all are done', doneOver(total - 1), { timeout: 60_000 })
   for (const worker of workers) worker.send({ stop: true })
   expect(await Promise.all(workers.map((worker) => worker.ended))).toEqual([

@@ -129,7 +129,7 @@ async function killAndRecover(kind: Kind, domain: string, dies: KillPoint) {
 async function killEverywhere(kind: Kind, check: (book: ProcessBooks, straight: ProcessBooks, where: string) => void) {
   const { book: straight, points } = await undisturbed(kind)
   const reached = new Set<string>()
-  await inLanes(sampled(points, 4), 4, async (dies, place) => {
+  await inLanes(sampled(points, 3), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `kill-${kind}-${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)

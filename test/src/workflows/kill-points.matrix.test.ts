@@ -110,7 +110,7 @@ async function killEverywhere(
   const { book: straight, points } = await undisturbed(kind)
   expect(faultsIn(straight)).toEqual([])
   const reached = new Set<string>()
-  await inLanes(sampled(points, 4), 4, async (dies, place) => {
+  await inLanes(sampled(points, 3), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `${kind} ${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)

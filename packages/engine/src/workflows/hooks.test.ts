@@ -7,7 +7,7 @@ import type { WorkflowHooks } from './hooks.js'
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '100ms' })
   see = observeWorkflows(bus)
   await bus.hf.run({ poll: '20ms' })
 })

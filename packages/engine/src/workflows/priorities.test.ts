@@ -180,10 +180,10 @@ test('W-12 a claim goes through its indexes, and reads no more pages with a hund
     }
     return seen.sort((a, b) => a - b)[2] ?? 0
   }
-  await fill(1_000)
+  await fill(600)
   await pages()
   const small = await pages()
-  await fill(100_000)
+  await fill(60_000)
   const large = await pages()
   expect(large).toBeLessThan(small * 2)
   const { rows } = await client.query(

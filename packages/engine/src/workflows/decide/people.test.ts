@@ -139,7 +139,7 @@ describe('W-11 cancel', () => {
     expect(run.happen({ type: 'cancel', by })).toMatchObject({ events: [], steps: [] })
     run.compensate('a')
     expect(run.happen({ type: 'cancel', by })).toMatchObject({ events: [], steps: [] })
-    expect(() => run.happen({ type: 'abort', by })).toThrow('cannot be aborted: it is CANCELLED')
+    expect(() => run.happen({ type: 'abort', by })).toThrow('cannot be cancelled: it is CANCELLED')
     const done = new Simulation(chain).start().complete('a').complete('b').complete('c')
     expect(() => done.happen({ type: 'cancel', by })).toThrow('cannot be cancelled: it is COMPLETED')
   })
