@@ -14,8 +14,4 @@ export const covered = [
   'packages/embedded/src',
   ':(exclude)*.test.ts',
   ':(exclude)*.fixture.ts',
-  // Waits for its new name: it is the decider of workflows.
-  ':(exclude)packages/engine/src/workflows/happenings.ts',
-  ':(exclude)packages/engine/src/workflows/attempt.ts',
-  ':(exclude)packages/engine/src/workflows/engine.ts',
 ]

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: kernel, workflows-write
 --
 -- How instances of workflows begin: at once, with what the engine has decided, or later, as a queued start. The library,
@@ -7,9 +7,9 @@
 -- queued start.
 
 -- New instances with what their start decided. One that is there already, by its id or by its name and key, is left as it
--- is. Answers, in order, the id, whether it was created, the workflow and version.
+-- is. Returns, in order, the id, whether it was created, the workflow and version.
 -- planner: indexed
-create or replace function holdfast.start_workflows(docs jsonb)
+create or replace function holdfast.start_workflow_instances(docs jsonb)
 returns json
 language plpgsql
 as $$
@@ -67,7 +67,7 @@ end
 $$;
 
 -- Instances that begin later, or were made without the engine: a step before the first one is due at their start, and
--- whichever worker takes it lets the engine decide what comes first.
+-- the worker that claims it lets the engine decide what comes first.
 create or replace function holdfast.queue_workflow_starts(ids uuid[], definition_ids int[], starts timestamptz[])
 returns void
 language plpgsql

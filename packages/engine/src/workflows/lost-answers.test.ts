@@ -47,7 +47,7 @@ test('K-05 W-10 of two decisions in one flush the second is refused, also when t
   }
 })
 
-test('K-05 a happening whose answer is lost is recorded once', async () => {
+test('K-05 an event whose result is lost is recorded once', async () => {
   const name = named()
   bus.hf.handle(name, (_, { stepName }) => stepName)
   const Flow = defineWorkflow('test', name)

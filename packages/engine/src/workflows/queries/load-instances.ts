@@ -1,16 +1,16 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import type { WorkflowDefinition } from '../definition/definition.js'
+import type { Definitions } from '../definitions.js'
 import { type InstanceRow, type StoredInstance, toStoredInstance } from '../store/stored-instance.js'
 
 /** Everything that decisions need to know of instances, by their ids; those that are not there are left out. */
 export async function loadInstances(
   executor: Executor,
-  definitionOf: (id: number) => Promise<WorkflowDefinition>,
-  ids: readonly string[],
+  definitions: Pick<Definitions, 'byId'>,
+  instances: readonly { readonly id: string }[],
 ): Promise<Map<string, StoredInstance>> {
-  const rows = await executor.run<InstanceRow>(statement, [ids])
+  const rows = await executor.run<InstanceRow>(statement, [instances.map(({ id }) => id)])
   const found = new Map<string, StoredInstance>()
-  for (const row of rows) found.set(row.id, toStoredInstance(row, await definitionOf(row.definition_id)))
+  for (const row of rows) found.set(row.id, toStoredInstance(row, await definitions.byId(row.definition_id)))
   return found
 }
 
