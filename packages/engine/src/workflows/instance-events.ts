@@ -37,9 +37,6 @@ export interface AppliedEvent {
   readonly madeAt: number
 }
 
-/** The one way in which instances change. */
-export type InstanceEvents = ReturnType<typeof createInstanceEvents>
-
 interface Options extends Pick<Runtime, 'logger' | 'metrics'> {
   readonly definitions: Definitions
   readonly payloads: Payloads
@@ -57,6 +54,7 @@ interface InstanceWrite {
   readonly after: StoredInstance
 }
 
+/** The one way in which instances change. */
 export function createInstanceEvents(db: Executor, options: Options) {
   const { definitions, payloads, applied: committed, logger, metrics } = options
   const kept = createKeptInstances()

@@ -1,11 +1,11 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import type { Definitions } from '../definitions.js'
+import type { WorkflowDefinition } from '../definition/definition.js'
 import { type InstanceRow, type StoredInstance, toStoredInstance } from '../store/stored-instance.js'
 
 /** Everything that decisions need to know of instances, by their ids; those that are not there are left out. */
 export async function loadInstances(
   executor: Executor,
-  definitions: Pick<Definitions, 'byId'>,
+  definitions: { byId(id: number): Promise<WorkflowDefinition> },
   instances: readonly { readonly id: string }[],
 ): Promise<Map<string, StoredInstance>> {
   const rows = await executor.run<InstanceRow>(statement, [instances.map(({ id }) => id)])
