@@ -9,6 +9,7 @@ export const covered = [
   'docs/operations',
   'docs/decisions',
   'scripts',
+  'packages/engine/sql/functions',
   'packages/engine/src',
   'packages/testing/src',
   'packages/embedded/src',

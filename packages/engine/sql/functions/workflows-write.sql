@@ -1,12 +1,12 @@
--- revision: 8
+-- revision: 9
 -- after: kernel
 --
--- What the decisions about workflow instances write, for many instances in one statement (K-05), and reading what a decision
--- needs. The engine decides. What must not break: a decision is stored only if the instance still has the revision, and its
--- steps the epochs, on which it was made; otherwise nothing of it is.
+-- Writes the engine's decisions about workflow instances, many in one statement (K-05), and reads the input of a decision. What must not
+-- break: a decision is stored only if the instance still has the revision, and its steps the epochs, on which it was made; otherwise
+-- nothing of it is stored.
 
--- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. As
--- stable as adding an interval is, so that it is inlined.
+-- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. STABLE, as adding an
+-- interval is, so that PostgreSQL inlines it.
 create or replace function holdfast.workflow_rank(scheduled timestamptz, priority int, aging float4)
 returns timestamptz
 language sql
@@ -20,7 +20,7 @@ begin atomic
   end;
 end;
 
--- How fast what waits gains priority, in this installation (W-12).
+-- How fast waiting steps gain priority in this installation (W-12).
 create or replace function holdfast.workflow_aging()
 returns float4
 language sql
@@ -29,7 +29,7 @@ as $$
   select aging from holdfast.workflow_setting
 $$;
 
--- Changes it for what is queued from now on. Answers what it was.
+-- Changes it for steps that are queued from now on. Returns the old value.
 create or replace function holdfast.set_workflow_aging(p_aging float4, p_actor text, p_reason text)
 returns float4
 language plpgsql
@@ -46,7 +46,7 @@ begin
 end
 $$;
 
--- The priority that people see.
+-- The displayed priority.
 create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
 returns int
 language sql
@@ -114,7 +114,7 @@ begin
   if v_mine is null then
     return holdfast.workflow_write_answers(docs, '{}');
   end if;
-  -- A claim changes a step without a decision.
+  -- A claim changes a step without a decision, so the epochs of the steps are compared too.
   select count(*), count(locked.number)
   into v_changed, v_locked
   from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
@@ -228,7 +228,7 @@ begin
 end
 $$;
 
--- What a decision adds: steps that are reached, events, dead letters, people's decisions. Wakes the workers that may run them.
+-- The rows that a decision adds: reached steps, events, dead letters and human decisions; and the notifications for them.
 -- planner: indexed
 create or replace function holdfast.add_workflow_rows(docs jsonb, v_now timestamptz)
 returns void
@@ -291,7 +291,7 @@ begin
     cross join lateral jsonb_to_recordset(doc.decisions) as it (step text, decision text, actor text, reason text);
   end if;
 
-  -- Delayed ones too: they may fall due before the next poll.
+  -- Workers of delayed steps too: the step may fall due before their next poll.
   for v_handler in
     select distinct step.handler
     from jsonb_to_recordset(docs) as doc (steps jsonb)
@@ -330,7 +330,7 @@ as $$
   left join holdfast.workflow on workflow.id = asked.id
 $$;
 
--- All that a decision needs to know of instances. Payloads are texts: conditions compare every digit of a number.
+-- The input of a decision about instances. Payloads are text, because conditions compare every digit of a number.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.load_workflows(ids uuid[])
 returns table (

@@ -6,7 +6,6 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { StartedOne } from '../kernel/model/handle.js'
@@ -25,7 +24,7 @@ import { workflowReference } from './definition/names.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
 import { type HandleParts, StartedWorkflow, WorkflowHandle } from './handle.js'
-import { instanceNotFound } from './not-found.js'
+import { instanceNotFound, ofOtherWorkflow } from './not-found.js'
 import { createInstanceOperations } from './operations.js'
 import { type StartAnswer, startInstances } from './queries/start-instances.js'
 import { workflowResults } from './results.js'
@@ -155,7 +154,7 @@ export function createWorkflowClient(
     if (!answer?.id) throw instanceNotFound(sealed.id, name)
     if (!answer.created && answer.name !== name) {
       const actual = `${answer.name}-v${answer.version}`
-      throw new HoldfastError('HF_INSTANCE_OF_OTHER_WORKFLOW', { id: answer.id, workflow: name, actual })
+      throw ofOtherWorkflow(name, answer.id, actual)
     }
     if (answer.created) {
       for (const handler of handlersOf(definition)) missing.made('workflows', handler, isLive)

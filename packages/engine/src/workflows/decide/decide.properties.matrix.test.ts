@@ -58,7 +58,7 @@ const survives = (node: { fails: unknown; once: boolean }) =>
   node.fails === 'never' || (typeof node.fails === 'number' && !node.once)
 
 describe('generated graphs, failures and interleavings', () => {
-  it('W-07 W-08 every instance ends, as the graph and its failures foretell, whoever works on it in whatever order', () => {
+  it('W-07 W-08 every instance ends as its graph and failures predict, whichever worker runs which step in whatever order', () => {
     check({}, (tree, seed) => {
       const { state } = run(tree, seed).simulation
       expect(state.status).toBe(succeeds(tree, survives) ? 'COMPLETED' : 'FAILED')
@@ -232,7 +232,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('W-11 cancelled at any moment, everything that was done and may be undone is; nothing runs on', () => {
+  it('W-11 cancelled at any moment, everything that was done and can be undone is undone; nothing keeps running', () => {
     fc.assert(
       fc.property(trees(), seeds, fc.integer({ min: 1, max: 30 }), fc.boolean(), (tree, seed, turn, dlq) => {
         const runner = run(tree, seed, { at: { turn, what: 'cancel' }, kills: 2 }, dlq)

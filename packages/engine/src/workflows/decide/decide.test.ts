@@ -50,7 +50,7 @@ describe('W-05 a chain of steps', () => {
     expect(run.apply(missing)).toMatchObject({ steps: [], enqueue: [], events: [] })
   })
 
-  it('takes away an item that is not due to anything any more', () => {
+  it('removes a queued item whose step no longer needs it', () => {
     const run = new Simulation(chain).start().complete('a')
     for (const kind of ['step', 'compensation'] as const) {
       const decision = run.apply({ type: 'claimed', step: 'a', kind })
@@ -101,7 +101,7 @@ describe('W-01 attempts', () => {
     expect(failed.state.status).toBe('ROLLING_BACK')
   })
 
-  it('W-04 a step claimed without a handler is given back for about 5 s, its attempts unchanged', () => {
+  it('W-04 a step claimed without a handler is released for about 5 s, its attempts unchanged', () => {
     for (const [chance, delayMs] of [
       [0, 4000],
       [0.5, 5000],
@@ -125,7 +125,7 @@ describe('W-01 attempts', () => {
     expect(run.queue.get('compensation a')).toMatchObject({ delayMs: 5000 })
   })
 
-  it('what a stopping worker gives back is due at once, without an event', () => {
+  it('a step that a stopping worker releases is due at once, without an event', () => {
     const run = new Simulation(chain).start()
     run.claim('a')
     const { enqueue, events } = run.apply({ type: 'released', step: 'a', kind: 'step', because: 'stopping' })

@@ -115,7 +115,7 @@ describe('W-09 the DLQ', () => {
     expect(run.state.steps.get('l1')).toMatchObject({ status: 'PAUSED', dlq: false, failure: { code: 'CALL_LOST' } })
   })
 
-  it('a step that is given back while frozen waits for the thaw', () => {
+  it('a step that is released while the instance is frozen waits until it is unfrozen', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     run.claim('l1')
     fail(run, 'r1')
@@ -125,7 +125,7 @@ describe('W-09 the DLQ', () => {
     expect(run.waiting()).toEqual(['step r1', 'step l1'])
   })
 
-  it('a condition that cannot be answered is evaluated anew, with the new input', () => {
+  it('a condition that could not be evaluated is evaluated again, with the new input', () => {
     const workflow = defineWorkflow('test', 'w', { dlq: true }).condition('c', '{{ gt .n 1 }}').step('a', 'H').build()
     const run = new Simulation(workflow, 5).start()
     expect(run.state.status).toBe('DLQ')
@@ -136,7 +136,7 @@ describe('W-09 the DLQ', () => {
     expect(run.waiting()).toEqual(['step a'])
   })
 
-  it('any: a failed branch waits in the DLQ while the others go on, and is past help when one of them wins', () => {
+  it('any: a failed branch waits in the DLQ while the others go on, and can no longer be retried when one of them wins', () => {
     const run = new Simulation(forked('any', true)).start().complete('first')
     fail(run, 'r1')
     expect(run.state.status).toBe('RUNNING')

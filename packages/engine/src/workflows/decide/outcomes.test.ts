@@ -23,7 +23,7 @@ const two = defineWorkflow('test', 'two')
   .build()
 
 describe('K-19 a step that was called and then skipped is undone', () => {
-  it('cancelled while the handler runs and obeys its signal', () => {
+  it('cancelled while the handler runs and ends upon its signal', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
     run.apply({ type: 'cancel', by })
@@ -80,7 +80,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     expect(run.state.status).toBe('CANCELLED')
   })
 
-  it('an attempt of unknown outcome is not forgotten when the next one is refused, given back or requeued', () => {
+  it('an attempt of unknown outcome is not lost when the next one is refused, released or requeued', () => {
     const branches = defineWorkflow('test', 'w', { dlq: true })
       .fork(
         'f',
@@ -119,7 +119,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     expect(run.statuses()).toMatchObject({ l1: 'FAILED' })
   })
 
-  it('one that was never called is not: skipped, given back, or its input did not fit', () => {
+  it('one that was never called is not: skipped, released, or its input did not fit', () => {
     const given = new Simulation(two).start()
     given.claim('pay')
     given.apply({ type: 'cancel', by })
@@ -140,7 +140,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     expect(late.statuses()).toMatchObject({ l1: 'SKIPPED', r1: 'ROLLED_BACK', first: 'ROLLED_BACK' })
   })
 
-  it('an abort leaves it as it is, with what is known of it', () => {
+  it('an abort does not change it, and its outcome stays on record', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
     run.apply({ type: 'abort', by })
@@ -173,7 +173,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
   })
 })
 
-describe('K-19 a handler that was called off and does not heed its signal', () => {
+describe('K-19 a handler that was told to stop and ignores its signal', () => {
   it('counts as lost; if it has ended by itself meanwhile, nothing changes', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
@@ -201,7 +201,7 @@ describe('K-26 a worker that is stopped in order during a call', () => {
     expect(run.state.status).toBe('FAILED')
   })
 
-  it('of a step that was called off meanwhile: it is undone; of a compensation: it is called again', () => {
+  it('of a step that was cancelled meanwhile: it is undone; of a compensation: it is called again', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
     run.apply({ type: 'cancel', by })
@@ -279,7 +279,7 @@ describe('K-20 a step that must not be repeated', () => {
     expect(run.waiting()).toEqual([])
   })
 
-  it('given back, or stopped in order, while its outcome is unknown, it is inquired about before it is called', () => {
+  it('released, or stopped in order, while its outcome is unknown, it is inquired about before it is called', () => {
     const run = new Simulation(once(false)).start()
     run.claim('pay')
     run.apply({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
@@ -349,7 +349,7 @@ describe('K-20 a step that must not be repeated', () => {
     expect(run.claim('pay', 'compensation').call).toMatchObject({ attempt: 1, inquire: 'first' })
   })
 
-  it('what the engine itself finds is never taken for a refusal', () => {
+  it('a failure that the engine itself finds never counts as a refusal', () => {
     const lost = defineWorkflow('test', 'w')
       .step('a', 'A', { retry: { maxAttempts: 1 } })
       .onFailure('u', 'U')

@@ -88,7 +88,7 @@ describe('W-11 cancel', () => {
     expect(run.state.status).toBe('CANCELLED')
   })
 
-  it('a step whose worker dies is undone: nobody knows what it did', () => {
+  it('a step whose worker dies is undone: its outcome is unknown', () => {
     const run = new Simulation(forked('all')).start().complete('first')
     run.claim('r1')
     run.apply({ type: 'cancel', by })
@@ -107,7 +107,7 @@ describe('W-11 cancel', () => {
     expect(pending.state.status).toBe('CANCELLED')
   })
 
-  it('from the DLQ undoes what was done, the failed step first, and takes its record away', () => {
+  it('from the DLQ undoes what was done, the failed step first, and removes its record', () => {
     const run = new Simulation(forked('all', true)).start().complete('first').complete('l1')
     fail(run, 'r1')
     run.apply({ type: 'cancel', by })
@@ -139,7 +139,7 @@ describe('W-11 cancel', () => {
     expect(run.apply({ type: 'cancel', by })).toMatchObject({ events: [], steps: [] })
     run.compensate('a')
     expect(run.apply({ type: 'cancel', by })).toMatchObject({ events: [], steps: [] })
-    expect(() => run.apply({ type: 'abort', by })).toThrow('cannot be aborted: it is CANCELLED')
+    expect(() => run.apply({ type: 'abort', by })).toThrow('cannot be cancelled: it is CANCELLED')
     const done = new Simulation(chain).start().complete('a').complete('b').complete('c')
     expect(() => done.apply({ type: 'cancel', by })).toThrow('cannot be cancelled: it is COMPLETED')
   })
@@ -160,7 +160,7 @@ describe('W-11 abort', () => {
     expect(() => run.apply({ type: 'cancel', by })).toThrow('cannot be cancelled: it is ABORTED')
   })
 
-  it('the item of a worker that died is taken away', () => {
+  it('the queued item of a worker that died is removed', () => {
     const run = new Simulation(forked('all')).start().complete('first')
     run.claim('l1')
     run.apply({ type: 'abort', by })
@@ -168,7 +168,7 @@ describe('W-11 abort', () => {
     expect(run.queue.size).toBe(0)
   })
 
-  it('from the DLQ takes the record away', () => {
+  it('from the DLQ removes the record', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     fail(run, 'r1')
     run.apply({ type: 'abort', by })

@@ -153,7 +153,7 @@ describe('W-08 rollback', () => {
     )
   })
 
-  it('requeued while the others are being undone, it waits for its turn; failing again makes the record anew', () => {
+  it('requeued while the others are being undone, it waits for its turn; failing again creates the record again', () => {
     const run = new Simulation(chain).start().complete('a').complete('b')
     fail(run, 'c')
     failUndo(run, 'c')

@@ -79,7 +79,7 @@ describe('W-14 a workflow as text', () => {
     `)
   })
 
-  it('keeps a line of names and expressions that have several', () => {
+  it('keeps names and expressions of several lines on one line', () => {
     const odd = defineWorkflow('test', 'odd').condition('a\nb', '{{\n.x\n}}').build()
     expect(renderText(odd).split('\n')).toHaveLength(2)
   })
