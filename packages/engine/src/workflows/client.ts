@@ -115,7 +115,7 @@ export function createWorkflowClient(
   engine: WorkflowEngine,
   { logger, metrics, results, missing }: ClientParts,
 ): WorkflowClient {
-  const { codec, definitions, hooks, happenings } = engine
+  const { codec, definitions, hooks, events } = engine
   const isLive = presenceIn(db, 'workflows')
   const ends = workflowResults(db, codec)
   const handles: HandleParts = {
@@ -160,10 +160,10 @@ export function createWorkflowClient(
       for (const handler of handlersOf(definition)) missing.made('workflows', handler, isLive)
       // The transaction of the caller may be rolled back.
       if (!mayForget) {
-        happenings.remember(sealed.after)
+        events.remember(sealed.after)
         // Its first steps may have ended with the start, and the instance with them.
         const { state, madeAt } = sealed.after
-        hooks.happened({ definition, decision: sealed.decision, state, madeAt })
+        events.committed({ definition, decision: sealed.decision, state, madeAt })
       }
     }
     return { id: answer.id, created: answer.created }
@@ -259,7 +259,6 @@ function seal(
     definition,
     definitionId,
     revision: -1,
-    lastWrite: null,
     epochs: new Map(),
     madeAt: performance.now(),
     state: {
@@ -275,8 +274,7 @@ function seal(
   const decision = startAt ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
   const change = noChange()
   addDecision(change, decision)
-  const token = newId()
   const document = startDocument(before, change, { startAt, key })
-  const after = { ...afterWrite(before, withDecision(before, decision), token), lastWrite: null }
+  const after = afterWrite(before, withDecision(before, decision))
   return { id, key, document, decision, after }
 }

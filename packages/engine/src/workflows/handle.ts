@@ -105,7 +105,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
       const chosen = choiceOption('workflow.render', 'format', format, ['text', 'mermaid'])
       const { db, definitions } = this.#parts
       const id = await this.#instance()
-      const found = await loadInstances(db, (definition) => definitions.byId(definition), [id])
+      const found = await loadInstances(db, definitions, [{ id }])
       const stored = found.get(id)
       if (!stored) throw this.#notFound()
       return (chosen === 'text' ? renderText : renderMermaid)(stored.definition, stored.state)

@@ -11,7 +11,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
-import type { Happened } from './happenings.js'
+import type { AppliedEvent } from './instance-events.js'
 import { instanceNotFound } from './not-found.js'
 import { stepVerbStatuses, verbStatuses } from './states.js'
 
@@ -54,38 +54,38 @@ type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
 export function createInstanceOperations(
   db: Database,
-  { codec, happenings }: Pick<WorkflowEngine, 'codec' | 'happenings'>,
+  { codec, events }: Pick<WorkflowEngine, 'codec' | 'events'>,
 ): InstanceOperations {
-  type Work = (tx: Executor, id: string) => Promise<Happened[]>
+  type Work = (tx: Executor, id: string) => Promise<AppliedEvent[]>
 
   async function operate(operation: string, { label, find }: OperatedInstance, work: Work): Promise<void> {
     const within = async (tx: Executor) => work(tx, await find(tx))
-    for (const happened of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
-      happenings.committed(happened)
+    for (const applied of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
+      events.committed(applied)
     }
   }
 
-  const occur = (operation: string, on: OperatedInstance, occurrence: InstanceEvent) =>
-    operate(operation, on, async (tx, id) => [await happenings.operateWithin(tx, { id, occurrence })])
+  const apply = (operation: string, on: OperatedInstance, event: InstanceEvent) =>
+    operate(operation, on, async (tx, id) => [await events.operateWithin(tx, { id, event })])
 
   /** Each is decided on what the one before it changed. */
   async function requeue(tx: Executor, id: string, steps: readonly string[], how: Omit<Requeue, 'type' | 'step'>) {
-    const happened: Happened[] = []
+    const applied: AppliedEvent[] = []
     for (const step of steps) {
-      happened.push(await happenings.operateWithin(tx, { id, occurrence: { type: 'requeued', step, ...how } }))
+      applied.push(await events.operateWithin(tx, { id, event: { type: 'requeued', step, ...how } }))
     }
-    return happened
+    return applied
   }
 
   return {
-    async decide(on, step, verdict, by) {
-      const decision = choiceOption('workflow.decide', 'decision', verdict, ['confirm', 'reject'])
+    async decide(on, step, choice, by) {
+      const decision = choiceOption('workflow.decide', 'decision', choice, ['confirm', 'reject'])
       const actor = checkBy('workflow.decide', by)
-      await occur('decide', on, { type: 'decided', step, decision, by: actor })
+      await apply('decide', on, { type: 'decided', step, decision, by: actor })
     },
     async cancel(on, by, compensate) {
       const actor = checkBy('workflow.cancel', by)
-      await occur('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
+      await apply('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
     },
     async retry(on, by, options) {
       const where = 'workflow.retry'
