@@ -217,7 +217,7 @@ test('C-12 a sealed or unknown batch takes no commands, and is named', async () 
   expect((await bus.hf.batches.get(batchId)).total).toBe(1)
   await expect(bus.hf.batches.seal(randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
   await expect(bus.hf.batches.get(randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
-  await expect(bus.hf.batches.open('shut', { id: batchId })).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(bus.hf.batches.open('shut', { id: batchId })).rejects.toMatchObject({ code: 'HF_DUPLICATE_BATCH' })
 })
 
 test('C-12 a batch with a refused command is not made at all', async () => {

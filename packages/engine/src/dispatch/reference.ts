@@ -17,14 +17,6 @@ export function itemTypeOf(where: string, dispatch: DispatchOf): string {
   )
 }
 
-/** An item as the details of errors name it. */
-export const subjectOf = (itemType: string, key: string) =>
-  ({ model: 'dispatch', ...splitName(itemType), id: key }) as const
-
-export function notFound(itemType: string, key: string): HoldfastError<'HF_NOT_FOUND'> {
-  return new HoldfastError('HF_NOT_FOUND', subjectOf(itemType, key))
-}
-
 /** No program has registered it and nothing was scheduled with it. */
 export function unknownDefinition(itemType: string): HoldfastError<'HF_UNKNOWN_DEFINITION'> {
   return new HoldfastError('HF_UNKNOWN_DEFINITION', { model: 'dispatch', ...splitName(itemType) })

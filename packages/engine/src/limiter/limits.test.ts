@@ -26,7 +26,7 @@ test('R-02 K-08 a slot beyond the wait is refused as a transient failure that sa
   expect(refused).toMatchObject({
     code: 'HF_RATE_LIMITED',
     status: 429,
-    details: { key: 'slow', maxWait: '1 s', retryAfterMs: expect.any(Number) },
+    details: { key: 'slow', maxWait: '1 s', retryAfter: expect.any(Number) },
   })
   expect(classifyFailure(refused, { unknown: 'permanent' })).toMatchObject({
     kind: 'TRANSIENT',

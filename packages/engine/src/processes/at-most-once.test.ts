@@ -88,11 +88,11 @@ test('K-20 a retry of a call that cannot be inquired about is refused, and says 
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
   await expect(bus.hf.process(Pay, id).retry(by)).rejects.toMatchObject({
-    code: 'HF_OUTCOME_UNRESOLVED',
+    code: 'HF_CALL_OUTCOME_UNKNOWN',
     details: { id, step: 'pay' },
     next: expect.stringContaining('notDone: true'),
   })
-  expect(await bus.hf.trouble.retry([id], by)).toMatchObject([{ outcome: 'refused', code: 'HF_OUTCOME_UNRESOLVED' }])
+  expect(await bus.hf.trouble.retry([id], by)).toMatchObject([{ outcome: 'refused', code: 'HF_CALL_OUTCOME_UNKNOWN' }])
   expect((await bus.process(id)).status).toBe('WAITING_FOR_TSQ')
   expect(calls).toHaveLength(1)
 })

@@ -108,7 +108,7 @@ test('P-11 an unknown process, one of another type, an unknown response, bad dat
   const told = { n: 2 }
   await expect(bus.hf.process(Plain, newId()).respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
   await expect(bus.hf.process(Plain, 'UNKNOWN KEY').respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
-  await expect(bus.hf.process(Other, id).respond('told', told)).rejects.toThrow(code('HF_PROCESS_OF_OTHER_TYPE'))
+  await expect(bus.hf.process(Other, id).respond('told', told)).rejects.toThrow(code('HF_OTHER_TYPE'))
   await expect(bus.hf.process(Other, 'KNOWN').respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
   await expect(bus.hf.process(Plain, id).respond('tolt' as 'told', told)).rejects.toThrow(code('HF_UNKNOWN_RESPONSE'))
   await expect(bus.hf.process(Plain, id).respond('told', JSON.parse('{"n":"x"}'))).rejects.toThrow(
@@ -123,7 +123,7 @@ test('P-11 an unknown process, one of another type, an unknown response, bad dat
 test('P-10 an id that belongs to another definition is refused', async () => {
   const { id } = await bus.hf.start(Plain, { n: 1 })
   const Another = defineProcess('bad-input', 'Another', options())
-  await expect(bus.hf.start(Another, {}, { id })).rejects.toThrow(code('HF_PROCESS_OF_OTHER_TYPE'))
+  await expect(bus.hf.start(Another, {}, { id })).rejects.toThrow(code('HF_OTHER_TYPE'))
 })
 
 test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Promise<unknown>, RegExp]>([

@@ -40,6 +40,7 @@ import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import { withAllResponses } from './queries/read-record.js'
 import type { Suspension } from './queries/write-processes.js'
+import { processOf } from './refused.js'
 
 /** A process whose worker died so often while it ran alone and recorded nothing kills its workers. */
 const CRASHES = 5
@@ -191,10 +192,10 @@ function checkContinuable(execution: Execution, keepEffects: boolean): void {
   const { item, calls } = execution
   const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
   const open = [...calls.open()].filter(({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed')
-  if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { id: item.id, calls: named(open) })
+  const process = processOf(execution.parts.definition.name, item.id)
+  if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { ...process, calls: named(open) })
   const toUndo = keepEffects ? [] : callsToUndo(execution)
-  if (toUndo.length > 0)
-    throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { id: item.id, calls: named(toUndo) })
+  if (toUndo.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { ...process, calls: named(toUndo) })
 }
 
 async function tryFinish(execution: Execution, decision: FinalDecision): Promise<Suspension | undefined> {

@@ -100,7 +100,7 @@ test('U-04 a response needs the code of the definition, given or registered here
   await expect(toManager.respond('decided', {})).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(bus.hf.process(Order, id).respond('decided' as never, {} as never)).rejects.toMatchObject({
     code: 'HF_UNKNOWN_RESPONSE',
-    details: { process: 'handles/Order', response: 'decided' },
+    details: { model: 'processes', domain: 'handles', type: 'Order', response: 'decided' },
   })
 })
 

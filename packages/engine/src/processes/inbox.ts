@@ -15,6 +15,7 @@ import { leasesOfTable } from '../kernel/work/table-leases.js'
 import type { ProcessDefinition } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import type { ResponseWrite } from './queries/respond-processes.js'
+import { unknownResponse } from './refused.js'
 import type { Respond } from './respond.js'
 
 /** Responses of one process in the order in which they were committed; the first one carries the lease. */
@@ -124,7 +125,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
   async function sealed(definition: ProcessDefinition, response: InboxResponse) {
     if (response.checked) return { json: JSON.stringify(response.data), notes: response.notes }
     const known = definition.responses.get(response.name)
-    if (!known) throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: response.name })
+    if (!known) throw unknownResponse(definition.name, response.name)
     const data = await parseWith(known.data, response.data, `respond ${definition.name}: ${response.name}`)
     const { json, notes } = codec.encode(data, { at: response.name })
     return { json, notes }

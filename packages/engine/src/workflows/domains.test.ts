@@ -22,7 +22,7 @@ describe('U-01 the domain of a workflow', () => {
     expect(theirs.created).toBe(true)
     expect(await bus.hf.workflow(`ours/${type}`, 'K').get()).toMatchObject({ id: ours.id, domain: 'ours', type })
     expect(await bus.hf.workflow(Theirs, 'K').get()).toMatchObject({ id: theirs.id, domain: 'theirs', type })
-    await expect(bus.hf.start(type)).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+    await expect(bus.hf.start(type)).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
   })
 
   test('pauses its workflows and no others', async () => {

@@ -60,7 +60,7 @@ describe('U-02 starting a workflow', () => {
       code: 'HF_UNKNOWN_OPTION',
     })
     await expect(bus.hf.startMany(Flow, 'many' as never)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
-    await expect(bus.hf.startMany(`${Flow.name}-v9`, [one])).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+    await expect(bus.hf.startMany(`${Flow.name}-v9`, [one])).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
     const client = new pg.Client({ connectionString: bus.connectionString })
     await client.connect()
     onTestFinished(() => client.end())
@@ -105,7 +105,7 @@ describe('U-04 the handle of an instance', () => {
       [operator.hf.workflow(unknown), 'HF_NOT_FOUND'],
       [operator.hf.workflow(Flow, unknown), 'HF_NOT_FOUND'],
       [operator.hf.workflow(Flow, 'nobody'), 'HF_NOT_FOUND'],
-      [operator.hf.workflow(Flow, id), 'HF_INSTANCE_OF_OTHER_WORKFLOW'],
+      [operator.hf.workflow(Flow, id), 'HF_OTHER_TYPE'],
     ] as const) {
       const calls = [
         () => handle.get(),

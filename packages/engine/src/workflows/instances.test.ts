@@ -52,7 +52,7 @@ test('W-14 starting with the same id or key starts one instance, from any number
 test('W-14 an id that belongs to an instance of another workflow is refused', async () => {
   const { id } = await bus.hf.start(asleep(named()))
   await expect(bus.hf.start(asleep(named()), null, { id })).rejects.toMatchObject({
-    code: 'HF_INSTANCE_OF_OTHER_WORKFLOW',
+    code: 'HF_OTHER_TYPE',
   })
 })
 
@@ -95,7 +95,7 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
   expect(await (await bus.hf.start(simple(name), { at: new Date(0) })).result()).toEqual({ at: new Date(0) })
   const Failing = defineWorkflow('test', `${name} fails`).step('a', 'Fail').build()
   await expect(bus.hf.start(Failing).then((it) => it.result())).rejects.toMatchObject({
-    code: 'HF_WORKFLOW_NOT_COMPLETED',
+    code: 'HF_NOT_COMPLETED',
     message: expect.stringMatching(/FAILED.*DECLINED/),
   })
   await expect(
@@ -105,7 +105,7 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
   const id = sleeping?.id ?? ''
   await expect(bus.hf.workflow(id).result({ timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
   const told = expect(bus.hf.workflow(id).result()).rejects.toMatchObject({
-    code: 'HF_WORKFLOW_NOT_COMPLETED',
+    code: 'HF_NOT_COMPLETED',
     message: expect.stringMatching(/ABORTED/),
   })
   await bus.hf.workflow(id).cancel(by, { compensate: false })

@@ -42,5 +42,5 @@ export function problemInName(value: unknown): string | undefined {
  */
 export function splitName(name: string): { readonly domain: string; readonly type: string } {
   const slash = name.indexOf('/')
-  return { domain: name.slice(0, slash), type: name.slice(slash + 1) }
+  return { domain: name.slice(0, Math.max(slash, 0)), type: name.slice(slash + 1) }
 }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { silentLogger } from '../logger.js'
+import { notFound, workOf } from '../model/work.js'
 import type { Listener } from '../notify/listener.js'
 import { createMissingWorkers } from './presence.js'
 import { createResults, type ResultSource } from './results.js'
@@ -14,16 +15,15 @@ function staged() {
   const wakes = new Set<() => void>()
   let trouble: Error | undefined
   const source: ResultSource<string> = {
-    model: 'things',
-    what: 'thing',
+    model: 'commands',
     async find(keys) {
       asked.push(keys)
       if (trouble) throw trouble
       return new Map(keys.map((key) => [key, ended.get(key) ?? 'PENDING']))
     },
     settle: (found) => (found === 'PENDING' ? undefined : { value: found }),
-    unknown: (key) => new Error(`there is no ${key}`),
-    why: async (id, status) => ({ id, status, why: 'waiting for b' }),
+    unknown: (key) => notFound('commands', 'a/Thing', key),
+    why: async (status) => ({ work: workOf('commands', 'a/Thing', 'a'), status, why: 'It waits for b.' }),
   }
   let listeners = 0
   const listener: Listener = {
@@ -141,7 +141,7 @@ test('K-22 when the time is over the error says the status and what it waits for
   const { source, results } = staged()
   const waiting = expect(results.wait(source, 'a', 5_000)).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
-    message: expect.stringMatching(/^thing a did not end within 5 ?s: it is PENDING, waiting for b$/),
+    message: expect.stringMatching(/^command a\/Thing a did not end within 5 ?s: it is PENDING\. It waits for b\.$/),
   })
   await vi.advanceTimersByTimeAsync(5_000)
   await waiting
@@ -153,7 +153,7 @@ test('K-22 when the time is over and the database is still unreachable, the erro
   fail(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
   const waiting = expect(results.wait(source, 'a', 5_000)).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
-    message: expect.stringContaining('the database does not answer: connect ECONNREFUSED'),
+    message: expect.stringContaining('The database does not respond: connect ECONNREFUSED'),
   })
   await vi.advanceTimersByTimeAsync(5_000)
   await waiting

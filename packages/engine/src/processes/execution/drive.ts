@@ -7,6 +7,7 @@ import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
 import type { JournalEvent } from '../queries/write-processes.js'
+import { processOf } from '../refused.js'
 import { attemptStep, databaseTrouble, isToTurn } from './attempt.js'
 import { attemptTransaction } from './attempt-transaction.js'
 import type { Arrival, Attempted, FailedAttempt } from './attempted.js'
@@ -123,7 +124,9 @@ function pastDeadline(execution: Execution): boolean {
 function decideDeadline(execution: Execution): FinalDecision {
   const { definition, settings } = execution.parts
   const action = settings.deadlineAction ?? definition.deadlineAction
-  const error = toRecorded(execution.classify(new HoldfastError('HF_DEADLINE_EXCEEDED', { id: execution.item.id })))
+  const error = toRecorded(
+    execution.classify(new HoldfastError('HF_DEADLINE_EXCEEDED', processOf(definition.name, execution.item.id))),
+  )
   const named = { ...error, code: 'DEADLINE_EXCEEDED' }
   if (action === 'compensate') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'DEADLINE', error: named }
   if (action === 'fail') return { to: 'END', end: 'FAILED', error: named }

@@ -10,6 +10,7 @@ import { createSignal } from '../../kernel/work/signal.js'
 import type { RecordedFailure } from '../history.js'
 import type { ClaimedProcess } from '../queries/claim-processes.js'
 import type { Incoming } from '../queries/write-processes.js'
+import { processOf } from '../refused.js'
 import { StepFailed } from '../step-failed.js'
 import type { Arrival } from './attempted.js'
 import { type Call, Calls } from './calls.js'
@@ -175,7 +176,7 @@ export class Execution {
   }
 
   #cancelled(): HoldfastError<'HF_CANCELLED'> {
-    return new HoldfastError('HF_CANCELLED', { id: this.item.id })
+    return new HoldfastError('HF_CANCELLED', processOf(this.parts.definition.name, this.item.id))
   }
 
   classify(error: unknown): Failure {
