@@ -1,3 +1,6 @@
+// Stores and reads definitions, each once per program. Workers, starters and events ask it by object, by id or by name. A stored
+// version never changes: another graph under the same version must be refused.
+
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { definitionOf } from '../kernel/model/work.js'

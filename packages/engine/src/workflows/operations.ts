@@ -15,11 +15,6 @@ import type { AppliedEvent } from './instance-events.js'
 import { instanceNotFound } from './not-found.js'
 import { stepVerbStatuses, verbStatuses } from './states.js'
 
-/**
- * What operators do with one instance; handles call it, with the id. Each operation is one transaction: the decision is made on the
- * state that it locks, so what was true when the operator looked at it need not be true any more.
- */
-
 export interface RetryOptions {
   /** The step, also where its compensation is meant. Default: all that failed for good. */
   readonly step?: string

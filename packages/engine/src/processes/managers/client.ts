@@ -1,3 +1,6 @@
+// Starts step-based processes for applications: the process and its first command in one transaction. `holdfast.ts` exposes it. A
+// second start with the same key must return the first process and send nothing.
+
 import type { Outgoing } from '../../commands/index.js'
 import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
 import type { Queryable } from '../../kernel/database/executor.js'

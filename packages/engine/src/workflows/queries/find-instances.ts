@@ -1,3 +1,6 @@
+// Reads instances for people: one, a page, or a count. `handle.ts`, `workflows.ts` and the results call it. A page must cost the same
+// however many instances there are, so each set of filters is a statement of its own that an index serves.
+
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'

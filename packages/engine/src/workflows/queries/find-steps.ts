@@ -1,3 +1,5 @@
+// Reads the steps of one instance for people, with what each waits for. `handle.ts` calls it.
+
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
