@@ -1,7 +1,7 @@
 /** Tests, and what several test files share. */
 const tests = '\\.(test|fixture)\\.ts$'
 
-/** The import directions of the house (ARCHITECTURE.md): who may import whom. */
+/** Which folder may import which (ARCHITECTURE.md, "Folders"). */
 const model = (name, mayImport) => ({
   name: `${name}-imports-only-below`,
   comment: `engine/${name} may import ${mayImport.join(', ')} and itself`,

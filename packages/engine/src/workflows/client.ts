@@ -18,7 +18,7 @@ import { inputSchemaOf } from './define.js'
 import { handlersOf, isWorkflow, type WorkflowDefinition } from './definition/definition.js'
 import { workflowReference } from './definition/names.js'
 import type { KnownDefinition } from './definitions.js'
-import { type EncodedStart, encodeStart } from './encode-start.js'
+import { type EncodedStart, encodeStart, type WorkflowStartDetails } from './encode-start.js'
 import type { WorkflowEngine } from './engine.js'
 import { type HandleParts, StartedWorkflow, WorkflowHandle } from './handle.js'
 import { instanceNotFound, ofOtherWorkflow } from './not-found.js'
@@ -27,18 +27,13 @@ import { type StartAnswer, startInstances } from './queries/start-instances.js'
 import { workflowResults } from './results.js'
 import type { Workflow, WorkflowTypes } from './typed.js'
 
-export interface WorkflowStartOptions {
-  readonly id?: string
-  /** Your own name for it, unique per workflow: starting it twice is starting it once. */
-  readonly key?: string
-  /** Nothing is called before this moment. */
-  readonly startAt?: Date | string
+export interface WorkflowStartOptions extends WorkflowStartDetails {
   /** Start it in a transaction of yours: it begins when that commits. */
   readonly transaction?: Queryable
 }
 
 /** One of many that `startMany` begins. */
-export interface WorkflowToStart<Input = unknown> extends Omit<WorkflowStartOptions, 'transaction'> {
+export interface WorkflowToStart<Input = unknown> extends WorkflowStartDetails {
   readonly input: Input
 }
 
@@ -121,12 +116,7 @@ export function createWorkflowClient(
     metrics,
   })
 
-  async function prepare(
-    { workflow, known }: Resolved,
-    given: unknown,
-    options: Omit<WorkflowStartOptions, 'transaction'>,
-    where: string,
-  ) {
+  async function prepare({ workflow, known }: Resolved, given: unknown, options: WorkflowStartDetails, where: string) {
     const { name, version } = known.definition
     const schema = typeof workflow === 'string' ? undefined : inputSchemaOf(workflow)
     const input = schema === undefined ? given : await parseWith(schema, given, `${where}: input`)

@@ -3,13 +3,21 @@
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import { dateOption } from '../kernel/validation/options.js'
-import type { WorkflowStartOptions } from './client.js'
 import { decide } from './decide/decide.js'
 import { type Decision, nothing } from './decide/decision.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
 import { addDecision, noChange, startDocument } from './store/document.js'
 import { afterWrite, type StoredInstance, withDecision } from './store/stored-instance.js'
+
+/** What every way of starting an instance may say. */
+export interface WorkflowStartDetails {
+  readonly id?: string
+  /** Your own name for it, unique per workflow: starting it twice is starting it once. */
+  readonly key?: string
+  /** Nothing is called before this moment. */
+  readonly startAt?: Date | string
+}
 
 export interface EncodedStart {
   readonly id: string
@@ -23,7 +31,7 @@ export interface EncodedStart {
 export function encodeStart(
   { id: definitionId, definition }: KnownDefinition,
   input: unknown,
-  options: Omit<WorkflowStartOptions, 'transaction'>,
+  options: WorkflowStartDetails,
   { engine, where }: { readonly engine: Pick<WorkflowEngine, 'codec' | 'payloads'>; readonly where: string },
 ): EncodedStart {
   const id = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
