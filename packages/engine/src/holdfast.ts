@@ -216,11 +216,12 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     command: (command, idOrKey) => commands.client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
-        workflows.engine.registered.add(definition)
+        workflows.engine.register(definition)
         return registered()
       }
       if (isDispatch(definition)) {
         dispatch.registry.add(definition)
+        if ('workflow' in definition.target) workflows.engine.definitions.learn(definition.target.workflow)
         return registered()
       }
       processes.engine.register(definition)

@@ -2,6 +2,7 @@
 // group commit. A start inside the caller's transaction must only insert, and a second start with the same key must
 // return the first instance.
 
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
@@ -92,9 +93,11 @@ export interface WorkflowClient {
   close(): Promise<void>
 }
 
-interface Resolved {
-  readonly workflow: WorkflowReference
-  readonly known: KnownDefinition
+interface Resolved extends KnownDefinition {
+  /** Of the input, where this program has it. */
+  readonly schema: StandardSchemaV1 | undefined
+  /** It has a schema, and this program does not: a worker that does checks the input before the first step. */
+  readonly isUnchecked: boolean
 }
 
 interface Sealed {
@@ -135,15 +138,15 @@ export function createWorkflowClient(
   })
 
   async function prepare(
-    { workflow, known }: Resolved,
+    resolved: Resolved,
     given: unknown,
     options: Omit<WorkflowStartOptions, 'transaction'>,
     where: string,
   ) {
-    const { name, version } = known.definition
-    const schema = typeof workflow === 'string' ? undefined : inputSchemaOf(workflow)
+    const { name, version } = resolved.definition
+    const { schema } = resolved
     const input = schema === undefined ? given : await parseWith(schema, given, `${where}: input`)
-    const sealed = seal(known, input, options, { engine, where })
+    const sealed = seal(resolved, input, options, { engine, where })
     if (hooks.any) await hooks.starting({ instanceId: sealed.id, workflow: name, version, input })
     return sealed
   }
@@ -169,10 +172,14 @@ export function createWorkflowClient(
     return { id: answer.id, created: answer.created }
   }
 
-  async function resolve(workflow: WorkflowReference): Promise<KnownDefinition> {
-    if (typeof workflow === 'string') return definitions.find(workflow)
-    if (isWorkflow(workflow)) return definitions.store(workflow)
-    throw noWorkflow('start', workflow)
+  async function resolve(workflow: WorkflowReference): Promise<Resolved> {
+    if (typeof workflow === 'string') {
+      const { checksInput, ...known } = await definitions.find(workflow)
+      const schema = definitions.inputSchema(known.definition)
+      return { ...known, schema, isUnchecked: checksInput && schema === undefined }
+    }
+    if (!isWorkflow(workflow)) throw noWorkflow('start', workflow)
+    return { ...(await definitions.store(workflow)), schema: inputSchemaOf(workflow), isUnchecked: false }
   }
 
   return {
@@ -181,7 +188,7 @@ export function createWorkflowClient(
       const { name, version } = known.definition
       const where = `start ${name}-v${version}`
       const { transaction } = checkOptions(where, options, [...OPTIONS, 'transaction']) as WorkflowStartOptions
-      const sealed = await prepare({ workflow, known }, input, options, where)
+      const sealed = await prepare(known, input, options, where)
       const answer =
         transaction === undefined
           ? await starts.write(sealed)
@@ -200,7 +207,7 @@ export function createWorkflowClient(
       for (const [place, instance] of instances.entries()) {
         const where = `startMany ${name}-v${version}: instances[${place}]`
         checkOptions(where, instance, [...OPTIONS, 'input'])
-        sealed.push(await prepare({ workflow, known }, instance.input, instance, where))
+        sealed.push(await prepare(known, instance.input, instance, where))
       }
       // In one order, so that two callers with the same keys cannot wait for each other.
       const sorted = sealed.toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1))
@@ -243,11 +250,12 @@ const noWorkflow = (where: string, workflow: unknown) =>
   invalidOption(where, 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
 
 /**
- * What a start writes: the instance with what its beginning decides, or, where it begins later, with its start in the queue.
+ * What a start writes: the instance with what its beginning decides, or, where it begins later or a worker has to check its input,
+ * with its start in the queue.
  * Nothing is written here.
  */
 function seal(
-  { id: definitionId, definition }: KnownDefinition,
+  { id: definitionId, definition, isUnchecked }: Resolved,
   input: unknown,
   options: Omit<WorkflowStartOptions, 'transaction'>,
   { engine, where }: { readonly engine: Pick<WorkflowEngine, 'codec' | 'payloads'>; readonly where: string },
@@ -255,6 +263,7 @@ function seal(
   const id = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
   const key = options.key === undefined ? undefined : checkKey(where, options.key)
   const startAt = dateOption(where, 'startAt', options.startAt, { default: undefined })
+  const encoded = engine.codec.encode(input ?? null, { at: 'input' })
   const before: StoredInstance = {
     definition,
     definitionId,
@@ -264,17 +273,19 @@ function seal(
     state: {
       id,
       status: 'PENDING',
-      input: engine.codec.encode(input ?? null, { at: 'input' }),
+      // Input without notes that is not checked has come through SQL, and is not encoded.
+      input: isUnchecked ? { ...encoded, notes: encoded.notes ?? {} } : encoded,
       output: null,
       failure: null,
       steps: new Map(),
     },
   }
   const begins = { type: 'started' } as const
-  const decision = startAt ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
+  const isQueued = isUnchecked || startAt !== undefined
+  const decision = isQueued ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
   const change = noChange()
   addDecision(change, decision)
-  const document = startDocument(before, change, { startAt, key })
+  const document = startDocument(before, change, { key, ...(isQueued ? { queued: { startAt, isUnchecked } } : {}) })
   const after = afterWrite(before, withDecision(before, decision))
   return { id, key, document, decision, after }
 }

@@ -1,11 +1,14 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { definitionOf } from '../kernel/model/work.js'
 import { nearestName } from '../kernel/validation/nearest.js'
+import { inputSchemaOf } from './define.js'
 import { canonicalWorkflow, workflowHash } from './definition/canonical.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import { loadWorkflow } from './definition/load.js'
 import { workflowReference } from './definition/names.js'
+import { ROOT } from './queries/claim-steps.js'
 
 export interface KnownDefinition {
   readonly id: number
@@ -19,8 +22,14 @@ export interface Definitions {
   /** Stores it again the next time: the database may have been restored to a state without it. */
   forget(definition: WorkflowDefinition): void
   byId(id: number): Promise<WorkflowDefinition>
-  /** `order-v2`, or the newest `order`. */
-  find(reference: string): Promise<KnownDefinition>
+  /** `order-v2`, or the newest `order`; and whether a program has stored it with a schema for its input. */
+  find(reference: string): Promise<KnownDefinition & { readonly checksInput: boolean }>
+  /** Keeps the schema of its input: this program can check starts that other programs could not. */
+  learn(definition: WorkflowDefinition): void
+  /** The schema of its input, where this program has it. */
+  inputSchema(definition: Pick<WorkflowDefinition, 'name' | 'version'>): StandardSchemaV1 | undefined
+  /** The lanes of starts whose input this program can check: of these domains, or of all. */
+  uncheckedLanes(domains: readonly string[] | undefined): string[]
   /** The shortest lease that a stored definition asks for. */
   shortestLease(): Promise<number | null>
 }
@@ -29,18 +38,28 @@ interface Row {
   id: number
   hash: string
   body: unknown
+  checksInput?: boolean
 }
+
+/** The lane of starts whose input is not checked yet. `holdfast.queue_instance_starts` makes the same name. */
+const laneOf = ({ name, version }: Pick<WorkflowDefinition, 'name' | 'version'>) => `${ROOT} ${name}-v${version}`
 
 export function createDefinitions(db: Executor): Definitions {
   const stored = new WeakMap<WorkflowDefinition, Promise<KnownDefinition>>()
   const known = new Map<number, KnownDefinition>()
+  const inputs = new Map<string, { readonly domain: string; readonly schema: StandardSchemaV1 }>()
+
+  function learn(definition: WorkflowDefinition): void {
+    const schema = inputSchemaOf(definition)
+    if (schema) inputs.set(laneOf(definition), { domain: definition.domain, schema })
+  }
 
   async function storeNow(given: WorkflowDefinition): Promise<KnownDefinition> {
     // Anybody can put together what looks like a built workflow, and what is stored stays.
     const definition = loadWorkflow(JSON.parse(canonicalWorkflow(given)))
     const { name, version, lease = null } = definition
     const hash = workflowHash(definition)
-    const params = [name, version, hash, canonicalWorkflow(definition), lease]
+    const params = [name, version, hash, canonicalWorkflow(definition), lease, inputSchemaOf(given) !== undefined]
     const row = (await storeRow(params)) ?? (await storeRow(params))
     if (row?.hash !== hash)
       throw new HoldfastError('HF_WORKFLOW_CHANGED', { ...definitionOf('workflows', name), version })
@@ -64,7 +83,12 @@ export function createDefinitions(db: Executor): Definitions {
     known.get(id) ?? remember({ id, definition: loadWorkflow(body) })
 
   return {
+    learn,
+    inputSchema: (definition) => inputs.get(laneOf(definition))?.schema,
+    uncheckedLanes: (domains) =>
+      [...inputs].flatMap(([lane, { domain }]) => (domains === undefined || domains.includes(domain) ? [lane] : [])),
     store(definition) {
+      learn(definition)
       let storing = stored.get(definition)
       if (storing === undefined) {
         storing = storeNow(definition)
@@ -87,7 +111,7 @@ export function createDefinitions(db: Executor): Definitions {
     async find(reference) {
       const { name, version = null } = workflowReference(reference)
       const [row] = await db.run<Row>(findStatement, [name, version])
-      if (row) return toKnown(row)
+      if (row) return { ...toKnown(row), checksInput: row.checksInput === true }
       const names = await db.run<{ name: string }>(namesStatement)
       const nearest = nearestName(
         reference,
@@ -107,10 +131,15 @@ const storeStatement = {
   name: 'workflows.store-definition',
   text: `
     with stored as (
-      insert into holdfast.workflow_definition (name, version, hash, body, lease_ms, created_at)
-      values ($1, $2, $3, $4::text::jsonb, $5, holdfast.now())
+      insert into holdfast.workflow_definition (name, version, hash, body, lease_ms, checks_input, created_at)
+      values ($1, $2, $3, $4::text::jsonb, $5, $6, holdfast.now())
       on conflict (name, version) do nothing
       returning id, hash
+    ),
+    noted as (
+      update holdfast.workflow_definition
+      set checks_input = true
+      where name = $1 and version = $2 and hash = $3 and $6 and not checks_input
     )
     select id, hash from stored
     union all
@@ -124,7 +153,7 @@ const byIdStatement = {
 const findStatement = {
   name: 'workflows.find-definition',
   text: `
-    select id, hash, body
+    select id, hash, body, checks_input as "checksInput"
     from holdfast.workflow_definition
     where name = $1 and ($2::int is null or version = $2)
     order by version desc

@@ -47,17 +47,24 @@ export function changeDocument(before: StoredInstance, change: Change, token: st
   return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${token}"${start}${bodyOf(before, change)}}`
 }
 
+/** A start that a worker decides on: at a time, or at once; after it has checked the input, where nothing else has. */
+interface QueuedStart {
+  readonly startAt: Date | undefined
+  readonly isUnchecked: boolean
+}
+
 /** A new instance as the document that `holdfast.start_workflow_instances` takes. */
 export function startDocument(
   before: StoredInstance,
   change: Change,
-  { key: ownKey, startAt }: { readonly key: string | undefined; readonly startAt: Date | undefined },
+  { key: ownKey, queued }: { readonly key: string | undefined; readonly queued?: QueuedStart },
 ): string {
   const { state, definitionId, definition } = before
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
   const key = ownKey === undefined ? '' : `,"key":${JSON.stringify(ownKey)}`
-  // It is decided on then.
-  const start = startAt === undefined ? '' : `,"status":"PENDING","start_ms":${startAt.getTime()}`
+  const at = queued?.startAt === undefined ? '' : `,"start_ms":${queued.startAt.getTime()}`
+  const unchecked = queued?.isUnchecked ? ',"unchecked":true' : ''
+  const start = queued === undefined ? '' : `,"status":"PENDING"${at}${unchecked}`
   return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change)}}`
 }
 
