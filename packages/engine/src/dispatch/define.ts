@@ -45,7 +45,7 @@ export interface DispatchDefinition<Input = never, Result = unknown> {
   /** `domain/type` */
   readonly name: string
   readonly version: number
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }

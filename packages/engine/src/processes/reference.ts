@@ -10,7 +10,7 @@ import type { ProcessRegistry } from './registry.js'
 export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
   readonly domain: string
   readonly type: string
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly hears?: (responses: Responses) => void
   readonly returns?: Result
 }

@@ -20,7 +20,7 @@ export function reportWrites(
 ): void {
   for (const [place, write] of writes.entries()) {
     const outcome = outcomes[place]
-    // News instead of a rest: nothing was written.
+    // Something has come and the process was not suspended: nothing was written.
     if (outcome === undefined || outcome === 'held' || !('done' in outcome) || outcome.done) continue
     reportWrite(reports, write)
   }

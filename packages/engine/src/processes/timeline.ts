@@ -78,7 +78,7 @@ const types: Readonly<Record<Exclude<RecordKind, 'UNWIND' | 'RETRY' | 'RESUME' |
 }
 
 /**
- * History, responses and audit as one story. History is told in its own order; a response comes before the record that
+ * History, responses and audit in one list. The history is in its own order; a response comes before the record that
  * has seen it, and everything else by its time: the clocks of a worker and of the database are not compared to the
  * millisecond.
  */
@@ -109,7 +109,7 @@ export function timelineOf(
     }
   }
 
-  // Unknown at first where the story is cut: only changes are on record.
+  // Unknown at first if the list is cut: only changes are on record.
   let seen = records[0]?.generation === 1 && records[0].seq === 1 ? 0 : undefined
   for (const record of records) {
     seen = record.seen ?? seen
@@ -152,7 +152,7 @@ function recordEntry(record: TimelineRecord, { seen, by, codec }: Beside): Timel
     case 'RESOLVE':
       return by ? eventEntry(by) : undefined
     case 'UNWIND':
-      // The turn to undoing is told by what led to it; a deadline is recorded nowhere else.
+      // The beginning of a compensation is shown as its cause; a deadline is recorded nowhere else.
       return detail?.reason === 'DEADLINE' ? { at, type: 'EVENT', event: 'DEADLINE_EXCEEDED' } : undefined
     default:
       return callEntry(record, types[kind], seen, codec)

@@ -9,7 +9,7 @@ import { createRemoving } from './removing.js'
 import { createSending, type SendBatchOptions, type SendOptions } from './sending.js'
 
 /**
- * PGMQ's functions, typed; each call is one statement. Names are those of this installation; `queueName` tells how
+ * PGMQ's functions, typed; each call is one statement. Names are those of this installation; `queueName` returns how
  * foreign clients call a queue.
  */
 export interface QueueClient {

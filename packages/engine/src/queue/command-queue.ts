@@ -12,7 +12,7 @@ import { amongOthers } from './install/contention.js'
 
 export interface CommandQueueOptions {
   /**
-   * Build the index where the queue is there without it (default). A sender says false: the build waits for every
+   * Build the index if the queue exists without it (default). A sender passes false: the build waits for every
    * transaction that is older, and one of them may be the sender's own.
    */
   readonly buildIndex?: boolean

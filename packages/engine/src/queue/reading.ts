@@ -24,7 +24,7 @@ const LONGEST = '24855d'
 /** Below the time after which a statement counts as hung, which is 30 s by default. */
 const LONGEST_WAIT = '20s'
 
-// The updates behind these functions answer in no particular order, hence `order by`.
+// The updates behind these functions return rows in no particular order, hence `order by`.
 const readStatement = {
   name: 'queue.read',
   text: `

@@ -34,7 +34,7 @@ import type { Workflow, WorkflowTypes } from './typed.js'
 
 export interface WorkflowStartOptions {
   readonly id?: string
-  /** Your own name for it, unique per workflow: starting it twice is starting it once. */
+  /** Your own name for it, unique per workflow: a second start returns the first instance. */
   readonly key?: string
   /** Nothing is called before this moment. */
   readonly startAt?: Date | string
@@ -57,7 +57,7 @@ export type WorkflowReference = WorkflowDefinition | string
 
 export interface WorkflowClient {
   /**
-   * Starts an instance: one write, and workers go on from there.
+   * Starts an instance with one write; workers execute it.
    *
    * @example
    * const order = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
@@ -243,7 +243,7 @@ const noWorkflow = (where: string, workflow: unknown) =>
   invalidOption(where, 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
 
 /**
- * What a start writes: the instance with what its beginning decides, or, where it begins later, with its start in the queue.
+ * What a start writes: the instance with its first decision, or, if it begins later, with its start in the queue.
  * Nothing is written here.
  */
 function seal(

@@ -13,7 +13,7 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   readonly stepName: string
   /** The name of the compensation that this is; null where the step itself is called. */
   readonly compensation: string | null
-  /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
+  /** The same on every attempt: pass it to the systems that you call, so that a repeated call has one effect. */
   readonly idempotencyKey: string
   /** For a compensation: the idempotency key of the step that it undoes. Null where the step itself is called. */
   readonly originalKey: string | null
@@ -27,7 +27,7 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   readonly output: Undone | undefined
   /**
    * For a compensation: what is known of the effect of the step. `completed`; `unknown`: it may have had its effect,
-   * so look before you undo; `refused`: the step itself said that nothing was done. Null where the step itself is called.
+   * so check before you undo; `refused`: the step itself said that nothing was done. Null if the step itself is called.
    */
   readonly outcome: CallOutcome | null
   readonly metadata: Metadata
@@ -36,7 +36,7 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   readonly logger: Logger
   /**
    * Runs your SQL in a transaction that also completes the step with what the function returns: both commit, or neither.
-   * The handler ends with it; what it does afterwards changes nothing.
+   * What the handler does afterwards does not change the result.
    *
    * @example
    * hf.handle('BookStock', (order, ctx) =>
@@ -68,8 +68,8 @@ export type InquireContext = Pick<
 >
 
 /**
- * Finds out what became of a call that must not be repeated, by its idempotency key. Asked after an error, a timeout or
- * a crash of a step marked `nonIdempotent`, and before a person's requeue calls it again.
+ * Finds out the outcome of a call that must not be repeated, by its idempotency key. Called after an error, a timeout or
+ * a crash of a step marked `nonIdempotent`, and before an operator's retry calls the handler again.
  */
 export type StepInquire<Input = unknown, Output = unknown> = (
   input: Input,

@@ -94,7 +94,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
     })
   }
 
-  /** What it waits for, and when it will go on. */
+  /** What it waits for, and when it will continue. */
   why(): Promise<Why> {
     return this.#call('why', async () => findWhy(this.#parts.db, await this.#find()))
   }
@@ -113,7 +113,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Confirms or rejects a human step. Confirmed, the instance goes on at once; rejected, it is aborted.
+   * Confirms or rejects a human step. Confirmed, the instance continues at once; rejected, it is aborted.
    *
    * @example
    * await hf.workflow(Payout, 'P-1').decide('approve', 'confirm', { actor: 'ann', reason: 'checked the invoice' })
@@ -123,8 +123,8 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Lets an instance go on that waits for a person, or for the next attempt of a step. A step that failed for good, or a
-   * compensation that did, is called again with all its attempts, and what was frozen beside it goes on. A step that waits for its
+   * Lets an instance continue that waits for a person, or for the next attempt of a step. A step that failed for good, or a
+   * compensation that did, is called again with all its attempts, and what was frozen beside it continues. A step that waits for its
    * next attempt is due at once. Without `step`: all that failed for good, or, where nothing has, all that waits for an attempt.
    *
    * @example
@@ -147,7 +147,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Says that a step which failed for good was done by other means and gave this output: the instance goes on with it. Of a
+   * Says that a step which failed for good was done by other means and gave this output: the instance continues with it. Of a
    * compensation that failed for good it says that the step is undone. `step` can be left out while only one step waits for a person.
    *
    * @example

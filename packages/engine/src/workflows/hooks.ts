@@ -35,7 +35,7 @@ export interface WorkflowHooks {
   readonly name?: string
   /**
    * How long a hook that is asked before may take: after that the start is refused, or the attempt of the step fails, and
-   * the program goes on. Default: 10 s.
+   * the program continues. Default: 10 s.
    */
   readonly timeout?: Duration
   workflowStarting?(workflow: HookedWorkflow & { readonly input: unknown }): void | Promise<void>

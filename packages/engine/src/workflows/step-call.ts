@@ -12,7 +12,7 @@ export class StepCall {
   readonly lease: Lease<ClaimedStep>
   /** How long the handler is waited for when it was told to stop. */
   readonly #graceMs: number
-  /** What becomes of it is decided; whatever its handler still does comes too late. */
+  /** The end of the attempt is decided; what its handler still does has no effect. */
   ended = false
   /** Completed by its own transaction. */
   finished = false

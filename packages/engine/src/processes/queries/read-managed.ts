@@ -12,7 +12,7 @@ export interface ManagedDetail extends RecordDetail {
   readonly reply?: StoredReply
   /** The record of the command that a compensation undoes. */
   readonly of?: number
-  /** When a wait that has taken a reply, and goes on waiting, times out. */
+  /** When a wait that has taken a reply, and continues waiting, times out. */
   readonly timeoutAt?: number
 }
 

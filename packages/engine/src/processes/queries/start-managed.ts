@@ -6,7 +6,7 @@ export function startManaged(executor: Executor, starts: readonly SealedStart[])
   return startProcesses(executor, starts, startStatement)
 }
 
-/** The same for the group commit, which waits for nobody's open transaction. */
+/** The same for the group commit, which waits for no other transaction. */
 export function flushManagedStarts(executor: Executor, starts: readonly SealedStart[]): Promise<StartAnswer[]> {
   return startProcesses(executor, starts, flushStatement)
 }

@@ -10,7 +10,7 @@ export interface SealedStart {
 
 export interface StartAnswer {
   readonly id: string
-  /** Whether it was created by this call; otherwise its id or key was there already. */
+  /** Whether it was created by this call; otherwise its id or key existed already. */
   readonly created: boolean
   readonly status: Exclude<ProcessStatus, 'EXECUTING'> | 'batch closed' | 'other type'
   /** Milliseconds of the database's clock. */

@@ -23,7 +23,7 @@ const LOCK_TIMEOUT = 5_000
 /**
  * Makes PGMQ available in this database: the server's extension where it has one, else PGMQ's own SQL. It lives in
  * the schema `pgmq`, which all installations of the database share, so any number of them may call this at once. Where
- * PGMQ is there already, nothing is changed.
+ * PGMQ exists already, nothing is changed.
  *
  * @example
  * const { source, version } = await installQueue(db, { logger })   // { source: 'sql', version: '1.11.1' }

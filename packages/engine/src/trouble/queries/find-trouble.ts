@@ -28,7 +28,7 @@ export interface Trouble {
   /** What makes sense for it. */
   readonly can: readonly TroubleVerb[]
   /**
-   * Nobody knows whether its last call had its effect. Find out before you act: `retry` with `notDone: true` if it had not, `complete`
+   * It is unknown whether its last call had its effect. Find out before you act: `retry` with `notDone: true` if it had not, `complete`
    * if it had.
    */
   readonly outcomeUnknown: boolean

@@ -71,7 +71,7 @@ export function stepCompleted(t: Transition, step: StepState, output: Payload): 
     proceed(t, complete(t, step, output))
     return
   }
-  // The instance fails, was stopped, or another branch has won: the call was made all the same, and may need compensation.
+  // The instance fails, was stopped, or another branch has won: the call was made, and may need compensation.
   const ended = { order: t.nextOrder(), inFlight: false, failure: null }
   const done = t.change(step, { status: 'COMPLETED', output, outcome: 'completed', ...ended })
   t.write(stepEvent('step_completed', done, { attempts: done.attempts }))
@@ -85,7 +85,7 @@ export function stepFailed(
 ): void {
   if (!step.inFlight) return
   const outcome = outcomeAfter(step.outcome, failure, known)
-  // What never began and never will has used no call; what may be tried again is counted, so that it ends.
+  // A call that never began and will not be made uses no attempt; one that may be repeated is counted, so that this ends.
   const attempts = known === 'notBegun' && failure.kind !== 'TRANSIENT' ? step.attempts - 1 : step.attempts
   callFailed(t, { ...step, outcome, attempts }, failure)
 }

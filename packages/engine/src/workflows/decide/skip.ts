@@ -11,8 +11,8 @@ export function skipOtherBranches(t: Transition, block: Block, winner: string): 
 
 /**
  * Skips what has not ended. A handler that runs gets its AbortSignal; its item stays with its worker, because it may
- * complete all the same, which is then recorded. A step that was called before and waits for its next call has ended now:
- * what it did may have to be undone.
+ * complete anyway, which is then recorded. A step that was called before and waits for its next call has ended now:
+ * its effect may have to be undone.
  */
 export function skipActive(t: Transition, which: (step: StepState) => boolean): void {
   for (const step of t.steps()) if (isActive(step) && which(step)) skip(t, step)

@@ -2,7 +2,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 
 export interface StartAnswer {
   readonly id: string
-  /** False: it was there already. */
+  /** False: it existed already. */
   readonly created: boolean
   /** What is there, where it was not created. */
   readonly name?: string
