@@ -7,7 +7,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { dateOption, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { unstorableIn } from '../kernel/validation/storable-text.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import type { SealedStart } from './queries/start-processes.js'
 
 /** What every way of starting a process may say. */
@@ -41,7 +41,7 @@ interface SealOptions {
 
 /** Checks state and details where they enter, and nothing of them again. */
 export async function sealStart(
-  definition: ProcessDefinition,
+  definition: DefinedProcess,
   input: unknown,
   details: StartDetails,
   { codec, where, lending, parent }: SealOptions,

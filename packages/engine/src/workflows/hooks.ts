@@ -2,7 +2,7 @@ import { callLimited } from '../kernel/calls/limited.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
-import { workOf } from '../kernel/model/work.js'
+import { definitionOf } from '../kernel/model/work.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
@@ -100,7 +100,12 @@ export function createHooks(logger: Logger): Hooks {
           await within(limitMs, () => hooks.workflowStarting?.(workflow))
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
-          const details = { ...workOf('workflows', workflow.workflow, workflow.instanceId), hook: name, problem }
+          const details = {
+            ...definitionOf('workflows', workflow.workflow),
+            version: workflow.version,
+            hook: name,
+            problem,
+          }
           throw new HoldfastError('HF_START_VETOED', details, { cause: error })
         }
       }

@@ -9,12 +9,13 @@ import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
 import type { Reports } from '../../kernel/reports/reports.js'
 import { type MissingWorkers, presenceIn } from '../../kernel/results/presence.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 import { checkAnswer } from '../client.js'
 import { type ProcessCalls, StartedProcess } from '../handle.js'
 import { flushManagedStarts, startManaged } from '../queries/start-managed.js'
 import type { StartAnswer } from '../queries/start-processes.js'
-import type { ManagerDefinition } from './define.js'
+import { definedManager, type ManagerDefinition } from './define.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
 import { type ManagerStartDetails, type SealedManagedStart, sealManagedStart } from './seal-start.js'
 
@@ -65,8 +66,9 @@ export function createManagerClient(
 
   return {
     async start(definition, state, options = {}) {
-      const manager = definition as ManagerDefinition
-      const where = `start ${definition.name}`
+      const manager = definedManager(definition)
+      if (!manager) throw invalidOption('start', 'definition', 'must be made with defineManager')
+      const where = `start ${manager.name}`
       checkOptions(where, options, KNOWN_OPTIONS)
       for (let attempt = 1; ; attempt += 1) {
         const sealed = await sealManagedStart(manager, state, options, { codec, outgoing, where })

@@ -7,7 +7,7 @@ import { sendToJson } from '../queries/apply-managed.js'
 import type { ManagedDetail, ManagedProcess } from '../queries/read-managed.js'
 import type { SealedStart } from '../queries/start-processes.js'
 import { checkAttributes, deadlineOf, type StartDetails } from '../seal-start.js'
-import type { ManagerDefinition } from './define.js'
+import type { DefinedManager } from './define.js'
 import { Draft } from './draft.js'
 import { encodeStepCommand } from './encode-step-command.js'
 import { enter } from './forward.js'
@@ -22,7 +22,7 @@ export interface SealedManagedStart extends SealedStart {
 
 /** Checks state and details where they enter, and asks the handlers for the first step. What they throw is the caller's. */
 export async function sealManagedStart(
-  definition: ManagerDefinition,
+  definition: DefinedManager,
   input: unknown,
   details: ManagerStartDetails,
   { codec, outgoing, where }: { readonly codec: Codec; readonly outgoing: Outgoing; readonly where: string },
@@ -60,7 +60,7 @@ function looksLater({ timeoutMs }: ManagedDetail, deadline: object): boolean {
 
 /** The handlers get the state as it will be read, so that the first step sees what the others see. */
 function firstStep(
-  definition: ManagerDefinition,
+  definition: DefinedManager,
   id: string,
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
@@ -79,7 +79,7 @@ function firstStep(
 }
 
 function beforeTheFirst(
-  { name, version }: ManagerDefinition,
+  { name, version }: DefinedManager,
   id: string,
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
