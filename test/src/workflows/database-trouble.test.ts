@@ -100,7 +100,7 @@ test('K-05 a flush whose answer is lost is repeated, and nothing is called or re
   const { pool, proxy, hf, work, allEnd, close } = await workBehindProxy('lost answers')
   const ids = await startSome(hf, 'lost answers', 8)
   await work()
-  for (let lost = 0; lost < 6; lost += 1) await proxy.swallowAnswerTo('write_workflows')
+  for (let lost = 0; lost < 6; lost += 1) await proxy.swallowAnswerTo('write_workflow_changes')
   await allEnd(ids)
   checkEnds(await booksOf(pool, ids))
   await close()

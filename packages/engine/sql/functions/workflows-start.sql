@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: kernel, workflows-write
 --
 -- Starts of workflow instances: at once, with the engine's first decision, or later, as a queued start. The library, dispatch and
@@ -8,7 +8,7 @@
 -- Creates instances with their first decision. An instance that exists already, by its id or by its name and key, is not changed.
 -- Returns, in order: the id, whether it was created, the workflow and version.
 -- planner: indexed
-create or replace function holdfast.start_workflows(docs jsonb)
+create or replace function holdfast.start_workflow_instances(docs jsonb)
 returns json
 language plpgsql
 as $$

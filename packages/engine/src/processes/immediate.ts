@@ -7,12 +7,12 @@ import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
 import { createSignal } from '../kernel/work/signal.js'
 import type { DefinedProcess } from './define.js'
+import type { Lending } from './encode-start.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { runProcess } from './executor.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
-import type { SealedStart, StartAnswer } from './queries/start-processes.js'
-import type { Lending } from './seal-start.js'
+import type { EncodedStart, StartAnswer } from './queries/start-processes.js'
 import type { SettingsCache } from './settings.js'
 import { processSource } from './source.js'
 import type { ProcessStatus } from './states.js'
@@ -26,7 +26,7 @@ export interface StarterExecutions {
   lending(definition: DefinedProcess): Lending
   run(
     definition: DefinedProcess,
-    sealed: SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
+    encoded: EncodedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
   /** Lets what runs come to its next rest, for so long at most; nothing more is begun. */

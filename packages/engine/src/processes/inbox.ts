@@ -98,7 +98,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
       for (const response of responses) {
         const { name, responseId } = response
         try {
-          const { json, notes } = await sealed(definition, response)
+          const { json, notes } = await encodeResponse(definition, response)
           writes.push({ id, type, name, responseId, json, notes })
           handed.push(response)
         } catch (error) {
@@ -122,7 +122,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
     }
   }
 
-  async function sealed(definition: DefinedProcess, response: InboxResponse) {
+  async function encodeResponse(definition: DefinedProcess, response: InboxResponse) {
     if (response.checked) return { json: JSON.stringify(response.data), notes: response.notes }
     const known = definition.responses.get(response.name)
     if (!known) throw unknownResponse(definition.name, response.name)

@@ -7,7 +7,7 @@ import { type Handlers, handlersOf } from './managers/handlers.js'
 
 export type ProcessRegistry = Registry<DefinedProcess>
 
-export interface RegisteredManager {
+interface RegisteredManager {
   readonly definition: DefinedManager
   readonly handlers: Handlers
 }

@@ -130,15 +130,17 @@ export function createRespond(
       const responseId = textOption(where, 'responseId', given.responseId, { max: 200, default: newId() })
       const reference = isId(process) ? process.toLowerCase() : checkKey(where, process)
       const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })
-      const sealed = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
+      const encoded = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
       if (options.transaction !== undefined) {
-        await postResponses(db.inside(options.transaction), [{ ...sealed, inboxId: newId(), reference, checked: true }])
+        await postResponses(db.inside(options.transaction), [
+          { ...encoded, inboxId: newId(), reference, checked: true },
+        ])
         return
       }
       const id = isId(process) ? reference : await patiently(where, () => findIdByKey(db, definition.name, reference))
-      const answer = await record(definition, { ...sealed, id, direct: true }, definition)
+      const answer = await record(definition, { ...encoded, id, direct: true }, definition)
       if (answer.kind !== 'behind') return
-      const posted = { ...sealed, inboxId: newId(), reference: id, checked: true }
+      const posted = { ...encoded, inboxId: newId(), reference: id, checked: true }
       await patiently(where, () => postResponses(db, [posted]))
     },
     record,

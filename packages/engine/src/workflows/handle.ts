@@ -1,3 +1,6 @@
+// The handle of one instance, by id or key: status, steps, events, result, and what operators do with it. `hf.workflow` and `hf.start`
+// return it. Making one costs no query. A handle with a workflow must never reach an instance of another one.
+
 import type { By } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import { codedAsync } from '../kernel/database/coded.js'
@@ -105,7 +108,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
       const chosen = choiceOption('workflow.render', 'format', format, ['text', 'mermaid'])
       const { db, definitions } = this.#parts
       const id = await this.#instance()
-      const found = await loadInstances(db, (definition) => definitions.byId(definition), [id])
+      const found = await loadInstances(db, definitions, [{ id }])
       const stored = found.get(id)
       if (!stored) throw this.#notFound()
       return (chosen === 'text' ? renderText : renderMermaid)(stored.definition, stored.state)

@@ -11,14 +11,9 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
-import type { Happened } from './happenings.js'
+import type { AppliedEvent } from './instance-events.js'
 import { instanceNotFound } from './not-found.js'
 import { stepVerbStatuses, verbStatuses } from './states.js'
-
-/**
- * What operators do with one instance; handles call it, with the id. Each operation is one transaction: the decision is made on the
- * state that it locks, so what was true when the operator looked at it need not be true any more.
- */
 
 export interface RetryOptions {
   /** The step, also where its compensation is meant. Default: all that failed for good. */
@@ -43,51 +38,43 @@ export interface OperatedInstance {
   readonly find: (executor: Executor) => Promise<string>
 }
 
-export interface InstanceOperations {
-  decide(on: OperatedInstance, step: string, decision: HumanChoice, by: By): Promise<void>
-  retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void>
-  cancel(on: OperatedInstance, by: By, compensate: boolean): Promise<void>
-  complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void>
-}
+export type InstanceOperations = ReturnType<typeof createInstanceOperations>
 
 type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
-export function createInstanceOperations(
-  db: Database,
-  { codec, happenings }: Pick<WorkflowEngine, 'codec' | 'happenings'>,
-): InstanceOperations {
-  type Work = (tx: Executor, id: string) => Promise<Happened[]>
+export function createInstanceOperations(db: Database, { codec, events }: Pick<WorkflowEngine, 'codec' | 'events'>) {
+  type Work = (tx: Executor, id: string) => Promise<AppliedEvent[]>
 
   async function operate(operation: string, { label, find }: OperatedInstance, work: Work): Promise<void> {
     const within = async (tx: Executor) => work(tx, await find(tx))
-    for (const happened of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
-      happenings.committed(happened)
+    for (const applied of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
+      events.committed(applied)
     }
   }
 
-  const occur = (operation: string, on: OperatedInstance, occurrence: InstanceEvent) =>
-    operate(operation, on, async (tx, id) => [await happenings.operateWithin(tx, { id, occurrence })])
+  const apply = (operation: string, on: OperatedInstance, event: InstanceEvent) =>
+    operate(operation, on, async (tx, id) => [await events.operateWithin(tx, { id, event })])
 
   /** Each is decided on what the one before it changed. */
   async function requeue(tx: Executor, id: string, steps: readonly string[], how: Omit<Requeue, 'type' | 'step'>) {
-    const happened: Happened[] = []
+    const applied: AppliedEvent[] = []
     for (const step of steps) {
-      happened.push(await happenings.operateWithin(tx, { id, occurrence: { type: 'requeued', step, ...how } }))
+      applied.push(await events.operateWithin(tx, { id, event: { type: 'requeued', step, ...how } }))
     }
-    return happened
+    return applied
   }
 
   return {
-    async decide(on, step, verdict, by) {
-      const decision = choiceOption('workflow.decide', 'decision', verdict, ['confirm', 'reject'])
+    async decide(on: OperatedInstance, step: string, choice: HumanChoice, by: By): Promise<void> {
+      const decision = choiceOption('workflow.decide', 'decision', choice, ['confirm', 'reject'])
       const actor = checkBy('workflow.decide', by)
-      await occur('decide', on, { type: 'decided', step, decision, by: actor })
+      await apply('decide', on, { type: 'decided', step, decision, by: actor })
     },
-    async cancel(on, by, compensate) {
+    async cancel(on: OperatedInstance, by: By, compensate: boolean): Promise<void> {
       const actor = checkBy('workflow.cancel', by)
-      await occur('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
+      await apply('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
     },
-    async retry(on, by, options) {
+    async retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void> {
       const where = 'workflow.retry'
       const actor = checkBy(where, by)
       const given = checkOptions(where, options, ['step', 'input', 'notDone'])
@@ -113,7 +100,7 @@ export function createInstanceOperations(
         return []
       })
     },
-    async complete(on, by, output, options) {
+    async complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void> {
       const where = 'workflow.complete'
       const actor = checkBy(where, by)
       const given = checkOptions(where, options, ['step'])

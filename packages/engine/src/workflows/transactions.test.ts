@@ -185,7 +185,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim has locked a
   await client.query(`select from holdfast.workflow_step where workflow_id = $1 and name = 'b' for no key update`, [id])
   further.open()
   await waitFor('it meets the row', async () => {
-    const busy = `select from pg_stat_activity where state = 'idle in transaction' and query like '%write_workflows%'`
+    const busy = `select from pg_stat_activity where state = 'idle in transaction' and query like '%write_workflow_changes%'`
     return (await bus.sql(busy)).length > 0
   })
   await client.query('rollback')

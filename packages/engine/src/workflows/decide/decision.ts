@@ -1,3 +1,6 @@
+// What a decision consists of, and the state after it. `transition.ts` makes decisions; `store/` writes them. All parts of one decision
+// are written in one transaction, or none.
+
 import type { Json } from '../../kernel/codec/type.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { StepType } from '../definition/definition.js'
@@ -50,6 +53,10 @@ export const nothing: Decision = {
   humanDecisions: [],
   events: [],
 }
+
+/** Whether there is nothing to write. */
+export const changesNothing = ({ steps, enqueue, remove, events, instance }: Decision): boolean =>
+  steps.length + enqueue.length + remove.length + events.length + Object.keys(instance).length === 0
 
 export interface QueueRef {
   readonly step: string

@@ -32,9 +32,9 @@ function halfway() {
   const run = new Simulation(order).start().complete('charge', { kind: 'digital' }).complete('mail').complete('invoice')
   run.claim('archive')
   run.claim('ship')
-  run.happen({ type: 'failed', step: 'ship', failure: transient })
+  run.apply({ type: 'failed', step: 'ship', failure: transient })
   run.claim('ship')
-  run.happen({ type: 'failed', step: 'ship', failure: business })
+  run.apply({ type: 'failed', step: 'ship', failure: business })
   return run.state
 }
 
