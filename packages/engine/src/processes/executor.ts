@@ -14,15 +14,15 @@ import { checkEntry, suspendWithoutReplay } from './entry-check.js'
 import { isLostLease } from './execution/attempt.js'
 import type { Call } from './execution/calls.js'
 import { type FinalDecision, toRecorded, trouble } from './execution/decisions.js'
-import { type DriveResult, drive } from './execution/drive.js'
+import { drive } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
 import { throwIfLost } from './execution/lost.js'
 import { Mismatch, ReplayFailed, replaying } from './execution/mismatch.js'
+import type { DriveResult } from './execution/next.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { replay } from './execution/replay.js'
 import {
   checkState,
-  failureOf,
   suspendBeforeCompensating,
   suspendCompensating,
   suspendContinuing,
@@ -34,7 +34,7 @@ import {
 } from './execution/suspend.js'
 import { beginUnwinding, callsToUndo, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
-import { cancelRemotes, completeRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
+import { cancelRemotes, completeRemotes, underWay, withholdRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
@@ -155,13 +155,13 @@ async function trySuspend(execution: Execution, driven: DriveResult): Promise<Su
   if (driven.kind === 'decided') return tryFinish(execution, driven.finalDecision)
   if (driven.kind === 'waiting' || driven.kind === 'stopping') {
     checkState(execution)
-    if (execution.finalDecision || (driven.kind === 'waiting' && isBehind(execution))) return undefined
+    if (execution.state.finalDecision || (driven.kind === 'waiting' && isBehind(execution))) return undefined
   }
   let wanted: Suspension
   try {
     wanted = await suspensionFor(execution, driven)
   } catch (error) {
-    execution.finalDecision = failureOf(execution, error)
+    execution.fail(error)
     return undefined
   }
   const suspended = await write(execution, wanted)
@@ -188,9 +188,11 @@ async function suspensionFor(
 
 /** A fresh history knows nothing of the calls in the one before: none of them may still matter. */
 function checkContinuable(execution: Execution, keepEffects: boolean): void {
-  const { item, calls } = execution
+  const { item } = execution
   const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
-  const open = [...calls.open()].filter(({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed')
+  const open = [...execution.state.calls.open()].filter(
+    ({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed',
+  )
   if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { id: item.id, calls: named(open) })
   const toUndo = keepEffects ? [] : callsToUndo(execution)
   if (toUndo.length > 0)
@@ -215,7 +217,7 @@ async function undo(
   execution: Execution,
   decision: Extract<FinalDecision, { to: 'UNWIND' }>,
 ): Promise<Suspension | undefined> {
-  if (!execution.unwinding) {
+  if (!execution.state.unwinding) {
     beginUnwinding(execution, decision)
     await execution.journal.flush()
   }
@@ -236,10 +238,11 @@ async function undo(
  * Something was received since the execution checked its waits. A suspension that counts it as received would never be woken
  * for it, so the waits are checked once more.
  */
-const isBehind = ({ state, calls, cancel, finalDecision }: Execution): boolean => {
+const isBehind = ({ state }: Execution): boolean => {
+  const { data, calls, cancel, finalDecision } = state
   if (cancel !== null && (!finalDecision || cancel === 'PLAIN')) return true
   const readsResponses = finalDecision !== undefined || calls.with('waiting').length > 0
-  return readsResponses && state.received > state.seen
+  return readsResponses && data.received > data.seen
 }
 
 async function endWith(
@@ -252,15 +255,13 @@ async function endWith(
   return suspended
 }
 
-const underWay = (execution: Execution) => remotesOf(execution).filter((call) => call.underWay)
-
 /** Reads of the outside world are not effects. */
 const EFFECTS: ReadonlySet<string> = new Set(['STEP', 'TRANSACTION', 'COMMAND', 'CHILD'])
 
 /** What earlier generations did is not known here. */
-const hasDoneNothing = ({ calls, item }: Execution): boolean =>
+const hasDoneNothing = ({ state, item }: Execution): boolean =>
   item.generation === 1 &&
-  [...calls.all()].every(
+  [...state.calls.all()].every(
     ({ spec, outcome }) => !EFFECTS.has(spec.kind) || outcome === undefined || outcome === 'refused',
   )
 
@@ -295,7 +296,7 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
  */
 async function giveUp(execution: Execution, error: RecordedFailure): Promise<Suspension> {
   return suspendAnyway(execution, async () => {
-    const ends = execution.cancel === 'PLAIN'
+    const ends = execution.state.cancel === 'PLAIN'
     if (ends) await execution.parts.remotes.cancelChildren(execution.item.id, false)
     const suspension = ends ? suspendEnded(execution, 'CANCELLED', {}) : suspendInTrouble(execution, error)
     return { ...suspension, state: undefined, restedEpoch: epochOfFailedReplay(execution) }
@@ -315,22 +316,14 @@ const epochOfFailedReplay = ({ item, hasBegun }: Execution): number => item.rest
  * all; an at-most-once step has `STARTED` before it; and a process that is being compensated begins no calls.
  */
 function noteInterrupted(execution: Execution): void {
-  if (execution.unwinding) return
-  for (const call of execution.calls.open()) {
-    const { spec, progress, nextAt, name, occurrence } = call
+  const { unwinding, calls } = execution.state
+  if (unwinding) return
+  for (const call of calls.open()) {
+    const { spec, progress, nextAt } = call
     const due = progress === 'new' || (progress === 'retrying' && (nextAt ?? 0) <= execution.now())
     if (!due || !INTERRUPTIBLE.has(spec.kind) || call.outcome === 'unknown') continue
     if ('atMostOnce' in spec && spec.atMostOnce) continue
-    const { seq } = execution.journal.append({
-      kind: spec.kind,
-      name,
-      occurrence,
-      status: 'STARTED',
-      attempt: call.attempts + 1,
-      detail: { recovered: true },
-    })
-    call.lastSeq = seq
-    call.interrupted()
+    execution.recordCall(call, { status: 'STARTED', attempt: call.attempts + 1, detail: { recovered: true } })
   }
 }
 
@@ -375,7 +368,7 @@ async function callHook(
   const { id, key } = execution.item
   try {
     await callLimited({ limitMs: hookTimeoutMs, graceMs: 0, around: () => [] }, () =>
-      hook(execution.state.shown, { id, key, ...end }),
+      hook(execution.state.data.shown, { id, key, ...end }),
     )
   } catch (error) {
     execution.parts.logger.error({ err: error, id, hook: which }, 'a hook failed; the process has ended all the same')

@@ -37,10 +37,16 @@ export function insideCall<Result>(
   }
   const answering = answer
   return new Promise<Result>((resolve, reject) => {
-    fail = reject
-    if (misplaced) reject(misplaced)
-    answering.then(resolve, reject)
-  }).finally(() => inside.delete(call))
+    fail = (error: unknown) => {
+      inside.delete(call)
+      reject(error)
+    }
+    if (misplaced) fail(misplaced)
+    answering.then((result) => {
+      inside.delete(call)
+      resolve(result)
+    }, fail)
+  })
 }
 
 const isPromise = <Result>(answer: Result | PromiseLike<Result>): answer is PromiseLike<Result> =>

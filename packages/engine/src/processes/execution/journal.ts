@@ -39,9 +39,8 @@ export class Journal {
   #commitOver: (() => void) | undefined
   #options: JournalOptions
   #unwritten: JournalEvent[] = []
-  #inFlight: Promise<unknown> | undefined
-  /** Flushes under way: the end of one and the beginning of the next overlap. */
-  #flushing = 0
+  #inFlight: Promise<void> | undefined
+  #flushing = false
   /** Why a write failed: code that waited for it must not continue as if it had been committed. */
   #broken: Error | undefined
 
@@ -57,7 +56,14 @@ export class Journal {
 
   /** Something has taken effect in user code that a crash would take back. */
   get uncommitted(): boolean {
-    return this.dirty || this.#flushing > 0
+    return this.dirty || this.#flushing
+  }
+
+  /** This record of the history was replayed: new ones come after it. */
+  replayed({ seq, at, seen }: Pick<HistoryRecord, 'seq' | 'at' | 'seen'>): void {
+    this.seq = seq
+    this.at = Math.max(this.at, at)
+    this.seenOnRecord = seen ?? this.seenOnRecord
   }
 
   append(record: NewRecord): JournalEvent {
@@ -77,23 +83,19 @@ export class Journal {
   }
 
   /** Resolves when everything appended so far is committed. */
-  async flush(): Promise<void> {
-    while (this.#inFlight) await this.#inFlight
-    if (this.#broken) throw this.#broken
-    if (this.#unwritten.length === 0) return
-    const events = this.#unwritten
+  flush(): Promise<void> {
+    if (this.#inFlight) return this.#inFlight.then(() => this.flush())
+    if (this.#broken) return Promise.reject(this.#broken)
+    if (!this.dirty) return Promise.resolve()
+    const write = this.write(this.#unwritten)
     this.#unwritten = []
-    this.#flushing += 1
-    try {
-      await this.#fly(
-        this.#options.writes.write(this.write(events)).catch((error: Error) => {
-          this.#broken = error
-          throw error
-        }),
-      )
-    } finally {
-      this.#flushing -= 1
+    this.#flushing = true
+    const over = (error?: Error) => {
+      this.#flushing = false
+      this.#broken = error
+      if (error) throw error
     }
+    return this.#fly(this.#options.writes.write(write).then(() => over(), over))
   }
 
   /** Ends the execution, unless something came in that it must handle first. */
@@ -142,16 +144,11 @@ export class Journal {
     return { id, epoch, generation, token: newId(), events, ...(by ? { by } : {}) }
   }
 
-  async #fly<T>(flight: Promise<T>): Promise<T> {
-    const landing = flight.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#inFlight = landing
-    try {
-      return await flight
-    } finally {
-      if (this.#inFlight === landing) this.#inFlight = undefined
+  #fly<T>(flight: Promise<T>): Promise<T> {
+    const land = () => {
+      this.#inFlight = undefined
     }
+    this.#inFlight = flight.then(land, land)
+    return flight
   }
 }

@@ -24,16 +24,10 @@ interface Undoable {
 export type Unwound = { readonly done: true } | { readonly failed: RecordedFailure } | { readonly dueAt: number }
 
 /** From here on nothing but compensations. This is on record, so that the next worker knows it too. */
-export function beginUnwinding(execution: Execution, finalDecision: Extract<FinalDecision, { to: 'UNWIND' }>): void {
-  const { reason, end, error } = finalDecision
-  execution.journal.append({
-    kind: 'UNWIND',
-    name: reason,
-    occurrence: 1,
-    status: 'STARTED',
-    detail: { reason, end, ...(error ? { error } : {}) },
-  })
-  execution.unwinding = finalDecision
+export function beginUnwinding(execution: Execution, decision: Extract<FinalDecision, { to: 'UNWIND' }>): void {
+  const { reason, end, error } = decision
+  const detail = { reason, end, ...(error ? { error } : {}) }
+  execution.record({ kind: 'UNWIND', name: reason, occurrence: 1, status: 'STARTED', detail })
 }
 
 /**
@@ -44,7 +38,7 @@ export async function unwind(execution: Execution): Promise<Unwound> {
   let failed: Failure | undefined
   for (const undoable of undoables(execution)) {
     const { call, undoing } = undoable
-    const standing = execution.undone.get(call.id)
+    const standing = execution.state.compensations.get(call.id)
     if (standing?.progress === 'done') continue
     if (standing?.progress === 'failed') {
       failed ??= gaveUp(execution, undoable)
@@ -64,9 +58,9 @@ export async function unwind(execution: Execution): Promise<Unwound> {
   return { failed: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } }
 }
 
-const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => {
+const gaveUp = ({ state }: Execution, { call, undoing }: Undoable): Failure => {
   const times = undoing.compensateRetry.maxAttempts === 1 ? 'once' : `${undoing.compensateRetry.maxAttempts} times`
-  const problem = undone.get(call.id)?.problem
+  const problem = state.compensations.get(call.id)?.problem
   const message = `the compensation of \`${call.id}\` failed ${times}${problem ? `, at last with ${problem}` : ''}`
   return classifyFailure(new Error(message), { unknown: 'permanent' })
 }
@@ -74,9 +68,9 @@ const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => 
 /** The calls that would be compensated if the process were. */
 export const callsToUndo = (execution: Execution): Call[] => undoables(execution).map(({ call }) => call)
 
-function undoables({ calls }: Execution): Undoable[] {
+function undoables({ state }: Execution): Undoable[] {
   const found: Undoable[] = []
-  for (const call of calls.all()) {
+  for (const call of state.calls.all()) {
     if ('compensate' in call.spec && call.spec.compensate && isToUndo(call, call.spec)) {
       found.push({ call, undoing: call.spec })
     }
@@ -89,27 +83,18 @@ const isToUndo = ({ outcome }: Call, { compensateIf }: Undoing): boolean =>
 
 /** Inquires about an at-most-once call of unknown outcome before its compensation, and records the result. */
 async function settleOutcome(execution: Execution, call: Call): Promise<void> {
-  const { spec, name, occurrence } = call
+  const { spec } = call
   if (!('atMostOnce' in spec) || !spec.atMostOnce || !spec.inquire || call.outcome !== 'unknown') return
   const answer = await inquire(execution, call, spec)
   if (answer instanceof Unanswered) return
-  const base = { kind: spec.kind, name, occurrence, attempt: call.attempts + 1 } as const
+  const attempt = call.attempts + 1
   if (answer === 'notDone') {
     const failure = classifyFailure(new Error('`inquire` says that it was not done'), { unknown: 'permanent' })
-    execution.journal.append({ ...base, status: 'FAILED', detail: { outcome: answer, error: toRecorded(failure) } })
-    call.attempted(answer)
+    execution.recordCall(call, { status: 'FAILED', attempt, detail: { outcome: answer, error: toRecorded(failure) } })
     return
   }
   const result = tryEncodeResult(execution, call, answer.done)
-  if (!result) return
-  const { encoded, value } = result
-  const { at } = execution.journal.append({
-    ...base,
-    status: 'COMPLETED',
-    detail: encoded ? null : { nothing: true },
-    ...(encoded ? { encoded } : {}),
-  })
-  await execution.complete(call, value, at)
+  if (result) await execution.perform(execution.recordCall(call, { status: 'COMPLETED', attempt }, result))
 }
 
 /** A result that cannot be stored is as good as unknown. */
@@ -131,21 +116,19 @@ async function undo(
   failedBefore: number,
 ): Promise<{ readonly done: true } | { readonly failed: true } | { readonly dueAt: number }> {
   const startedAt = Math.floor(execution.now())
-  const base = { kind: 'COMPENSATION', name: call.name, occurrence: call.occurrence } as const
+  const { name, occurrence } = call
   const attempt = failedBefore + 1
   const { maxAttempts, policy } = undoing.compensateRetry
-  const record = (status: 'COMPLETED' | 'FAILED' | 'WAITING_RETRY', nextAt?: number, error?: Failure) => {
-    execution.journal.append({
-      ...base,
+  const record = (status: 'COMPLETED' | 'FAILED' | 'WAITING_RETRY', error?: Failure, nextAt?: number) =>
+    execution.record({
+      kind: 'COMPENSATION',
+      name,
+      occurrence,
       status,
       attempt,
       ...(nextAt === undefined ? {} : { nextAt }),
       detail: { startedAt, maxAttempts, ...(error ? { error: toRecorded(error) } : {}) },
     })
-    const progress = status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying'
-    const problem = error && `${error.code}: ${error.message}`
-    execution.undone.set(call.id, { attempts: attempt, nextAt, progress, problem })
-  }
   try {
     await callCompensation(execution, call, undoing, attempt)
     record('COMPLETED')
@@ -154,11 +137,11 @@ async function undo(
     // Whatever failed: a failed compensation leaves money where it should not be, so it is always retried (K-08).
     const failure = execution.classify(error)
     if (attempt >= maxAttempts) {
-      record('FAILED', undefined, failure)
+      record('FAILED', failure)
       return { failed: true }
     }
     const dueAt = Math.floor(execution.now() + retryDelay(policy, attempt))
-    record('WAITING_RETRY', dueAt, failure)
+    record('WAITING_RETRY', failure, dueAt)
     return { dueAt }
   }
 }
