@@ -11,12 +11,11 @@ import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry, suspendWithoutReplay } from './entry-check.js'
-import { isLostLease } from './execution/attempt.js'
 import type { Call } from './execution/calls.js'
 import { type FinalDecision, toRecorded, trouble } from './execution/decisions.js'
 import { drive } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
-import { throwIfLost } from './execution/lost.js'
+import { isLostLease, throwIfLost } from './execution/lost.js'
 import { Mismatch, ReplayFailed, replaying } from './execution/mismatch.js'
 import type { DriveResult } from './execution/next.js'
 import type { ExecutionParts } from './execution/parts.js'
@@ -153,13 +152,14 @@ async function suspendRefused(execution: Execution, error: Error): Promise<Suspe
 /** Suspends if nothing has come in meanwhile; otherwise the execution has received it and continues. */
 async function trySuspend(execution: Execution, driven: DriveResult): Promise<Suspension | undefined> {
   if (driven.kind === 'decided') return tryFinish(execution, driven.finalDecision)
+  let state: Suspension['state']
   if (driven.kind === 'waiting' || driven.kind === 'stopping') {
-    checkState(execution)
+    state = checkState(execution)
     if (execution.state.finalDecision || (driven.kind === 'waiting' && isBehind(execution))) return undefined
   }
   let wanted: Suspension
   try {
-    wanted = await suspensionFor(execution, driven)
+    wanted = suspensionFor(execution, driven, state)
   } catch (error) {
     execution.fail(error)
     return undefined
@@ -169,10 +169,11 @@ async function trySuspend(execution: Execution, driven: DriveResult): Promise<Su
   return suspended
 }
 
-async function suspensionFor(
+function suspensionFor(
   execution: Execution,
   driven: Exclude<DriveResult, { kind: 'decided' }>,
-): Promise<Suspension> {
+  state: Suspension['state'],
+): Suspension {
   switch (driven.kind) {
     case 'ended':
       return suspendEnded(execution, 'COMPLETED', { value: driven.value })
@@ -180,9 +181,9 @@ async function suspensionFor(
       checkContinuable(execution, driven.keepEffects)
       return suspendContinuing(execution, driven.state)
     case 'stopping':
-      return suspendStopping(execution)
+      return suspendStopping(execution, state)
     case 'waiting':
-      return suspendWaiting(execution)
+      return suspendWaiting(execution, state)
   }
 }
 

@@ -16,6 +16,7 @@ import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
 import { type Answer, inquire, Unanswered } from './inquire.js'
 import { insideCall } from './inside-call.js'
+import { isLostLease, leaseLost } from './lost.js'
 
 const TROUBLE_DELAY = 1_000
 /** What a statement's own time limits end will take as long the next time: that is the call's own failure. */
@@ -68,8 +69,7 @@ async function beginOnce(execution: Execution, call: Call, before: 'notDone' | u
 
 /** Another worker may have claimed it by now, if this worker was frozen for longer than its lease. */
 function refuseIfExpired({ lease }: Execution): void {
-  if (!lease.aborted && lease.remaining() > 0) return
-  throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
+  if (lease.aborted || lease.remaining() <= 0) throw leaseLost(lease.item)
 }
 
 /** Whether the process stops, is cancelled or is past its deadline since the call began to wait: nothing more is begun then. */
@@ -166,8 +166,4 @@ export function databaseTrouble(
   const message = error instanceof Error ? error.message : String(error)
   const trouble = new TransientError(message, { code: 'DATABASE_TROUBLE', cause: error })
   return { notBegun: execution.classify(trouble), retryAfterMs: TROUBLE_DELAY }
-}
-
-export function isLostLease(error: unknown): boolean {
-  return error instanceof HoldfastError && error.code === 'HF_LEASE_LOST'
 }

@@ -15,7 +15,7 @@ import type { Arrival, EncodedResult } from './attempted.js'
 import type { Call } from './calls.js'
 import { drain, executionClock } from './clock.js'
 import { decideFailure, type FinalDecision, toRecorded } from './decisions.js'
-import { Journal, type NewRecord } from './journal.js'
+import { type CallRecord, Journal, type NewRecord, recordOf } from './journal.js'
 import type { ExecutionParts } from './parts.js'
 import { ProcessState } from './process-state.js'
 import { createState, type Ending, type ExecutionState } from './state.js'
@@ -74,21 +74,28 @@ export class Execution {
   }
 
   /** Calls `execute` for the first time; it runs until its first calls. */
-  async begin(context: Parameters<ExecutionParts['definition']['execute']>[0]): Promise<void> {
-    const { data } = this.state
-    data.guard.open = true
-    // Called in a function of its own, so that code that throws before it is asynchronous is no different.
-    const outcome = (async () => this.parts.definition.execute(context, data.shown))()
+  begin(context: Parameters<ExecutionParts['definition']['execute']>[0]): Promise<void> {
     const end = (ending: Ending) => {
       this.apply({ kind: 'RETURN', ending })
       this.wakeUp.fire()
     }
-    outcome.then(
-      (value) => end({ value }),
-      (error: unknown) => end({ error }),
-    )
+    return this.#letRun(() => {
+      // Called in a function of its own, so that code that throws before it is asynchronous is no different.
+      const outcome = (async () => this.parts.definition.execute(context, this.state.data.shown))()
+      outcome.then(
+        (value) => end({ value }),
+        (error: unknown) => end({ error }),
+      )
+    })
+  }
+
+  /** Calls into user code, which runs until it has nothing more to do: the moment when it may change its state and make calls. */
+  async #letRun(call: () => void): Promise<void> {
+    const { guard } = this.state.data
+    guard.open = true
+    call()
     await drain()
-    data.guard.open = false
+    guard.open = false
   }
 
   /** An event that is not recorded takes effect. */
@@ -102,29 +109,18 @@ export class Execution {
   }
 
   /** The same for an event of a call. A result is given where the record keeps one. */
-  recordCall(
-    { spec, name, occurrence }: Call,
-    fields: Omit<NewRecord, 'kind' | 'name' | 'occurrence' | 'encoded'>,
-    result?: EncodedResult,
-  ): Effect {
-    const record = { kind: spec.kind, name, occurrence, ...fields }
-    if (!result) return this.record(record)
-    if (result.encoded) return this.record({ ...record, encoded: result.encoded }, result)
-    return this.record({ ...record, detail: { ...fields.detail, nothing: true } }, result)
+  recordCall(call: Call, fields: CallRecord, result?: EncodedResult): Effect {
+    return this.record(recordOf(call, fields, result), result)
   }
 
-  /** User code goes on with what it has awaited, and runs until it waits again. */
+  /** User code goes on with what it has awaited. */
   async perform(effect: Effect): Promise<void> {
     if (effect === 'none') return
     const { call } = effect
-    const { guard } = this.state.data
-    guard.open = true
     // One that never began has done nothing.
-    const done = call.outcome ?? 'refused'
-    if ('value' in effect) call.settle(effect)
-    else call.settle({ error: new StepFailed(call.id, effect.failed, done === 'refused' ? done : 'unknown') })
-    await drain()
-    guard.open = false
+    const done = call.outcome === undefined || call.outcome === 'refused' ? 'refused' : 'unknown'
+    const outcome = 'value' in effect ? effect : { error: new StepFailed(call.id, effect.failed, done) }
+    await this.#letRun(() => call.settle(outcome))
   }
 
   receive({ cancel, responses }: Incoming): void {

@@ -2,12 +2,22 @@ import type { Batcher } from '../../kernel/batching/batcher.js'
 import { newId } from '../../kernel/ids/id.js'
 import type { HistoryRecord } from '../history.js'
 import type { Incoming, JournalEvent, ProcessWrite, Suspension } from '../queries/write-processes.js'
+import type { EncodedResult } from './attempted.js'
+import type { Call } from './calls.js'
 import type { ProcessState } from './process-state.js'
 
-export type NewRecord = Pick<HistoryRecord, 'kind' | 'name' | 'occurrence' | 'status'> &
-  Partial<Pick<HistoryRecord, 'attempt' | 'nextAt' | 'detail'>> & {
-    readonly encoded?: { readonly json: string; readonly notes: object | null }
-  }
+export type NewRecord = Omit<JournalEvent, 'seq' | 'at' | 'seen'>
+
+/** What a record of a call says besides which call it is about, and its result. */
+export type CallRecord = Omit<NewRecord, 'kind' | 'name' | 'occurrence' | 'encoded'>
+
+export function recordOf({ spec, name, occurrence }: Call, fields: CallRecord, result?: EncodedResult): NewRecord {
+  const record = { kind: spec.kind, name, occurrence, ...fields }
+  if (!result) return record
+  return result.encoded
+    ? Object.assign(record, { encoded: result.encoded })
+    : Object.assign(record, { detail: { ...fields.detail, nothing: true } })
+}
 
 interface JournalOptions {
   readonly id: string

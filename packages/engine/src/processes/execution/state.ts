@@ -12,7 +12,7 @@ export interface Continuation {
 }
 
 /** How often a compensation has failed since it began, or since an operator's retry; whether it is done or given up. */
-interface Compensation {
+export interface Compensation {
   attempts: number
   nextAt: number | undefined
   progress: 'retrying' | 'done' | 'failed'

@@ -23,7 +23,7 @@ function suspendAs(execution: Execution, fields: SuspensionFields): Suspension {
     received: data.received,
     receivedCancel: cancel !== null,
     seen: data.seen,
-    state: encodedState(execution),
+    state: 'state' in fields ? fields.state : encodedState(execution),
     ...(item.limited ? { limited: true } : {}),
     ...(parts.inStarter && fields.dueAt ? { wakes: true } : {}),
     ...fields,
@@ -31,7 +31,7 @@ function suspendAs(execution: Execution, fields: SuspensionFields): Suspension {
 }
 
 /** Waiting for something outside, or for the time of the next attempt, whichever comes first. */
-export function suspendWaiting(execution: Execution): Suspension {
+export function suspendWaiting(execution: Execution, state: Suspension['state']): Suspension {
   const { item } = execution
   const { calls } = execution.state
   const retrying = calls.with('retrying')
@@ -48,15 +48,14 @@ export function suspendWaiting(execution: Execution): Suspension {
     waitingFor: [...retrying, ...waiting].map(({ id }) => id).join(', '),
     waitTimeoutAt,
     nextRetryAt,
+    state,
   })
 }
 
 /** Released: due at once, for a worker that does not stop. */
-export function suspendStopping(execution: Execution): Suspension {
-  return suspendAs(execution, {
-    status: execution.state.unwinding ? 'COMPENSATING' : 'PENDING',
-    dueAt: execution.now(),
-  })
+export function suspendStopping(execution: Execution, state: Suspension['state']): Suspension {
+  const status = execution.state.unwinding ? 'COMPENSATING' : 'PENDING'
+  return suspendAs(execution, { status, dueAt: execution.now(), state })
 }
 
 export function suspendCompensating(execution: Execution, dueAt: number): Suspension {
@@ -134,13 +133,14 @@ function encodedState({ state, parts, item }: Execution): Suspension['state'] {
   }
 }
 
-/** A state that cannot be stored is a failure of the process: it goes to troubleshooting. */
-export function checkState(execution: Execution): void {
+/** A state that cannot be stored is a failure of a process that would wait: it goes to troubleshooting. */
+export function checkState(execution: Execution): Suspension['state'] {
   try {
-    execution.state.data.encode()
+    return execution.state.data.encode()
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE'
     execution.decide(trouble(code, toRecorded(execution.classify(error))))
+    return undefined
   }
 }
 

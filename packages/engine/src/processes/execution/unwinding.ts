@@ -14,6 +14,7 @@ import type { Call } from './calls.js'
 import { type FinalDecision, toRecorded } from './decisions.js'
 import type { Execution } from './execution.js'
 import { inquire, Unanswered } from './inquire.js'
+import type { Compensation } from './state.js'
 
 interface Undoable {
   readonly call: Call
@@ -35,32 +36,29 @@ export function beginUnwinding(execution: Execution, decision: Extract<FinalDeci
  * a time, each recorded before the next begins.
  */
 export async function unwind(execution: Execution): Promise<Unwound> {
+  const { compensations } = execution.state
   let failed: Failure | undefined
   for (const undoable of undoables(execution)) {
     const { call, undoing } = undoable
-    const standing = execution.state.compensations.get(call.id)
-    if (standing?.progress === 'done') continue
-    if (standing?.progress === 'failed') {
-      failed ??= gaveUp(execution, undoable)
-      continue
+    let standing = compensations.get(call.id)
+    if (!standing || (standing.progress === 'retrying' && (standing.nextAt ?? 0) <= execution.now())) {
+      await execution.journal.flush()
+      // The next worker continues from the record.
+      if (execution.parts.stopping()) return { dueAt: execution.now() }
+      await settleOutcome(execution, call)
+      if (!isToUndo(call, undoing)) continue
+      await undo(execution, undoable, (standing?.attempts ?? 0) + 1)
+      standing = compensations.get(call.id)
     }
-    if (standing?.nextAt !== undefined && standing.nextAt > execution.now()) return { dueAt: standing.nextAt }
-    await execution.journal.flush()
-    // The next worker continues from the record.
-    if (execution.parts.stopping()) return { dueAt: execution.now() }
-    await settleOutcome(execution, call)
-    if (!isToUndo(call, undoing)) continue
-    const outcome = await undo(execution, undoable, standing?.attempts ?? 0)
-    if ('dueAt' in outcome) return outcome
-    if ('failed' in outcome) failed ??= gaveUp(execution, undoable)
+    if (standing?.progress === 'retrying') return { dueAt: standing.nextAt ?? execution.now() }
+    if (standing?.progress === 'failed') failed ??= gaveUp(undoable, standing)
   }
   if (!failed) return { done: true }
   return { failed: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } }
 }
 
-const gaveUp = ({ state }: Execution, { call, undoing }: Undoable): Failure => {
+function gaveUp({ call, undoing }: Undoable, { problem }: Compensation): Failure {
   const times = undoing.compensateRetry.maxAttempts === 1 ? 'once' : `${undoing.compensateRetry.maxAttempts} times`
-  const problem = state.compensations.get(call.id)?.problem
   const message = `the compensation of \`${call.id}\` failed ${times}${problem ? `, at last with ${problem}` : ''}`
   return classifyFailure(new Error(message), { unknown: 'permanent' })
 }
@@ -110,40 +108,26 @@ function tryEncodeResult(execution: Execution, call: Call, value: unknown): Enco
   }
 }
 
-async function undo(
-  execution: Execution,
-  { call, undoing }: Undoable,
-  failedBefore: number,
-): Promise<{ readonly done: true } | { readonly failed: true } | { readonly dueAt: number }> {
+async function undo(execution: Execution, { call, undoing }: Undoable, attempt: number): Promise<void> {
   const startedAt = Math.floor(execution.now())
-  const { name, occurrence } = call
-  const attempt = failedBefore + 1
   const { maxAttempts, policy } = undoing.compensateRetry
-  const record = (status: 'COMPLETED' | 'FAILED' | 'WAITING_RETRY', error?: Failure, nextAt?: number) =>
-    execution.record({
-      kind: 'COMPENSATION',
-      name,
-      occurrence,
-      status,
-      attempt,
-      ...(nextAt === undefined ? {} : { nextAt }),
-      detail: { startedAt, maxAttempts, ...(error ? { error: toRecorded(error) } : {}) },
-    })
+  let failure: Failure | undefined
   try {
     await callCompensation(execution, call, undoing, attempt)
-    record('COMPLETED')
-    return { done: true }
   } catch (error) {
-    // Whatever failed: a failed compensation leaves money where it should not be, so it is always retried (K-08).
-    const failure = execution.classify(error)
-    if (attempt >= maxAttempts) {
-      record('FAILED', failure)
-      return { failed: true }
-    }
-    const dueAt = Math.floor(execution.now() + retryDelay(policy, attempt))
-    record('WAITING_RETRY', failure, dueAt)
-    return { dueAt }
+    failure = execution.classify(error)
   }
+  // Whatever failed: a failed compensation leaves money where it should not be, so it is always retried (K-08).
+  const isRetried = failure !== undefined && attempt < maxAttempts
+  execution.record({
+    kind: 'COMPENSATION',
+    name: call.name,
+    occurrence: call.occurrence,
+    status: isRetried ? 'WAITING_RETRY' : failure ? 'FAILED' : 'COMPLETED',
+    attempt,
+    ...(isRetried ? { nextAt: Math.floor(execution.now() + retryDelay(policy, attempt)) } : {}),
+    detail: { startedAt, maxAttempts, ...(failure ? { error: toRecorded(failure) } : {}) },
+  })
 }
 
 async function callCompensation(execution: Execution, call: Call, undoing: Undoing, attempt: number): Promise<void> {
