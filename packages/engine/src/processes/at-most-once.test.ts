@@ -304,7 +304,10 @@ test('P-17 whoever stood still past its lease does not call, though nobody has t
     state: z.any(),
     async execute(ctx) {
       executing = true
-      await ctx.step('pay', () => void (paid += 1), { atMostOnce: true })
+      const pay = () => {
+        paid += 1
+      }
+      await ctx.step('pay', pay, { atMostOnce: true })
     },
   })
   const worker = await frozen.runProcesses(Pay, { lease: '2s' })

@@ -7,7 +7,7 @@ import type { Runtime } from '../kernel/model/runtime.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessDefinition } from './define.js'
-import { applyResponses } from './execution/from-user-code.js'
+import { settled } from './execution/from-user-code.js'
 import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
 import type { OperationAnswer } from './queries/operate-processes.js'
 
@@ -123,7 +123,11 @@ function stateAfter(
 ): Encoded {
   const after = codec.decode({ json: state, notes })
   try {
-    applyResponses(codec, code, after, missed)
+    for (const { name, data, notes: dataNotes } of missed) {
+      const apply = code?.responses.get(name)?.apply
+      const answer = apply?.(after, codec.decode({ json: data, notes: dataNotes }))
+      settled(answer, `the reducer of the response \`${name}\``)
+    }
   } catch (error) {
     // An operator wants it to end; a response that no wait needs does not prevent that.
     logger.warn({ err: error, id }, 'a response that no wait needs could not be applied to the state')

@@ -285,10 +285,9 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
   const since = item.mismatchSince ?? execution.now()
   if (item.cancel === 'PLAIN' || execution.now() - since >= grace) return giveUp(execution, error)
   parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'released: another version of the code may fit')
-  return suspendAnyway(execution, async () => ({
-    ...suspendMismatched(execution, error, Math.min(grace, LONGEST_MISMATCH_DELAY)),
-    restedEpoch: epochOfFailedReplay(execution),
-  }))
+  return suspendUnreplayed(execution, async () =>
+    suspendMismatched(execution, error, Math.min(grace, LONGEST_MISMATCH_DELAY)),
+  )
 }
 
 /**
@@ -296,19 +295,15 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
  * needs no replay.
  */
 async function giveUp(execution: Execution, error: RecordedFailure): Promise<Suspension> {
-  return suspendAnyway(execution, async () => {
-    const ends = execution.state.cancel === 'PLAIN'
-    if (ends) await execution.parts.remotes.cancelChildren(execution.item.id, false)
-    const suspension = ends ? suspendEnded(execution, 'CANCELLED', {}) : suspendInTrouble(execution, error)
-    return { ...suspension, state: undefined, restedEpoch: epochOfFailedReplay(execution) }
+  return suspendUnreplayed(execution, async () => {
+    if (execution.state.cancel !== 'PLAIN') return suspendInTrouble(execution, error)
+    await execution.parts.remotes.cancelChildren(execution.item.id, false)
+    return suspendEnded(execution, 'CANCELLED', {})
   })
 }
 
 /** A claim after a suspension in order sees the epoch of the suspension as its last but one; after an interruption it sees less. */
 const wasInterrupted = ({ item }: Execution): boolean => item.epoch - 1 > item.restedEpoch
-
-/** Keeps what the next claim sees; and where calls were begun here and not recorded, it sees an interruption. */
-const epochOfFailedReplay = ({ item, hasBegun }: Execution): number => item.restedEpoch + (hasBegun ? 1 : 2)
 
 /**
  * The execution before this one was not suspended in order: its worker died, or lost its lease. It may have begun exactly the calls
@@ -330,10 +325,14 @@ function noteInterrupted(execution: Execution): void {
 
 const INTERRUPTIBLE: ReadonlySet<string> = new Set(['STEP', 'SIDE_EFFECT', 'COMMAND', 'CHILD'])
 
-/** Suspends in any case: receives what has come in, and makes the suspension again. */
-async function suspendAnyway(execution: Execution, make: () => Promise<Suspension>): Promise<Suspension> {
+/**
+ * Suspends in any case: receives what has come in, and makes the suspension again. The next claim sees what this one saw; and where
+ * calls were begun here and not recorded, it sees an interruption.
+ */
+async function suspendUnreplayed(execution: Execution, make: () => Promise<Suspension>): Promise<Suspension> {
+  const restedEpoch = execution.item.restedEpoch + (execution.hasBegun ? 1 : 2)
   for (;;) {
-    const suspended = await write(execution, await make())
+    const suspended = await write(execution, { ...(await make()), state: undefined, restedEpoch })
     if (suspended) return suspended
   }
 }

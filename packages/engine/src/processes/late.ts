@@ -2,7 +2,7 @@ import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import type { Executor } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { ProcessDefinition } from './define.js'
-import { applyResponses } from './execution/from-user-code.js'
+import { settled } from './execution/from-user-code.js'
 import type { RecordedResponse } from './history.js'
 import { applyLateResponse } from './queries/apply-late-response.js'
 import type { ResponseAnswer, ResponseWrite } from './queries/respond-processes.js'
@@ -25,7 +25,10 @@ export async function applyLate(
   function patched(responses: readonly RecordedResponse[]): Encoded {
     try {
       const state = codec.decode(before)
-      applyResponses(codec, definition, state, responses)
+      for (const { name, data, notes } of responses) {
+        const apply = definition?.responses.get(name)?.apply
+        settled(apply?.(state, codec.decode({ json: data, notes })), `the reducer of the response \`${name}\``)
+      }
       return codec.encode(state, { at: 'state' })
     } catch (error) {
       // It is on record all the same; what readers see stays as it was.

@@ -18,7 +18,7 @@ import { decideFailure, type FinalDecision, toRecorded } from './decisions.js'
 import { type CallRecord, Journal, type NewRecord, recordOf } from './journal.js'
 import type { ExecutionParts } from './parts.js'
 import { ProcessState } from './process-state.js'
-import { createState, type Ending, type ExecutionState } from './state.js'
+import { type Ending, ExecutionState } from './state.js'
 
 const ALONE = () => []
 
@@ -64,7 +64,7 @@ export class Execution {
       events: item.stateEvents ?? [],
       responses: item.responses,
     })
-    this.state = createState({ data, codec, time: item.startAt, cancel: item.cancel })
+    this.state = new ExecutionState(data, codec, item)
     if (item.cancel) this.#cancelling.abort(this.#cancelled())
     const { id, epoch, generation } = item
     this.journal = new Journal(

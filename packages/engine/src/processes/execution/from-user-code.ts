@@ -1,8 +1,5 @@
-import type { Codec } from '../../kernel/codec/codec.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { describeThrown } from '../../kernel/failure/thrown.js'
-import type { ProcessDefinition } from '../define.js'
-import type { RecordedResponse } from '../history.js'
 
 /** Calls a piece of the user's code that must not throw; what it throws all the same becomes an error that names the piece. */
 export function fromUserCode<Result>(
@@ -28,17 +25,4 @@ export function settled(answer: unknown, what: string): unknown {
   }
   Promise.resolve(answer).catch(() => undefined)
   throw new HoldfastError('HF_MUST_NOT_BE_ASYNC', { what })
-}
-
-/** Applies responses to a state outside of an execution. */
-export function applyResponses(
-  codec: Codec,
-  definition: ProcessDefinition | undefined,
-  state: unknown,
-  responses: readonly RecordedResponse[],
-): void {
-  for (const { name, data, notes } of responses) {
-    const apply = definition?.responses.get(name)?.apply
-    settled(apply?.(state, codec.decode({ json: data, notes })), `the reducer of the response \`${name}\``)
-  }
 }

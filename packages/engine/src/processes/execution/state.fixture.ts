@@ -5,14 +5,14 @@ import type { RecordedResponse } from '../history.js'
 import type { RecordedEvent } from './apply.js'
 import type { RemoteSpec, StepSpec } from './call-spec.js'
 import { ProcessState } from './process-state.js'
-import { createState, type ExecutionState } from './state.js'
+import { ExecutionState } from './state.js'
 
 /** The state of an execution before its first event. */
 export function emptyState(responses: readonly RecordedResponse[] = []): ExecutionState {
   const codec = createCodec()
   const definition = { responses: new Map([['told', {}]]) } as unknown as ProcessDefinition
   const data = new ProcessState({ definition, codec, initial: {}, seen: 0, unmet: [], events: [], responses })
-  return createState({ data, codec, time: 0 })
+  return new ExecutionState(data, codec, { startAt: 0, cancel: null })
 }
 
 /** A record of the first occurrence of a call, unless told otherwise. */

@@ -1,4 +1,5 @@
 import type { Codec } from '../../kernel/codec/codec.js'
+import type { ClaimedProcess } from '../queries/claim-processes.js'
 import { Calls } from './calls.js'
 import type { FinalDecision } from './decisions.js'
 import type { ProcessState } from './process-state.js'
@@ -21,12 +22,12 @@ export interface Compensation {
 }
 
 /** Everything that an execution knows and decides by: what its events have made of it. Only `apply` writes to it. */
-export interface ExecutionState {
-  readonly calls: Calls
+export class ExecutionState {
+  readonly calls = new Calls()
   /** The state of the process, as user code sees it. */
   readonly data: ProcessState
   readonly codec: Codec
-  readonly compensations: Map<string, Compensation>
+  readonly compensations = new Map<string, Compensation>()
   /** What `ctx.now()` returns. Not the time of the last record: user code may run while a call that it does not await is recorded. */
   time: number
   cancel: 'PLAIN' | 'COMPENSATE' | null
@@ -35,20 +36,12 @@ export interface ExecutionState {
   /** The beginning of the compensation is on record. */
   unwinding: Extract<FinalDecision, { to: 'UNWIND' }> | undefined
   finalDecision: FinalDecision | undefined
-}
 
-export function createState(
-  given: Pick<ExecutionState, 'data' | 'codec' | 'time'> & Partial<Pick<ExecutionState, 'cancel'>>,
-): ExecutionState {
-  return {
-    calls: new Calls(),
-    compensations: new Map(),
-    cancel: null,
-    ending: undefined,
-    continuation: undefined,
-    unwinding: undefined,
-    finalDecision: undefined,
-    ...given,
+  constructor(data: ProcessState, codec: Codec, { startAt, cancel }: Pick<ClaimedProcess, 'startAt' | 'cancel'>) {
+    this.data = data
+    this.codec = codec
+    this.time = startAt
+    this.cancel = cancel
   }
 }
 

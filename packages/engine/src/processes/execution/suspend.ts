@@ -79,7 +79,6 @@ export function suspendMismatched(execution: Execution, error: RecordedFailure, 
   return suspendAs(execution, {
     status: status === 'EXECUTING' ? 'PENDING' : status,
     dueAt: execution.now() + delayMs,
-    state: undefined,
     mismatch: true,
     error,
   })
