@@ -1,7 +1,7 @@
 /** Tests, and what several test files share. */
 const tests = '\\.(test|fixture)\\.ts$'
 
-/** The import directions of the house (ARCHITECTURE.md): who may import whom. */
+/** Which folder may import which (ARCHITECTURE.md, "Folders"). */
 const model = (name, mayImport) => ({
   name: `${name}-imports-only-below`,
   comment: `engine/${name} may import ${mayImport.join(', ')} and itself`,
@@ -57,6 +57,7 @@ const folders = [
   'kernel/validation',
   'kernel/duration',
   'kernel',
+  'kernel/errors',
   'kernel/metrics',
 ]
 
@@ -69,12 +70,12 @@ const upwards = {
   'dispatch/cycle': ['dispatch/(define|reference|targets)'],
   'dispatch/queries': ['dispatch/(define|forecast|reference|settings|settings-record|states|targets)'],
   'limiter/queries': ['limiter/(bucket-status|check-limit|merged-requests)'],
-  'processes/execution': ['processes/(context|define|history|report|settings|states|step-failed)'],
+  'processes/execution': ['processes/(context|define|history|refused|report|settings|states|step-failed)'],
   // Managers share the start, the registry and the reports of processes; these belong into a room of their own.
-  'processes/managers': ['processes/(client|define|handle|history|registry|report|seal-start|states)'],
+  'processes/managers': ['processes/(client|define|handle|history|refused|registry|report|seal-start|states)'],
   // Rows are typed by what is decided and by what replies hold; the types belong beside the statements.
   'processes/queries': [
-    'processes/(history|reference|states)',
+    'processes/(history|refused|states)',
     'processes/managers/decide',
     'processes/replies/message',
   ],
@@ -86,6 +87,8 @@ const upwards = {
   'workflows/render': ['workflows/states'],
   // The type of a claimed step; it belongs into the store.
   'workflows/store': ['workflows/states', 'workflows/queries/claim-steps'],
+  // The names of the models.
+  'kernel/errors': ['kernel/models'],
   // How a value is shown in a message. It imports nothing.
   'kernel/duration': ['kernel/validation/describe'],
 }

@@ -48,7 +48,7 @@ const asked = process.argv.slice(2)
 const paths = asked.length > 0 ? asked : covered
 const files = execFileSync('git', ['ls-files', '--', ...paths], { encoding: 'utf8' })
   .split('\n')
-  .filter((file) => /\.(ts|mjs|md)$/.test(file))
+  .filter((file) => /\.(ts|mjs|md|sql)$/.test(file))
 const problems = files.flatMap(problemsOf)
 if (asked.length === 0) {
   for (const one of exceptions) {

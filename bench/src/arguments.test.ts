@@ -24,7 +24,7 @@ describe('a command line', () => {
   })
 })
 
-describe('a command line that cannot be meant says what there is', () => {
+describe('a command line that makes no sense is answered with the usage', () => {
   test.each([
     ['', 'The workloads are: loop, commands-drain,'],
     ['drain', "There is no workload 'drain'. The workloads are: loop,"],

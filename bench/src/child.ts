@@ -2,7 +2,7 @@ import { measure } from './harness/measure.js'
 import type { Answer, Order } from './harness/order.js'
 import { findWorkload } from './workloads/index.js'
 
-// The process of one system in one round: told what to do by its argument, it answers once and ends.
+// The process of one system in one round: its argument says what to do; it sends one result and ends.
 
 // Ctrl-C reaches the whole group; the parent decides, and takes us along.
 process.on('SIGINT', () => undefined)

@@ -5,7 +5,7 @@ import { start } from './main.fixture.js'
 test.each([
   { args: ['nothing'], says: "There is no workload 'nothing'. The workloads are: loop," },
   { args: ['loop', '--fast'], says: "Unknown option '--fast'. The options are --rounds" },
-])('$args ends with exit code 2 and says what there is', async ({ args, says }) => {
+])('$args ends with exit code 2 and prints the usage', async ({ args, says }) => {
   const { code, stdout, stderr } = await start(args).ended
   expect(stderr).toContain(says)
   expect(stdout).toBe('')
@@ -18,7 +18,7 @@ test('--list names every workload with its systems', async () => {
   expect(code).toBe(0)
 })
 
-test('a server that may lose what it has committed is refused', async () => {
+test('a server that may lose committed data is refused', async () => {
   const url = new URL(connectionStringOf('postgres'))
   url.searchParams.set('options', '-c synchronous_commit=off')
   const { code, stdout, stderr } = await start(['loop', '--items', '10'], { DATABASE_URL: url.href }).ended

@@ -1,5 +1,5 @@
--- The example's own model: invoices to be paid. Like everything durable it has a due_at; like every table of the
--- example it lies in the schema that the example opened Holdfast with.
+-- The example's own model: invoices to be paid. Like all durable work it has a due_at; like every table of the
+-- example it is in the schema that the example opened Holdfast with.
 create table if not exists holdfast.invoice (
   id uuid primary key,
   number text not null,
@@ -11,7 +11,7 @@ create table if not exists holdfast.invoice (
 );
 create index if not exists invoice_due on holdfast.invoice (due_at) where due_at is not null;
 
--- The bank's side, to see every call: it books a payment once per idempotency key, however often it is called.
+-- The bank's table, which shows every call: it books a payment once per idempotency key, however often it is called.
 create table if not exists holdfast.bank_call (
   called_at timestamptz not null default statement_timestamp(),
   idempotency_key uuid not null,

@@ -3,14 +3,23 @@ import ts from 'typescript'
 
 /** The prose of a file, piece by piece: comments and sentences in strings of code, the text of a page without its code. */
 export function proseOf(file, source) {
-  return file.endsWith('.md') ? proseOfPage(source) : proseOfCode(file, source)
+  if (file.endsWith('.md')) return proseOfPage(source)
+  return file.endsWith('.sql') ? proseOfSql(source) : proseOfCode(file, source)
 }
 
 /** Names that others read: the file's, and what it exports. */
 export function namesOf(file, source) {
   const name = basename(file)
   const ofFile = { line: 1, name, text: name.replace(/[-.]/g, ' ') }
-  return file.endsWith('.md') ? [ofFile] : [ofFile, ...exportsOf(file, source)]
+  return /\.(md|sql)$/.test(file) ? [ofFile] : [ofFile, ...exportsOf(file, source)]
+}
+
+/** Comments of SQL, except for the header lines that the migration runner reads. */
+function proseOfSql(source) {
+  return source.split('\n').flatMap((line, index) => {
+    const [, text] = /^\s*-- (?!(?:revision|after|release|planner|online):?)(.*)/.exec(line) ?? []
+    return text === undefined ? [] : [{ line: index + 1, text: withoutCode(text), isJsDoc: false }]
+  })
 }
 
 function proseOfPage(source) {

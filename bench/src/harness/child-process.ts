@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { Measurement } from './measure.js'
 import { type Answer, isAnswer, type MeasureOrder, type Order, type PrepareOrder } from './order.js'
 
-/** Whoever is measured gets a process of its own: its CPU, its memory, and no code that a predecessor has warmed up. */
+/** Every measured system gets a process of its own: its CPU, its memory, and no code that another system has warmed up. */
 export interface Children {
   prepare(order: Omit<PrepareOrder, 'phase'>): Promise<void>
   measure(order: Omit<MeasureOrder, 'phase'>): Promise<Measurement>

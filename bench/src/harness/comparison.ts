@@ -1,4 +1,4 @@
-/** What a system is to us: ours, somebody else's library, or a script that shows what the hardware allows. */
+/** What a system is: ours, another library, or a script that shows what the hardware allows. */
 export type Role = 'holdfast' | 'peer' | 'ceiling'
 
 export type Better = 'higher' | 'lower'

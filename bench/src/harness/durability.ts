@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** Answers the version of a server that keeps what it has committed. */
+/** Returns the version of a server that keeps what it has committed. */
 export async function refuseUnsafe(client: pg.Client): Promise<string> {
   const { rows } = await client.query<{ version: string; fsync: string; commit: string }>(
     `select current_setting('server_version') as version, current_setting('fsync') as fsync,

@@ -21,7 +21,7 @@ export interface MeasureOrder extends Whom {
   readonly observed: Observed
 }
 
-/** What it answers before it ends. */
+/** The result that it sends before it ends. */
 export type Answer =
   | { readonly phase: 'prepare' }
   | { readonly phase: 'measure'; readonly measurement: Measurement }

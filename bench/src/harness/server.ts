@@ -12,7 +12,7 @@ export interface BenchServer {
   readonly controlConnectionString: string
   /** Does pg_stat_statements work here? */
   readonly countsStatements: boolean
-  /** A fresh database; answers its connection string. */
+  /** Creates a fresh database; returns its connection string. */
   createDatabase(): Promise<string>
   dropDatabase(connectionString: string): Promise<void>
   /** Statistics for the planner, and nothing left to write from what was before. */

@@ -20,7 +20,7 @@ import { type Submitted, submitPayment } from './submission/submit.js'
 export interface PaymentsOptions extends Pick<HoldfastOptions, 'logger' | 'migrate'> {
   readonly connectionString: string
   readonly pace?: Pace
-  /** Connections of the application's own, and as many again of Holdfast's; 10 unless given. */
+  /** Connections of the application itself; Holdfast uses as many again. Default: 10. */
   readonly poolSize?: number
 }
 
@@ -42,7 +42,7 @@ export interface Payments {
   createBatch(body: unknown): Promise<CreatedBatch>
   standing(paymentId: string): Promise<Standing | undefined>
   cancel(paymentId: string, by: { readonly actor: string; readonly reason: string }): Promise<void>
-  /** Ends payments that the worker of their process could not end any more; workers call it now and then. */
+  /** Ends payments whose worker died before it could end them; workers call it now and then. */
   endLeftBehind(): Promise<number>
   books(): Promise<Books>
   close(): Promise<void>
@@ -60,7 +60,7 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
   const { connectionString, pace = asSpecified, poolSize = 10, logger, migrate = true } = options
   const hf = await holdfast({ connectionString, poolSize, migrate, ...(logger ? { logger } : {}) })
   const pool = new pg.Pool({ connectionString, max: poolSize })
-  // A connection that breaks while it is idle is replaced; whoever uses one gets the error from its query.
+  // A connection that breaks while idle is replaced; a query on a broken connection rejects by itself.
   pool.on('error', () => undefined)
   if (migrate) {
     await migratePayments(pool)
@@ -75,7 +75,7 @@ export async function openPayments(options: PaymentsOptions): Promise<Payments> 
   }
 }
 
-/** Defines and registers everything on a Holdfast and a database that are there, migrated, and closed by somebody else. */
+/** Defines and registers everything on an open Holdfast and a migrated database. The caller closes both. */
 export function installPayments({ hf, pool, pace }: InstallOptions): Omit<Payments, 'close'> {
   const services: Services = { risk: simulatedRisk(pool), fx: simulatedFx(pool), gateway: simulatedGateway(pool) }
   const parts = { hf, pool, services, pace }
@@ -99,7 +99,7 @@ export function installPayments({ hf, pool, pace }: InstallOptions): Omit<Paymen
   }
 }
 
-/** How often the services may be called, by all workers together; an operator may change it while everything runs. */
+/** How often the services may be called, by all workers together; an operator may change it at run time. */
 async function setLimits(hf: Holdfast, pace: Pace): Promise<void> {
   const by = { actor: 'payments', reason: 'as agreed with the services' }
   for (const service of ['risk', 'fx', 'gateway'] as const) {

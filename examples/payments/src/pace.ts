@@ -1,7 +1,7 @@
 import type { Duration } from 'holdfast'
 import type { DispatchSettings } from 'holdfast/types'
 
-/** How long a payment waits, and how often the services may be called (A-02). */
+/** How long a payment waits, and how often the services may be called. */
 export interface Pace {
   readonly risk: ServicePace
   readonly fx: ServicePace
@@ -15,7 +15,7 @@ export interface Pace {
     readonly L3: Duration
     readonly L4: Duration
   }
-  /** At which rate scheduled payments are released when their time has come. */
+  /** The rate at which due scheduled payments are released. */
   readonly window: DispatchSettings
 }
 
@@ -26,7 +26,7 @@ interface ServicePace {
   readonly maxWait: Duration
 }
 
-/** As in real life. */
+/** Realistic values. */
 export const asSpecified: Pace = {
   risk: { maxAttempts: 3, retryDelay: '5s', callsPerSecond: 10, maxWait: '10s' },
   fx: { maxAttempts: 2, retryDelay: '3s', callsPerSecond: 5, maxWait: '10s' },
@@ -50,7 +50,7 @@ export const hurried: Pace = {
 
 const TWENTY_MINUTES = '20m'
 
-/** For tests that go by conditions: as quick as `hurried`, and on a busy machine nobody gives up before the other is done. */
+/** For tests that wait for conditions: as quick as `hurried`, with time limits that are long enough for a busy machine. */
 export const patient: Pace = {
   ...hurried,
   serviceTimeout: '60s',

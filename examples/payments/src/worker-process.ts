@@ -1,7 +1,7 @@
 import { openPayments } from './app.js'
 import { paces } from './pace.js'
 
-/** A worker in a process of its own: runs until it is told to stop, or until whoever started it is gone. */
+/** A worker in a process of its own: runs until it is told to stop, or until its parent process is gone. */
 export interface WorkerProcessOptions {
   readonly connectionString: string
   readonly pace: keyof typeof paces
@@ -17,7 +17,7 @@ const worker = await payments.hf.run({ concurrency, lease, poll: '500ms' })
 const EVERY = 5_000
 let looking: Promise<unknown> = Promise.resolve()
 const looks = setInterval(() => {
-  // What it cannot do now, the next look does.
+  // A failure is left to the next round.
   looking = looking.then(() => payments.endLeftBehind()).catch(() => undefined)
 }, EVERY)
 
@@ -32,7 +32,7 @@ async function stop(): Promise<void> {
   process.exit(0)
 }
 process.once('SIGTERM', () => void stop())
-// Ctrl-C reaches every process of the terminal; whoever started this one says when to stop.
+// Ctrl-C reaches every process of the terminal; the parent process says when to stop.
 process.on('SIGINT', () => undefined)
 process.once('disconnect', () => void stop())
 process.send?.({ what: 'running' })

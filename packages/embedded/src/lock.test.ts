@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { scratchFolder } from '../test/scratch.js'
 import { tryLock, withLock } from './lock.js'
 
-it('one at a time', async () => {
+it('a lock has one holder at a time', async () => {
   const path = join(scratchFolder(), 'lock')
   let inside = 0
   const widths = await Promise.all(
@@ -22,7 +22,7 @@ it('one at a time', async () => {
   expect(existsSync(path)).toBe(false)
 })
 
-it('is given back when the work fails', async () => {
+it('is released when the work fails', async () => {
   const path = join(scratchFolder(), 'lock')
   await expect(withLock(path, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
   expect(existsSync(path)).toBe(false)

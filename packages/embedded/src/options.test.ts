@@ -20,7 +20,7 @@ it.each(bad)('%s is refused before anything is touched', async (_title, options,
   })
 })
 
-it('what is meant is let through, undefined counts as left out', () => {
+it('valid options are accepted, and undefined counts as not given', () => {
   const given: EmbeddedOptions = { port: 5432, settings: { work_mem: '8MB' }, dataDir: undefined }
   expect(() => checkOptions(given)).not.toThrow()
 })

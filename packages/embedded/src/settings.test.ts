@@ -11,7 +11,7 @@ describe('effectiveSettings', () => {
     expect(Object.keys(effectiveSettings({}, false))).toEqual(['timezone', 'log_timezone'])
   })
 
-  it('lets the caller win, whatever the case of the name', () => {
+  it('settings of the caller win, in upper or lower case', () => {
     expect(effectiveSettings({ FSYNC: true, max_connections: 20 }, true)).toMatchObject({
       fsync: 'on',
       max_connections: '20',
@@ -27,7 +27,7 @@ describe('effectiveSettings', () => {
     expect(() => effectiveSettings({ [name]: value }, false)).toThrow(message)
   })
 
-  it('refuses a value that is no text, number or boolean', () => {
+  it('refuses a value that is not a string, number or boolean', () => {
     const broken: Record<string, string> = JSON.parse('{"work_mem": {"mb": 8}}')
     expect(() => effectiveSettings(broken, false)).toThrow(/type object/)
   })

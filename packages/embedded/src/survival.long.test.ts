@@ -91,7 +91,7 @@ describe('when the server dies', () => {
     }
   })
 
-  it('a pid file of a dead server is no obstacle', async () => {
+  it('a pid file of a dead server does not prevent a start', async () => {
     const dataDir = join(scratchFolder(), 'stale')
     const { child, started, ended } = await startInChild({ dataDir })
     child.kill('SIGKILL')
@@ -104,7 +104,7 @@ describe('when the server dies', () => {
     expect(await ask(server.connectionString, 'select 1')).toBe(1)
   })
 
-  it('nor is one whose number another program has got since, and that program is left alone', async () => {
+  it('nor does a pid file whose number another program has by now, and that program is not touched', async () => {
     const dataDir = join(scratchFolder(), 'recycled')
     const first = await stopAfterTest(startEmbedded({ dataDir }))
     const pidFile = readFileSync(join(dataDir, 'postmaster.pid'), 'utf8')

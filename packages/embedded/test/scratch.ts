@@ -1,4 +1,5 @@
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -32,4 +33,14 @@ export async function ask(connectionString: string, statement: string): Promise<
   } finally {
     await client.end()
   }
+}
+
+/** A port that a listener of this test has until the test ends. */
+export async function takenPort(port = 0): Promise<number> {
+  const listener = createServer()
+  await new Promise<void>((resolve) => listener.listen(port, '127.0.0.1', resolve))
+  onTestFinished(() => void listener.close())
+  const address = listener.address()
+  if (typeof address !== 'object' || address === null) throw new Error('no address')
+  return address.port
 }

@@ -1111,50 +1111,44 @@ declare
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
-    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
-    output_notes, failure
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input,
+    input_notes, output, output_notes, failure
   )
   select
-    doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
-    coalesce(at.due <= v_now, false), at.due, step.prio, case when at.due is not null then v_aging end,
-    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, v_aging) end,
-    step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
-    step.input, step.input_notes, step.output, step.output_notes, step.failure
-  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
-  cross join lateral jsonb_to_recordset(doc.steps) as step (
-    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint,
-    fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
-    input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
-  )
-  cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
-  where step.epoch is null;
+    workflow_id, number, definition_id, name, status, handler, compensates, due, coalesce(due <= v_now, false), due, priority,
+    case when due is not null then v_aging end,
+    case when due is not null then holdfast.workflow_rank(due, priority, v_aging) end,
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, v_now,
+    case when ended then v_now end, input, input_notes, output, output_notes, failure
+  from holdfast.workflow_step_changes(docs, v_now)
+  where epoch is null;
 
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
   select v_now, 'workflows', event.type, doc.id, event.actor, event.reason, event.detail
   from jsonb_to_recordset(docs) as doc (id uuid, events jsonb)
   cross join lateral jsonb_to_recordset(doc.events) as event (type text, actor text, reason text, detail jsonb);
 
-  if docs @? '$[*].unletters' then
+  if docs @? '$[*].removed_dead_letters' then
     delete from holdfast.workflow_dead_letter
     using (
       select doc.id, number::smallint
-      from jsonb_to_recordset(docs) as doc (id uuid, unletters jsonb)
-      cross join lateral jsonb_array_elements_text(doc.unletters) as number
+      from jsonb_to_recordset(docs) as doc (id uuid, removed_dead_letters jsonb)
+      cross join lateral jsonb_array_elements_text(doc.removed_dead_letters) as number
     ) as gone
     where workflow_dead_letter.workflow_id = gone.id and workflow_dead_letter.number = gone.number;
   end if;
-  if docs @? '$[*].letters' then
+  if docs @? '$[*].dead_letters' then
     insert into holdfast.workflow_dead_letter (
       id, workflow_id, number, workflow_name, workflow_version, step, step_type, kind, input, input_notes, failure, fingerprint,
       reason, created_at
     )
     select
-      letter.id, doc.id, letter.n, workflow.name, workflow.version, letter.step, letter.type, letter.kind, letter.input,
+      letter.id, doc.id, letter.number, workflow.name, workflow.version, letter.step, letter.type, letter.kind, letter.input,
       letter.input_notes, letter.failure, letter.failure ->> 'fingerprint', letter.reason, v_now
-    from jsonb_to_recordset(docs) as doc (id uuid, letters jsonb)
+    from jsonb_to_recordset(docs) as doc (id uuid, dead_letters jsonb)
     join holdfast.workflow on workflow.id = doc.id
-    cross join lateral jsonb_to_recordset(doc.letters) as letter (
-      id uuid, n smallint, step text, type text, kind text, input jsonb, input_notes jsonb, failure jsonb, reason text
+    cross join lateral jsonb_to_recordset(doc.dead_letters) as letter (
+      id uuid, number smallint, step text, type text, kind text, input jsonb, input_notes jsonb, failure jsonb, reason text
     )
     on conflict (workflow_id, number) do update
     set id = excluded.id, kind = excluded.kind, input = excluded.input, input_notes = excluded.input_notes,
@@ -1168,12 +1162,12 @@ begin
     cross join lateral jsonb_to_recordset(doc.decisions) as it (step text, decision text, actor text, reason text);
   end if;
 
-  -- Delayed ones too: they may fall due before anybody would look.
+  -- Workers of delayed steps too: the step may fall due before their next poll.
   for v_handler in
-    select distinct step.h
+    select distinct step.handler
     from jsonb_to_recordset(docs) as doc (steps jsonb)
-    cross join lateral jsonb_to_recordset(doc.steps) as step (q int, h text)
-    where step.q = 1
+    cross join lateral jsonb_to_recordset(doc.steps) as step (queue text, handler text)
+    where step.queue = 'add'
   loop
     perform holdfast.wake('workflows:' || v_handler);
   end loop;
@@ -1212,7 +1206,7 @@ begin
       v_refused := v_refused || v_group;
       continue;
     end if;
-    -- Read when the gate is passed: a switch that was turned before is seen.
+    -- Read after the lock was taken, so that an earlier change of the switch is seen.
     select * into v_config from holdfast.dispatch_config where item_type = v_type;
     if found and not v_config.enabled then
       update holdfast.process set due_at = null, queued_at = null where id = any (v_group);
@@ -1485,7 +1479,7 @@ declare
   v_writes jsonb := writes;
   v_rests jsonb;
 begin
-  -- In the order of ids, in which the writes come.
+  -- In the order of ids, which is the order of the writes.
   select array_agg(locked.id)
   into v_mine
   from jsonb_to_recordset(writes) as asked (id uuid, epoch int, from_status text, cancel text, heard int)
@@ -1620,8 +1614,8 @@ declare
   v_step float8 := 1e6 / rate;
   v_last_slot float8;
 begin
-  -- A clock that was set back has stood still: the lead is what it was. Without this the key would be closed until the
-  -- clock has caught up. A second's worth is left alone, since that is exact too and heals by itself.
+  -- A clock that was set back counts as having stood still: the lead is the old one. Otherwise the key would be closed until the clock
+  -- has caught up. Up to one second is ignored, because the result is exact then too.
   if bucket.written_at - at > interval '1 second' then
     v_lead := extract(epoch from bucket.full_at - bucket.written_at) * 1e6;
   end if;
@@ -1629,8 +1623,8 @@ begin
   if bucket.tickets_per_second = rate and bucket.burst = burst then
     return v_lead;
   end if;
-  -- The configuration has changed. What is reserved stays where it is and the new rate begins after the last of it;
-  -- where nothing is reserved ahead, the bucket keeps what is in it, as far as that fits the new one.
+  -- The configuration has changed. Reserved slots stay where they are, and the new rate begins after the last of them. If nothing is
+  -- reserved ahead, the bucket keeps its content as far as it fits the new size.
   v_last_slot := v_lead - bucket.burst * v_old_step;
   if v_last_slot > 0 then
     return v_last_slot + burst * v_step;
@@ -1720,8 +1714,8 @@ begin
   elsif v_command.status <> 'PENDING' then
     return 'ended';
   end if;
-  -- Whoever has the message has the command: a worker that is just receiving it holds its lock. Where the queue was dropped
-  -- nobody can receive it any more.
+  -- The lock on the message decides: a worker that is receiving it holds that lock. If the queue was dropped, no worker can receive the
+  -- command.
   v_queue := (select queue from holdfast.command_queue where domain = p_domain);
   if holdfast.queue_exists(v_queue) then
     execute format(
@@ -1777,7 +1771,7 @@ begin
   set cancel = p_mode,
       due_at = case when leased_at is null then v_now else due_at end,
       queued_at = null,
-      -- It no longer waits for a person: nobody is to retry it while it is being cancelled.
+      -- It no longer waits for an operator, so that it cannot be retried while it is being cancelled.
       status = case
         when status <> 'WAITING_FOR_TSQ' then status
         when holdfast.process_is_unwinding(p_id, generation) then 'COMPENSATING'
@@ -1820,8 +1814,8 @@ begin
   elsif new.enabled and not old.enabled then
     v_held := holdfast.unhold_dispatched(new.item_type, new.engine);
   end if;
-  -- The next cycle goes by it at once, not after the interval that was.
-  -- A cycle that somebody has in hand is left alone: it may be waiting for this very row, and it looks again by itself.
+  -- The next cycle uses the change at once, not after the old interval. A cycle that a worker has leased is not changed: it may be
+  -- waiting for this very row, and reads the configuration again by itself.
   update holdfast.dispatch_cycle
   set due_at = holdfast.now()
   where item_type = any (array(
@@ -1882,7 +1876,7 @@ begin
     ('max_batches_ahead', 1, 100000),
     ('trip_after', 1, 1000000)
   loop
-    -- NaN and infinity are texts in JSON, and out of every range.
+    -- NaN and infinity are strings in JSON, and out of every range.
     v_value := case when to_jsonb(new) ->> v_column ~ '^[-+0-9.eE]+$' then (to_jsonb(new) ->> v_column)::numeric end;
     if to_jsonb(new) ->> v_column is not null and (v_value is null or v_value not between v_low and v_high) then
       raise exception '% must be from % to %, not %', v_column, v_low, v_high, to_jsonb(new) ->> v_column
@@ -2050,11 +2044,11 @@ begin
   if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
-  -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
+  -- At most one cycle ahead: an item that was handed over cannot be held back any more (D-04).
   v_until := v_now + case when slots is null then least(
     v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
   ) else interval '0' end;
-  -- Slots that have passed while nobody could use them are nobody's (D-14).
+  -- Slots that passed before they were used are not used any more (D-14).
   if slots is not null then
     slots := array(
       select slot
@@ -2074,7 +2068,7 @@ begin
   order by due_at, seq
   limit 1;
   v_most := greatest(1, v_most / 4 ^ least(v_retries, 10));
-  -- While nothing begins, fewer are risked.
+  -- After a start that failed, fewer items are tried.
   if (select failures_in_row > 0 from holdfast.dispatch_cycle where item_type = v_type) then
     v_most := greatest(1, v_most / 4);
   end if;
@@ -2227,7 +2221,7 @@ begin
   if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then
     return null;
   end if;
-  -- Read under the lock: the limit may have gone since the caller looked.
+  -- Read under the lock: the limit may have been removed since the caller read it.
   v_limit := coalesce((select concurrency from holdfast.process_setting where type = p_type), p_limit);
   if v_limit is null then
     return null;
@@ -2276,7 +2270,7 @@ begin
   end if;
   if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
     v_new := holdfast.admit_dispatched(v_new);
-    -- Those that have been given a later start are not due any more.
+    -- Those that got a later start are not due any more.
     v_due := array(
       select id from unnest(v_due) with ordinality as due (id, place)
       where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
@@ -2329,7 +2323,7 @@ begin
     continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);
     v_limit := coalesce((select concurrency from holdfast.process_setting where type = v_type), lane_limits[v_lane]);
     if v_limit is not null then
-      -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
+      -- No watermark: a limited lane is claimed under a lock, and a worker that does not get the lock tries again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
       v_lane_lost := array(select id from holdfast.process where id = any (v_lane_ids) and leased_at is not null);
     else
@@ -2350,11 +2344,11 @@ begin
           for no key update skip locked
         ) due;
         exit when v_dispatched is not true;
-        -- What dispatch does not let begin now is due later, and makes room for what is behind it.
+        -- An execution that dispatch does not let begin now is due later, and makes room for the next ones.
         v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
         exit when cardinality(v_lane_ids) = v_found;
       end loop;
-      -- Not marked as looked through where some were refused and are still due.
+      -- No watermark if some were refused and are still due.
       if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
         v_marks := v_marks || json_build_object(
           'type', v_type || '@' || lane_versions[v_lane],
@@ -2366,7 +2360,7 @@ begin
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
       v_ids := v_ids || v_lane_ids;
-      -- Dispatch may not have let all of them begin.
+      -- Dispatch may have refused some of them.
       v_lost := v_lost || array(select id from unnest(v_lane_lost) as id where id = any (v_lane_ids));
     end if;
     if v_left > 0 then
@@ -2476,7 +2470,7 @@ begin
       perform pgmq.archive(p_queue, v_foreign);
     end if;
     if v_paused is not null then
-      -- Looked at again every second: the resumption of a definition tells its workers, and the queue is the domain's.
+      -- Claimed again after a second: a resume wakes up the workers of the definition, but this queue belongs to the domain.
       execute format('update pgmq.%I set vt = $1, read_ct = read_ct - 1 where msg_id = any ($2)', v_table)
       using v_now + interval '1 s', v_paused;
     end if;
@@ -2514,7 +2508,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_handlers text[] := handlers;
   v_paused int[];
-  -- How many of each handler's first steps may be claimed, where some are set aside because they are paused.
+  -- How many of each handler's first steps may be claimed, where paused steps are being set aside.
   v_free int[];
   v_ids uuid[];
   v_numbers smallint[];
@@ -2539,7 +2533,7 @@ begin
   if exists (select from holdfast.workflow_set_aside) then
     perform holdfast.take_back_workflow_steps(v_paused);
   end if;
-  -- What was delayed and has fallen due, and leases that have ended.
+  -- Delayed steps that have fallen due, and leases that have ended.
   with due as (
     select it.workflow_id, it.number
     from unnest(v_handlers) as wanted
@@ -2577,7 +2571,7 @@ begin
   into v_ids, v_numbers, v_fresh, v_leases
   from (
     select found.workflow_id, found.number, found.fresh,
-      -- Never shorter than what the worker's heartbeat is made for.
+      -- Never shorter than the lease that the worker's heartbeat is set up for.
       greatest(
         coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
       ) as lease_ms
@@ -2587,7 +2581,7 @@ begin
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
       where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
-        -- A call that was lost and that a claim without room for it has made ready.
+        -- A lost call that a claim without room for it has made ready.
         and (not spare_leased or not in_flight)
       order by rank, scheduled_at
       limit least(v_room, v_free[lane.place])
@@ -2597,7 +2591,7 @@ begin
     limit v_room
   ) as it;
   if -1 = any (v_numbers) then
-    -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
+    -- Starts of dispatched instances: those that dispatch does not let begin now are due later.
     v_starts := array(select id from unnest(v_ids, v_numbers) as it (id, number) where number = -1);
     v_admitted := holdfast.admit_dispatched_roots(v_starts);
     if cardinality(v_admitted) < cardinality(v_starts) then
@@ -2632,14 +2626,14 @@ begin
       from claimed
       where fresh and not compensates and number >= 0
     )
-    -- Rows as lists: names would be most of it.
+    -- Rows as arrays: field names would be most of the result.
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
       case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome,
       extract(epoch from v_now - scheduled_at)::float8 * 1000
     ) order by rank, scheduled_at),
-    -- Not fresh, and a call was on its way: it was lost.
+    -- Not fresh although a call was in flight: the call was lost.
     array_agg(workflow_id) filter (where in_flight and not fresh),
     array_agg(number) filter (where in_flight and not fresh)
     into v_items, v_lost, v_lost_numbers
@@ -2649,7 +2643,7 @@ begin
     end if;
   end if;
   if coalesce(cardinality(v_ids), 0) < most and most > any (v_free) then
-    -- More of what is paused stands in front: the next claim goes on there, at once.
+    -- More paused steps are in front: the next claim continues there, at once.
     v_next := v_now;
   elsif coalesce(cardinality(v_ids), 0) < most then
     select min(it.due_at)
@@ -2708,7 +2702,7 @@ begin
     where ended_at < before
       and status = any (statuses)
       and not exists (select from holdfast.workflow_dead_letter where workflow_id = workflow.id)
-      -- A call that nobody has heard of yet.
+      -- A call that has not reported its end yet.
       and not exists (select from holdfast.workflow_step where workflow_id = workflow.id and due_at is not null)
     order by ended_at
     limit most
@@ -2811,7 +2805,7 @@ begin
   v_batches := array(
     select distinct batch_id from holdfast.batch_tally where tally_id = any (v_tallies) order by 1
   );
-  -- In one order, so that two who close never wait for each other.
+  -- In the order of ids, so that two workers that close batches cannot deadlock.
   perform from holdfast.batch where batch_id = any (v_batches) order by batch_id for no key update;
   with begun as (
     update holdfast.batch
@@ -2823,7 +2817,7 @@ begin
   select v_now, 'commands', 'BATCH_STARTED', batch_id from begun;
 
   perform holdfast.fold_batch_tallies(v_batches, v_tallies, 5000);
-  -- What is left are tallies that another transaction has taken, or that came in since.
+  -- Tallies that remain are locked by another transaction, or were inserted since.
   with counted as (
     select
       batch.batch_id,
@@ -2870,15 +2864,15 @@ begin
   into v_closed, v_callback
   from done;
   if v_callback is not null then
-    -- Its id is derived from the batch's, so that it is sent once whatever happens.
+    -- The command's id is derived from the batch's id, so it is sent only once.
     insert into holdfast.audit (at, model, event, subject_id, detail)
     select v_now, 'commands', 'REPLY_FAILED', batch.batch_id, jsonb_build_object('problem', refused.outcome)
     from holdfast.send_commands(v_callback) as refused
     join holdfast.batch on batch.batch_id = any (v_batches) and (batch.on_complete ->> 'command_id')::uuid = refused.id
     where refused.outcome <> 'duplicate';
   end if;
-  -- What is closed has its counts in its own row.
-  -- Whoever has taken one of these waits for our batch: it is theirs to remove.
+  -- A closed batch has its counts in its own row. A tally that another worker has locked is skipped: that worker waits for our lock on
+  -- the batch, and deletes the tally itself.
   delete from holdfast.batch_tally
   where tally_id = any (array(
     select tally.tally_id
@@ -3062,7 +3056,7 @@ declare
   v_before holdfast.process_setting;
   v_after holdfast.process_setting;
 begin
-  -- Claims of a limited definition hold it: none is under way that knows another limit.
+  -- Claims of a limited definition take this lock, so none is in flight with another limit.
   perform pg_advisory_xact_lock(holdfast.slots_lock(p_type));
   insert into holdfast.process_setting (type, updated_at) values (p_type, v_now) on conflict (type) do nothing;
   select * into v_before from holdfast.process_setting where type = p_type for update;
@@ -3075,7 +3069,7 @@ begin
   values (v_now, 'processes', 'CONFIGURED', p_type, p_actor, p_reason,
     jsonb_strip_nulls(to_jsonb(v_before) - 'type' - 'updated_at'), jsonb_strip_nulls(to_jsonb(v_after) - 'type' - 'updated_at'));
   if v_before.concurrency is null and v_after.concurrency is not null then
-    -- What executes already counts.
+    -- Processes that execute already count.
     insert into holdfast.process_slot (process_id, type)
     select id, p_type from holdfast.process
     where type = p_type and due_at is not null and leased_at is not null
@@ -3475,12 +3469,12 @@ begin
       and item.status = 'DISPATCHED'
       and item.execution_id = asked.execution_id
       and asked.outcome in ('COMPLETED', 'FAILED')
-      -- Always true, and estimated as one row: the planner begins with what was asked for, not with a young table.
+      -- Always true, and estimated as one row: the plan begins with the requested items, not with the table.
       and asked.item_id = asked.item_id || ''
     returning item.item_type, item.item_id, item.status, item.batch_id, item.last_error
   ),
   told as (
-    -- Completions are the many, and each is on record as an execution; a failure is worth a line.
+    -- Only failures are audited. Completions are numerous, and each is on record as an execution.
     insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
     select v_now, 'dispatch', 'FAILED', item_type || '/' || item_id, '{"status": "DISPATCHED"}', '{"status": "FAILED"}',
       jsonb_build_object('batchId', batch_id, 'error', last_error)
@@ -3583,7 +3577,7 @@ declare
   v_week timestamptz;
   v_name text;
 begin
-  -- Transaction-level, so that two workers do not make the same partition; nothing else takes it.
+  -- An advisory lock of the transaction, so that two workers do not create the same partition; nothing else takes it.
   if not pg_try_advisory_xact_lock(hashtextextended('holdfast audit partitions', (select tableoid from holdfast.clock)::bigint)) then
     return;
   end if;
@@ -3608,7 +3602,7 @@ begin
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
     perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
-    -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
+    -- The check constraint saved a scan of all rows during the attach. The bounds of the partition say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
   end loop;
@@ -4136,7 +4130,7 @@ declare
   v_where text;
 begin
   if filter ->> 'after_id' is not null then
-    -- The cursor has milliseconds, the row has microseconds. A row that is gone is passed by its whole millisecond.
+    -- The cursor has milliseconds, the row microseconds. If the row is gone, the page begins after its whole millisecond.
     v_after := coalesce(
       (
         select created_at from holdfast.command
@@ -4151,7 +4145,7 @@ begin
     where filter ->> 'domain' is null or command_queue.domain = filter ->> 'domain'
     order by 1
   loop
-    -- Commands whose queue was dropped are still there, without messages.
+    -- Commands whose queue was dropped still exist, without messages.
     v_messages := case
       when holdfast.queue_exists(v_queue) then format('pgmq.%I', 'q_' || v_queue)
       else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt, null::jsonb as message)'
@@ -4176,7 +4170,7 @@ begin
         and ($1 ->> 'status' is null or $1 ->> 'status' = shown.status)
       $query$, v_domain
     );
-    -- Which commands wait or need a person, where that says more than an index of the commands.
+    -- Ids of commands that wait or need an operator, where this is more selective than an index of the commands.
     v_found := case
       when v_few_live then format(
         'select distinct %s.uuid_or_null(waiting.message ->> ''command_id'') as id from %s as waiting', v_schema, v_messages
@@ -4265,7 +4259,7 @@ declare
   v_most int := (filter ->> 'limit')::int;
 begin
   return query
-  -- Apart from the states, which may be large: they are fetched for what is returned only.
+  -- Without the states, which may be large: they are read only for the rows that are returned.
   with picked as (
     select fitting.id, fitting.created_at, fitting.status
     from holdfast.fitting_processes(filter, v_most) as fitting
@@ -4338,7 +4332,7 @@ CREATE OR REPLACE FUNCTION holdfast.finish_commands(p_queue text, p_domain text,
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
-  -- The same id may be in use in two domains, so each audit row names its own.
+  -- Two domains may use the same id, so each audit row names its domain.
   v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'domain', p_domain);
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
@@ -4391,8 +4385,8 @@ begin
         delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text,
         effect text
       )
-      -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
-      -- plan that was made while the table was young and had no statistics.
+      -- Always true, and estimated as one row. So the plan begins here and looks commands up by id, also if it was made while the table
+      -- was small and had no statistics.
       where read_ct = read_ct + 0
     ),
     changed as (
@@ -4412,7 +4406,7 @@ begin
           error_code = written.error_code,
           error_message = written.error_message,
           inquiry = written.inquiry,
-          -- Once unknown, unknown until answered (K-19). A reading that has left no record may have been a call.
+          -- An unknown outcome stays unknown until it is resolved (K-19). A receive that left no record may have called the handler.
           effect = case
             when written.outcome = 'COMPLETED' or written.effect = 'none' then null
             when written.effect = 'unknown' or written.read_ct > command.attempts + 1 then 'unknown'
@@ -4454,7 +4448,7 @@ begin
         'error_type', case error_kind when 'BUSINESS' then 'BUSINESS_RULE' else error_kind end,
         'error_code', error_code,
         'error_message', error_message,
-        -- An earlier call may have had its effect: whoever waits for it may have to undo it (K-19).
+        -- An earlier call may have had its effect, so the receiver of the reply may have to undo it (K-19).
         'effect', case when outcome = 'FAILED' then known_effect end
       )) || case when outcome = 'COMPLETED' then jsonb_build_object('result', result) else '{}' end,
         'notes', result_notes)) filter (where reply_to is not null and outcome <> 'RETRY')
@@ -4507,7 +4501,7 @@ declare
   v_count int;
 begin
   if p_rest_ms > 0 then
-    -- From now on only: what is due already was left for a reason.
+    -- Only items that fall due from now on: those that are due already were left for a reason.
     select due_at
     into v_next
     from holdfast.dispatch_item
@@ -4563,7 +4557,7 @@ begin
   end if;
   delete from holdfast.process_inbox
   where id = any (p_handed || array(select (it ->> 'id')::uuid from jsonb_array_elements(p_refused) as it));
-  -- A statement of its own, begun after the first row was locked: it sees what others have put behind the group.
+  -- A statement of its own, begun after the first row was locked: it sees the rows that others have put behind the group.
   update holdfast.process_inbox
   set due_at = v_now + p_again_ms * interval '1 ms', leased_by = null, leased_at = null
   where type = v_head.type and process_ref = any (v_names);
@@ -4827,7 +4821,7 @@ begin
           due_at = v_now,
           leased_by = null,
           leased_at = null,
-          -- Somebody may have seen it in this hand, and would decide on that.
+          -- Another worker may have seen it leased, and would decide on that.
           lease_epoch = step.lease_epoch + 1,
           in_flight = step.in_flight and not free.fresh,
           status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,
@@ -4872,7 +4866,7 @@ declare
 begin
   execute format('grant usage on schema %s to %I', v_schema, role_name);
   execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
-  -- The wake-ups' sequences are set, not only read.
+  -- The sequences of wake-ups are set, not only read.
   execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
   for v_table in
     select relname, relkind, oid::regclass as name
@@ -4893,7 +4887,7 @@ begin
       v_table.name, role_name
     );
   end loop;
-  -- Queues are made on first use, each with a table of its own.
+  -- Queues are created on first use, each with a table of its own.
   execute format('grant usage, create on schema pgmq to %I', role_name);
   execute format('grant execute on all functions in schema pgmq to %I', role_name);
   execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);
@@ -4955,7 +4949,7 @@ declare
 begin
   perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
-    -- A start without a due time is one that nobody takes.
+    -- No worker claims a start without a due time.
     update holdfast.workflow_step
     set handler = null, due_at = null, rank = null, ready = false
     where number = -1
@@ -5074,7 +5068,7 @@ begin
   then
     return true;
   end if;
-  -- Commands that wait for a handler which no worker has ever had.
+  -- Commands that wait for a handler that no worker has ever had.
   for v_queue in
     select queue from holdfast.command_queue
     where to_regclass(format('pgmq.%I', 'q_' || queue)) is not null
@@ -5142,7 +5136,7 @@ AS $function$
     left(encode(sha256(convert_to(
       '[' || concat_ws(',', to_json(p_model), to_json(p_domain), to_json(p_type), to_json(p_key)) || ']', 'UTF8'
     )), 'hex'), 32)
-    -- A UUID of version 8: made by a rule of our own.
+    -- A UUID of version 8, whose content is our own choice.
     placing '8' from 13) placing '8' from 17)::uuid
   where p_key is not null
 $function$
@@ -5239,7 +5233,7 @@ begin
     );
     v_until := p_now + p_lease_ms * interval '1 ms';
   end if;
-  -- Behind a group whose lease we could lock, until that ends; otherwise due now, for the next claim.
+  -- Behind a group whose first row we could lock: until its lease ends. Otherwise due now, for the next claim.
   update holdfast.process_inbox
   set due_at = case when v_leased = any (v_locked) or cardinality(v_group) > 0 then v_until else p_now end,
       leased_by = null,
@@ -5314,8 +5308,8 @@ CREATE OR REPLACE FUNCTION holdfast.lease_processes(ids uuid[], worker text, lea
 AS $function$
 declare
   v_now timestamptz := holdfast.now();
-  -- A claim loads about 32 MB at most (K-23): of each process a page of its history and one of its responses. Larger ones are read on by
-  -- the execution, page by page. The first row is always in it.
+  -- A claim loads about 32 MB at most (K-23): for each process a page of its history and a page of its responses. The execution reads
+  -- further pages itself. The first row is always included.
   v_page int := greatest(16777216 / cardinality(ids), 16384);
   v_items json;
 begin
@@ -5341,7 +5335,7 @@ begin
     'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
-    -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
+    -- Rows as arrays: a history of thousands of rows is read at once, and field names would be most of it. A first claim has none.
     'history', case
       when not (it.lease_epoch > 1 or it.generation > 1) then null
       when (
@@ -5362,7 +5356,7 @@ begin
       select max(seq) from holdfast.process_history as history where process_id = it.id and history.generation = it.generation
     ) end,
     'stateEvents', detail.state_events,
-    -- Not what an earlier generation has done with: only by the index, since there may be a million of those.
+    -- Without responses that an earlier generation has used. By the index, because there may be a million of those.
     'responses', case
       when it.responses = 0 then null
       when (
@@ -5422,7 +5416,7 @@ begin
           limit 1
         )
       ) as newest,
-      -- Starters lease for 30 s.
+      -- Callers that execute their own starts lease for 30 s.
       greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
     from holdfast.worker_definition as definition
     where definition.model = 'processes' and definition.name = known.type
@@ -5445,7 +5439,7 @@ begin
   with ended as (
     select command.command_id, command.batch_id, command.status
     from unnest(ids) as asked (id)
-    -- Only the primary key serves this lookup: see `leave_batches` in `commands-finish`.
+    -- This lookup must use the primary key: see `leave_batches` in commands-finish.sql.
     cross join lateral (
       select * from holdfast.command where command_id = asked.id and domain || '' = p_domain offset 0
     ) as command
@@ -5477,8 +5471,8 @@ begin
   with ended as (
     select command.command_id, command.batch_id, it ->> 'outcome' as outcome
     from jsonb_array_elements(writes) as it
-    -- `offset 0` keeps the conditions below out of the lookup, so that only the primary key serves it. Without statistics
-    -- the planner takes the index of batches for almost empty and reads every batched command for each flush.
+    -- `offset 0` keeps the conditions below out of the lookup, so that it uses the primary key. Without statistics the planner believes
+    -- that the index of batches is almost empty, and would read every command of the batch for each flush.
     cross join lateral (
       select * from holdfast.command where command_id = (it ->> 'command_id')::uuid and domain || '' = p_domain offset 0
     ) as command
@@ -5678,7 +5672,7 @@ begin
       end
       $body$,
       v_parts.free, p_beside, 'holdfast.' || p_table, 'holdfast.', p_changes, p_lane,
-      -- Due before a worker would look again, and a slot may be what others wait for.
+      -- The row is due before a worker would poll, and its slot may be what other processes wait for.
       case when p_topic is null then 'null' else format('perform %swake(%L || v_lane)', 'holdfast.', p_topic) end,
       v_parts.chosen
     ),
@@ -5745,7 +5739,7 @@ begin
   begin
     execute v_definition;
   exception when invalid_function_definition then
-    -- One of another shape cannot be replaced.
+    -- A function with another result type cannot be replaced.
     execute format('drop function %s%I', 'holdfast.', p_name);
     execute v_definition;
   end;
@@ -5821,12 +5815,12 @@ begin
     )
   );
 
-  -- One statement for all lanes: they fill the limit one after the other. A row that another transaction changed after the
-  -- statement began has another ctid by now; the next claim finds it.
+  -- One statement for all lanes, which fill the limit one after the other. A row that another transaction changed after the statement
+  -- began has another ctid; the next claim finds it.
   --
-  -- No more than so many bytes are taken (K-23), first as they are stored and then as they are in memory: what is stored
-  -- compressed may be 250 times as large. What has up to 500 bytes is counted as it is stored, and where all have, nothing
-  -- is added up one by one. The first message is taken whatever its size; `is_full` says that more is due.
+  -- A claim reads at most `most_bytes` (K-23). Messages are measured first as stored and then in memory, because a compressed message
+  -- may be 250 times as large there. Messages of up to 500 stored bytes are counted as stored, and if all are that small, nothing is
+  -- measured one by one. The first message is always claimed, whatever its size; `is_full` says that more messages are due.
   perform holdfast.make_function(
     'take_' || p_queue,
     'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
@@ -5911,8 +5905,8 @@ begin
     )
   );
 
-  -- Answers the messages that were ours. One that somebody changed after the statement began has another ctid by now and
-  -- is not answered; it is told to be held, and tried again.
+  -- Returns the messages whose lease the caller still has. A message that another transaction changed after the statement began has
+  -- another ctid and is missing from the result; the caller treats it as locked and tries again.
   perform holdfast.make_function(
     'end_' || p_queue,
     'ids bigint[], reads int[], done boolean[], out mine bigint[]',
@@ -6187,7 +6181,7 @@ begin
     where item_type = p_type and engine <> p_engine;
   end if;
   insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
-  -- Looking after executions elsewhere is a cycle of its own, beside that of the releases (D-13). No type has a colon.
+  -- Checks of remote executions are a cycle of its own, beside the cycle of releases (D-13). No type has a colon.
   if p_engine = 'REMOTE' then
     insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type || ':checks', v_now)
     on conflict (item_type) do nothing;
@@ -6340,7 +6334,7 @@ begin
   )
   select
     longest.wanted,
-    -- Enough to see how bad it is.
+    -- Counts up to a limit, which is enough to see the size of the backlog.
     (
       select count(*)
       from (select from holdfast.workflow_step as it where it.handler = longest.wanted and it.ready limit 10000) as first_ones
@@ -6605,7 +6599,7 @@ begin
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
     select
-      -- A row becomes JSON in half the time of json_build_object.
+      -- Aggregating rows takes half the time of json_build_object.
       json_agg(item) filter (where current),
       array_agg(msg_id) filter (where known and not current and not refused),
       array_agg(msg_id) filter (where command_id is null or refused),
@@ -6623,7 +6617,7 @@ begin
     ) item;
     exit when v_unknown = 0;
 
-    -- Adopted, they are looked at again with the others.
+    -- Once adopted, they are opened again with the others.
     perform holdfast.adopt_messages(p_domain, p_now, ids, messages, headers);
   end loop;
   insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -6789,7 +6783,7 @@ begin
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
-          -- It may have had its effect: whoever waits for it may have to undo it (K-19).
+          -- It may have had its effect, so the receiver of the reply may have to undo it (K-19).
           'effect', effect
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
@@ -6851,7 +6845,7 @@ begin
     for no key update
   );
   if p_operation = 'EXPEDITE' then
-    -- Before everything else that waits.
+    -- Before all other waiting items.
     select least(v_now, due_at - interval '1 ms') into v_first
     from holdfast.dispatch_item
     where item_type = p_type and due_at is not null
@@ -6945,7 +6939,7 @@ begin
     select asked.ref, detail.id, detail.type
     from unnest(refs) as asked (ref)
     left join holdfast.process_detail as detail on detail.id = holdfast.process_id_of(p_type, asked.ref)
-    -- In one order, so that two operators never wait for each other in a circle.
+    -- In the order of ids, so that two operators cannot deadlock.
     order by detail.id
   loop
     outcome := case
@@ -7178,7 +7172,7 @@ AS $function$
 declare
   v_status text := filter ->> 'status';
   v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
-  -- Of those that are leased, which are few, the caller takes what it means.
+  -- There are few leased processes, and the caller filters them.
   v_most int := case when not v_leased then most end;
   -- The last row of the page before.
   v_after_at timestamptz := coalesce((filter ->> 'after_at')::timestamptz, 'infinity');
@@ -7205,7 +7199,7 @@ begin
   elsif filter ? 'parent_id' then
     return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
   elsif filter ? 'waiting_for' then
-    -- Among those that rest and have not ended, however old the table is.
+    -- Among suspended processes that have not ended, however old the table is.
     return query
     select newest.id
     from unnest(types) as known (type)
@@ -7232,7 +7226,7 @@ begin
       limit most
     ) as newest;
   elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
-    -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
+    -- If many processes have these attributes, the newest are found by time, and a few by their attributes: the planner chooses.
     return query
     select newest.id
     from unnest(types) as known (type)
@@ -7417,7 +7411,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_type text;
 begin
-  -- Only an inbox row: the parent's own row is somebody else's to lock.
+  -- Only an inbox row: this transaction must not lock the parent's own row.
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
     jsonb_build_object(
@@ -7671,13 +7665,13 @@ begin
     exit when v_room = 0;
   end loop;
 
-  -- A message without a type is found by no lane; it cannot be a command. Looked for when everything is looked at.
+  -- A message without a type is in no lane and cannot be a command. A full scan archives these.
   if not v_full and array_position(lane_froms, null) is not null then
     v_not_ours := v_not_ours + holdfast.clear_typeless(queue, v_now, 10000);
   end if;
   return query select
     coalesce(v_items, '[]'::json),
-    -- Lanes before the last one were looked through to their ends, and those after it not at all.
+    -- Lanes before the last one were scanned to their ends, and those after it not at all.
     (
       select json_agg(json_build_object('type', type, 'mark',
         case
@@ -7688,7 +7682,7 @@ begin
       from unnest(v_types) with ordinality as lane (type, place)
       where not v_full or place <= v_last_lane
     ),
-    -- More is due than fits into the bytes of one claim, or lies behind what was cleared: the next claim is at once.
+    -- More messages are due than fit into the bytes of one claim, or are behind what was archived: claim again at once.
     case when v_room > 0 and (v_full or v_junk is not null) then 0 else extract(epoch from v_next - v_now)::float8 * 1000 end,
     v_not_ours;
 end
@@ -7790,7 +7784,7 @@ begin
   if v_responses is not null then
     v_answers := holdfast.respond_processes(v_responses)::jsonb;
   end if;
-  -- Put back into the order of the writes.
+  -- In the order of the writes again.
   select jsonb_agg(
     case when it ? 'id' then v_answers -> (nth - 1)::int else '["done", 0]' end
     order by place
@@ -7865,7 +7859,7 @@ begin
   if v_late = '{}' then
     return v_late;
   end if;
-  -- All that are late, not these alone: otherwise each claim would find the next late one, and nothing would begin.
+  -- All late executions, not only these: otherwise each claim would find the next late one, and nothing would begin.
   select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
   v_late := array(
     select process.id
@@ -8064,7 +8058,7 @@ begin
   if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
     return '{"outcome": "lost"}';
   end if;
-  -- The kill switch waits for this transaction, and then sees what it made.
+  -- The kill switch waits for this transaction, and then sees the executions that it created.
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
   if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
@@ -8092,13 +8086,13 @@ begin
     end if;
   end if;
   if v_most <= 0
-    -- Executions that came too late have been given the starts of the next batches.
+    -- Executions that were late have got the starts of the next batches.
     or slots is null and exists (select from holdfast.dispatch_pace where dispatch_pace.item_type = v_type and until > v_now)
   then
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
-  -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+  -- Slots begin now: with a rate limit no item is claimed before its time.
   select * into v_ids, v_last_due, v_last_seq
   from holdfast.lock_due_items(
     v_type, from_due, from_seq, v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute', v_most
@@ -8113,7 +8107,7 @@ begin
     into v_bad, v_existing
     from holdfast.start_dispatched(request, v_config, v_ids, slots, v_now, null) as found;
   exception when unique_violation then
-    -- Looked for only now: a look before every insert costs more than all of them together.
+    -- Searched only after a conflict: a search before every insert costs more than all inserts together.
     select found.bad, found.existing
     into v_bad, v_existing
     from holdfast.start_dispatched(
@@ -8124,7 +8118,7 @@ begin
     v_dead := holdfast.fail_dispatch_items(v_bad);
   end if;
   if v_existing is not null then
-    -- Made by an earlier release that somebody has undone by hand; those that have ended end their items now.
+    -- These executions exist, although their items were set back by hand. If they have ended, their items end now.
     if v_config.engine = 'WORKFLOW' then
       perform holdfast.end_dispatched_workflows(v_existing);
     else
@@ -8370,7 +8364,7 @@ declare
   v_shift interval;
   v_seed bigint;
 begin
-  -- Before anything is locked: what is done under the lock of a hot bucket is what all others wait for.
+  -- Before anything is locked, because all others wait for what is done under the lock of a hot bucket.
   select holdfast.now() - statement_timestamp(), clock.tableoid::bigint
   into v_shift, v_seed
   from holdfast.clock;
@@ -8401,7 +8395,7 @@ begin
         exit;
       end if;
     end loop;
-    -- Read when the lock is there, so that a change of the configuration is never undone by somebody who waited.
+    -- Read after the lock was taken, so that a transaction that waited never undoes a change of the configuration.
     select rate_limit.tickets_per_second, holdfast.effective_burst(rate_limit.tickets_per_second, rate_limit.burst)
     into v_rate, v_burst
     from holdfast.rate_limit
@@ -8417,7 +8411,7 @@ begin
       continue;
     end if;
 
-    -- The one clock, but not as it was before we waited for the lock: slots that have passed meanwhile are nobody's.
+    -- The one clock, read after the lock was taken: slots that passed during the wait are not granted.
     v_now := clock_timestamp() + v_shift;
     v_lead := holdfast.bucket_lead(v_bucket, v_rate, v_burst, v_now);
     v_taken := 0;
@@ -8425,20 +8419,20 @@ begin
     at_us := extract(epoch from v_now) * 1e6;
     foreach run in array v_runs loop
       first_us := v_lead - (v_burst - 1) * step_us;
-      -- A billionth of a slot for the noise of the division: three steps by one step must not be 2.9999999999999996.
+      -- A billionth of a slot against rounding errors of the division: three steps by one step must not be 2.9999999999999996.
       granted := least(counts[run], greatest(0, floor((max_waits_ms[run] * 1000 - first_us) / step_us + 1e-9) + 1));
       v_lead := v_lead + granted * step_us;
       v_taken := v_taken + granted;
       return next;
     end loop;
-    -- Who is refused writes nothing, unless time has to be counted from now on in another way.
+    -- A refused request writes nothing, unless the clock was set back or the configuration has changed.
     if v_taken > 0
       or v_bucket.tickets_per_second <> v_rate
       or v_bucket.burst <> v_burst
       or v_bucket.written_at - v_now > interval '1 second'
     then
       update holdfast.rate_limit_bucket
-      -- Rounded up: a little too late is within the promise.
+      -- Rounded up: a slot that is a little later is within the bound.
       set full_at = v_now + ceil(v_lead) * interval '1 microsecond',
           written_at = v_now,
           tickets_per_second = v_rate,
@@ -8534,7 +8528,7 @@ begin
     raise exception 'process % is a %, not a %', process, v_actual, v_type
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
-  -- The process may be started by a transaction that has not committed yet; its definition is known then.
+  -- A transaction that has not committed yet may start the process; its definition is known then.
   if v_actual is null and not exists (
     select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type
   ) then
@@ -8602,7 +8596,7 @@ begin
       )
     ) with ordinality as asked (id, type, name, response_id, data, notes, direct, place)
   ),
-  -- The same one may come twice at once.
+  -- The same response may come twice in one call.
   once as (
     select distinct on (asked.id, asked.response_id) asked.*
     from asked
@@ -8630,7 +8624,7 @@ begin
         due_at = case
           when leased_at is not null or queued_at is not null then due_at
           when status = 'WAITING_FOR_ASYNC' then least(due_at, v_now)
-          -- What it waits for before it undoes.
+          -- It waits for this before it compensates.
           when status = 'COMPENSATING' and due_at is null then v_now
           else due_at
         end
@@ -8656,7 +8650,7 @@ begin
         when asked.direct and asked.id = any (v_behind) then json_build_array('behind')
         when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
           'late', process.responses,
-          -- One that ended without having rested before has shown nothing but what it began with.
+          -- A process that ended without ever suspending has no projection but its initial state.
           case when detail.projection_responses is null then detail.state else detail.projection end,
           case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
           (
@@ -8704,7 +8698,7 @@ begin
   set status = asked.to_status,
       due_at = to_timestamp(asked.due_ms / 1000),
       lease_epoch = lease_epoch + 1,
-      -- Given where the record was not followed: what is known of an earlier interruption is kept (K-19).
+      -- Given if the execution did not replay the whole history: what is known of an earlier interruption is kept (K-19).
       rested_epoch = coalesce(asked.rested, lease_epoch + 1),
       leased_by = null,
       leased_at = null,
@@ -8758,7 +8752,7 @@ begin
       id, type, since, step, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
     )
     select asked.id, detail.type, v_now,
-      -- What it waits for, or what failed last.
+      -- What it waits for, or the last failure.
       coalesce(asked.waiting_for, (
         select history.name || case when history.occurrence > 1 then '#' || history.occurrence else '' end
         from holdfast.process_history as history
@@ -8777,7 +8771,7 @@ begin
         error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
-    -- The history has no record of it; a turn to undoing is one.
+    -- A deadline that ends the process or needs an operator has no event in the history. One that compensates has.
     insert into holdfast.audit (at, model, event, subject_id, detail)
     select v_now, 'processes', 'DEADLINE_EXCEEDED', asked.id, jsonb_build_object('status', asked.to_status)
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
@@ -8804,8 +8798,8 @@ begin
     using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)
     where process_slot.process_id = asked.id and asked.limited and asked.to_status is not null;
   end if;
-  -- A continued process is due at once, a freed slot is somebody else's chance, and what rested outside a worker is due
-  -- at a time that no worker knows of.
+  -- A continued process is due at once, a freed slot is for another process, and a process that its caller suspended is due at a time
+  -- that no worker knows of.
   for v_type in
     select distinct process.type
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, continues boolean, limited boolean, wakes boolean)
@@ -8874,7 +8868,7 @@ begin
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1
   where id = p_id;
-  -- One that was to start later starts now, and its own clock with it.
+  -- A process that was to start later starts now, and its clock with it.
   update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
   values (v_now, 'processes', 'OPERATOR_RESUME', p_id, p_actor, p_reason, v_before,
@@ -8971,7 +8965,7 @@ declare
 begin
   with due as (
     update holdfast.workflow_step
-    -- It has waited since now: with the time of its own retry it would stand behind everything that is due.
+    -- It has waited since now. With the time of its retry it would come after everything that is due.
     set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
     returning *
@@ -9063,7 +9057,7 @@ declare
   v_new text[];
 begin
   if not exists (select from holdfast.dispatch_config where item_type = v_type) then
-    -- One who believes that it made the type known does so again: the database was restored to an earlier state.
+    -- The caller has registered the type before, so the database was restored to an earlier state: the caller registers it again.
     if (request ->> 'noted')::boolean then
       return '{"created": 0, "unknown": true}';
     end if;
@@ -9203,13 +9197,13 @@ begin
     order by 1, 2
   loop
     if not holdfast.queue_exists(v_queue) then
-      -- An answer, not an error: others' commands are in the same request.
+      -- Returned and not raised: the request has commands of other senders too.
       return query select v_domain, (it ->> 'command_id')::uuid, 'queue gone' from jsonb_array_elements(v_rows) as it;
       continue;
     end if;
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
     if not v_plain then
-      -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+      -- Sealing locks the batch for update and so waits for senders in flight; counting and closing do not wait for them.
       v_batches := array(
         select batch_id
         from holdfast.batch
@@ -9225,7 +9219,7 @@ begin
         where it ->> 'reply_to' is not null and not holdfast.queue_exists(it ->> 'reply_to')
       );
     end if;
-    -- Most that are sent together are of one type, and their audits say the same.
+    -- Most commands that are sent together have one type, and then their audit rows have the same text.
     v_type := v_rows -> 0 ->> 'type';
     v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);
     with sent as (
@@ -9247,7 +9241,7 @@ begin
         coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
         v_now,
         (it ->> 'token')::uuid,
-        -- Reading a field that is not there costs as much as any other.
+        -- Reading a missing field costs as much as reading any other.
         case when not v_plain then it ->> 'key' end,
         it -> 'data',
         nullif(it -> 'notes', 'null')
@@ -9266,7 +9260,7 @@ begin
     select
       count(*),
       array_agg(msg_id),
-      -- Never before now: claims begin where the last one ended, and find what lies before that late.
+      -- Never before now: claims begin where the last one ended, and would find an earlier message late.
       array_agg(greatest(run_at, v_now)),
       array_agg(to_jsonb(message)),
       array_agg(case when notes is not null then jsonb_build_object('notes', notes) end),
@@ -9291,8 +9285,8 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
-      -- lost (K-05).
+      -- A command with our token, or with an id that the client generated, was sent by us: now, or by an earlier flush whose response
+      -- was lost (K-05).
       where case
         when it ->> 'token' is null then command.command_id is null
         else command.send_token is distinct from (it ->> 'token')::uuid
@@ -9533,7 +9527,7 @@ declare
   v_context_version int := (request ->> 'contextVersion')::int;
   v_redirected boolean := (request ->> 'redirected')::boolean;
   v_definition int := (request ->> 'definitionId')::int;
-  -- Ids of one batch lie together in the index, as those that the client makes do.
+  -- Ids of one batch are close together in the index, like the ids that clients generate.
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
   v_ids uuid[];
   v_starts timestamptz[];
@@ -9555,7 +9549,7 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- To be parsed again by the process, and encoded: notes say so, also where there is nothing to note.
+      -- The worker that executes the process parses and encodes it again. Notes say so, so they are not null.
       case
         when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
@@ -9609,7 +9603,7 @@ begin
         when context is null then 'the context of the item is missing'
         else 'the execution id ' || execution_id || ' is that of something else'
       end,
-      -- Another id is tried next.
+      -- The next attempt uses another id.
       'execution', case when context is not null then execution_id end
     )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),
@@ -9642,7 +9636,7 @@ declare
   );
   v_new uuid[];
 begin
-  -- The first record tells one that was created now from one that an earlier flush had created, whose answer was lost.
+  -- The first event tells a process that was created now from one that an earlier flush had created, whose response was lost.
   with recorded as (
     insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, detail)
     select asked.id, 1, 1, 0, holdfast.now(), asked.first ->> 'kind', asked.first ->> 'name', 1, 'STARTED', asked.first -> 'detail'
@@ -9689,7 +9683,7 @@ begin
   ]);
   perform holdfast.check_payload('the state of the process', p_input);
   perform holdfast.check_payload('the attributes of the process', v_attributes);
-  -- A flat object only, as in the TypeScript API: nested values could not be shown or searched for.
+  -- A flat object, as in the TypeScript API: nested values could be neither shown nor searched.
   if jsonb_typeof(v_attributes) <> 'object'
     or v_attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")'
   then
@@ -9733,7 +9727,7 @@ declare
   v_type text;
 begin
   if exists (select from holdfast.pause) and starts @? '$[*].lease_ms' then
-    -- Paused: its starter does not execute it; a worker does when it is resumed (K-18).
+    -- Paused: its caller does not execute it; a worker does when it is resumed (K-18).
     starts := (
       select jsonb_agg(
         case when it ? 'lease_ms' and holdfast.is_paused(array[
@@ -9773,7 +9767,7 @@ begin
     returning id, batch_id, type
   ),
   members as (
-    -- Under the whole name: a command of the same id may be in the same batch.
+    -- With the full name as domain: a command of the same id may be in the same batch.
     insert into holdfast.batch_open (batch_id, command_id, domain)
     select batch_id, id, type from created where batch_id is not null
   ),
@@ -9783,13 +9777,13 @@ begin
   )
   select array_agg(id) into v_created from created;
 
-  -- Those with a lease are executed by their starter, from the first moment; the others become due.
+  -- Those with a lease are executed by their callers, from the first moment; the others become due.
   insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, created_at, deadline_at)
   select
     asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
-      -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
+      -- A step-based process has sent its first command; it is due only if its first step waits and has a time limit.
       when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms')
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
@@ -9797,7 +9791,7 @@ begin
     case when asked.lease_ms is not null then v_now end,
     asked.token,
     v_now,
-    -- A time is counted from the start, which may be later.
+    -- A duration is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
       greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms') + asked.deadline_in_ms * interval '1 ms'
@@ -9875,7 +9869,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.start_workflows(docs jsonb)
+CREATE OR REPLACE FUNCTION holdfast.start_workflow_instances(docs jsonb)
  RETURNS json
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -9985,7 +9979,7 @@ begin
   if v_queue is null or to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
     return 0;
   end if;
-  -- After a standstill the workers that live have their beat first.
+  -- After an outage every live worker first gets time for its heartbeat.
   if not holdfast.absence_counts() then
     return 0;
   end if;
@@ -10033,7 +10027,7 @@ begin
     update holdfast.command
     set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
         error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type,
-        -- A worker had it once. Whether its handler must not be called twice is not known here.
+        -- A worker has received it before. Whether its handler must not be called twice is not known here.
         inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end,
         effect = case when stale.read_ct > command.attempts then 'unknown' else effect end
     from stale
@@ -10196,7 +10190,7 @@ declare
   v_type text;
   v_count int;
 begin
-  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  -- A claim that saw the switch off may be holding an execution back right now: wait for it, so that the statements below see it.
   perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
@@ -10282,7 +10276,7 @@ AS $function$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
   v_now bigint := extract(epoch from clock_timestamp()) * 1000;
-  -- By its name and by assignments: a query for each would cost an idle sender more than the notification.
+  -- By the sequence's name and with assignments: a query for each would cost an idle sender more than the notification.
   v_sequence regclass := ('holdfast.wake_' || v_bucket)::regclass;
   v_last bigint := pg_sequence_last_value(v_sequence);
 begin
@@ -10352,7 +10346,7 @@ begin
     insert into holdfast.lost_claim as noted (source, id, epoch, progress, state, lost_alone, lost_shared, at)
     select
       p_source, asked.id, asked.epoch, asked.progress,
-      -- What was interrupted, or lost for the first time, runs beside other work at once.
+      -- An item that was interrupted, or lost for the first time, runs beside other work at once.
       case when asked.state = 'interrupted' or alone + shared <= 1 then 'begun' else 'claimed' end,
       alone,
       shared,
@@ -10407,7 +10401,7 @@ begin
   ),
   changed as (
     update holdfast.command
-    -- A loss that is the first on record stands for all receives since the last attempt that ended.
+    -- The first recorded loss stands for all receives since the last attempt that ended.
     set uncounted = least(claimed.epoch - 1, uncounted + case
           when claimed.counted then 0
           when claimed.known_before then 1
@@ -10447,7 +10441,7 @@ declare
   v_progresses text[];
 begin
   select array_agg(process.id::text), array_agg(process.lease_epoch), array_agg(process.generation || '/' || coalesce((
-    -- That calls were interrupted is on record too, and is nothing new.
+    -- Events that only record interrupted calls are no progress.
     select max(seq)
     from holdfast.process_history as history
     where history.process_id = process.id
@@ -10535,6 +10529,47 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.workflow_step_changes(docs jsonb, at timestamp with time zone)
+ RETURNS TABLE(workflow_id uuid, definition_id integer, number smallint, epoch integer, name text, status text, queue text, handler text, compensates boolean, due timestamp with time zone, priority smallint, in_flight boolean, abort boolean, attempts integer, compensation_attempts integer, outcome text, compensation_outcome text, ended_order integer, side text, dlq boolean, ended boolean, has_input boolean, input jsonb, input_notes jsonb, has_output boolean, output jsonb, output_notes jsonb, failure jsonb)
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+BEGIN ATOMIC
+ SELECT doc.id,
+     doc.definition_id,
+     step.number,
+     step.epoch,
+     step.name,
+     step.status,
+     step.queue,
+     step.handler,
+     COALESCE(step.compensates, false) AS "coalesce",
+         CASE step.queue
+             WHEN 'add'::text THEN (workflow_step_changes.at + (COALESCE(step.delay_ms, (0)::double precision) * '00:00:00.001'::interval))
+             ELSE NULL::timestamp with time zone
+         END AS "case",
+     step.priority,
+     COALESCE(step.in_flight, false) AS "coalesce",
+     COALESCE(step.abort, false) AS "coalesce",
+     COALESCE(step.attempts, 0) AS "coalesce",
+     COALESCE(step.compensation_attempts, 0) AS "coalesce",
+     step.outcome,
+     step.compensation_outcome,
+     step.ended_order,
+     step.side,
+     COALESCE(step.dlq, false) AS "coalesce",
+     COALESCE(step.ended, false) AS "coalesce",
+     step.has_input,
+     step.input,
+     step.input_notes,
+     step.has_output,
+     step.output,
+     step.output_notes,
+     step.failure
+    FROM (jsonb_to_recordset(workflow_step_changes.docs) doc(id uuid, definition_id integer, steps jsonb)
+      CROSS JOIN LATERAL jsonb_to_recordset(doc.steps) step(number smallint, epoch integer, name text, status text, queue text, handler text, compensates boolean, delay_ms double precision, priority smallint, in_flight boolean, abort boolean, attempts integer, compensation_attempts integer, outcome text, compensation_outcome text, ended_order integer, side text, dlq boolean, ended boolean, has_input boolean, input jsonb, input_notes jsonb, has_output boolean, output jsonb, output_notes jsonb, failure jsonb));
+END
+;
+
 CREATE OR REPLACE FUNCTION holdfast.workflow_write_answers(docs jsonb, mine uuid[])
  RETURNS json
  LANGUAGE sql
@@ -10543,13 +10578,12 @@ CREATE OR REPLACE FUNCTION holdfast.workflow_write_answers(docs jsonb, mine uuid
 AS $function$
   select json_agg(
     case
-      when asked.id = any (mine) then 0
-      when workflow.id is null then 3
-      when workflow.revision <> asked.revision then 1
+      when asked.id = any (mine) or workflow.last_write = asked.token then 0
+      when workflow.revision is distinct from asked.revision then 1
       when exists (
         select
-        from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
-        left join holdfast.workflow_step on workflow_id = asked.id and number = step.n
+        from jsonb_to_recordset(asked.steps) as step (number smallint, epoch int)
+        left join holdfast.workflow_step on workflow_id = asked.id and workflow_step.number = step.number
         where step.epoch is not null and workflow_step.lease_epoch is distinct from step.epoch
       ) then 1
       else 2
@@ -10557,7 +10591,7 @@ AS $function$
     order by place
   )
   from jsonb_array_elements(docs) with ordinality as it (doc, place)
-  cross join lateral jsonb_to_record(it.doc) as asked (id uuid, revision int, steps jsonb)
+  cross join lateral jsonb_to_record(it.doc) as asked (id uuid, revision int, token uuid, steps jsonb)
   left join holdfast.workflow on workflow.id = asked.id
 $function$
 ;
@@ -10582,7 +10616,7 @@ declare
   v_inserted int;
   v_rests boolean;
 begin
-  -- The fence: the row is locked and its epoch compared, in the order of ids, in which the writes come.
+  -- The fence: the row is locked and its epoch compared, in the order of ids, which is the order of the writes.
   select array_agg(locked.id)
   into v_mine
   from jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, responses int, heard_cancel boolean)
@@ -10624,7 +10658,7 @@ begin
   into v_events, v_rests
   from jsonb_array_elements(v_writes) as it;
   if v_inserted < v_events then
-    -- Ours from an earlier flush whose answer was lost; anything else means that two executions wrote one history.
+    -- Ours, from an earlier flush whose response was lost. Anything else means that two executions wrote one history.
     if exists (
       select
       from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
@@ -10647,7 +10681,7 @@ end
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.write_workflows(docs jsonb)
+CREATE OR REPLACE FUNCTION holdfast.write_workflow_changes(docs jsonb)
  RETURNS json
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -10680,15 +10714,15 @@ begin
   if v_mine is null then
     return holdfast.workflow_write_answers(docs, '{}');
   end if;
-  -- A claim changes a step without a decision.
+  -- A claim changes a step without a decision, so the epochs of the steps are compared too.
   select count(*), count(locked.number)
   into v_changed, v_locked
   from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
-  cross join lateral jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+  cross join lateral jsonb_to_recordset(asked.steps) as step (number smallint, epoch int)
   left join lateral (
     select number
     from holdfast.workflow_step
-    where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+    where workflow_id = asked.id and workflow_step.number = step.number and lease_epoch = step.epoch
     for no key update skip locked
   ) as locked on true
   where step.epoch is not null;
@@ -10699,11 +10733,11 @@ begin
       where asked.id = any (v_mine)
         and not exists (
           select
-          from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+          from jsonb_to_recordset(asked.steps) as step (number smallint, epoch int)
           where step.epoch is not null
             and not exists (
               select from holdfast.workflow_step
-              where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+              where workflow_id = asked.id and workflow_step.number = step.number and lease_epoch = step.epoch
               for no key update skip locked
             )
         )
@@ -10725,13 +10759,13 @@ begin
         updated_at = v_now,
         status = coalesce(asked.status, workflow.status),
         ended_at = case when asked.ended then v_now else workflow.ended_at end,
-        output = case when asked.ho then asked.output else workflow.output end,
-        output_notes = case when asked.ho then asked.output_notes else workflow.output_notes end,
-        failed_step = case when asked.hf then asked.failed_step else workflow.failed_step end,
-        failure = case when asked.hf then asked.failure else workflow.failure end
+        output = case when asked.has_output then asked.output else workflow.output end,
+        output_notes = case when asked.has_output then asked.output_notes else workflow.output_notes end,
+        failed_step = case when asked.has_failure then asked.failed_step else workflow.failed_step end,
+        failure = case when asked.has_failure then asked.failure else workflow.failure end
     from jsonb_to_recordset(v_docs) as asked (
-      id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
-      hf boolean, failed_step text, failure jsonb
+      id uuid, revision int, token uuid, status text, ended boolean, has_output boolean, output jsonb,
+      output_notes jsonb, has_failure boolean, failed_step text, failure jsonb
     )
     where workflow.id = asked.id and asked.revision = asked.revision + 0
     returning workflow.id, asked.ended and workflow.dispatch_item is not null as dispatched
@@ -10740,51 +10774,46 @@ begin
 
   update holdfast.workflow_step
   set status = asked.status,
-      handler = case asked.q when 0 then workflow_step.handler when 1 then asked.h end,
-      compensates = case asked.q when 1 then asked.comp else workflow_step.compensates end,
-      due_at = case asked.q when 0 then workflow_step.due_at when 1 then v_now + asked.delay * interval '1 ms' end,
-      ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
-      scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
-      priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
-      aging = case asked.q when 0 then workflow_step.aging when 1 then v_aging end,
-      rank = case asked.q when 0 then workflow_step.rank
-        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, v_aging) end,
-      leased_by = case asked.q when 0 then leased_by end,
-      leased_at = case asked.q when 0 then leased_at end,
-      in_flight = asked.fl,
-      abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
-      attempts = asked.att,
-      compensation_attempts = asked.catt,
+      handler = case asked.queue when 'keep' then workflow_step.handler when 'add' then asked.handler end,
+      compensates = case asked.queue when 'add' then asked.compensates else workflow_step.compensates end,
+      due_at = case asked.queue when 'keep' then workflow_step.due_at when 'add' then asked.due end,
+      ready = case asked.queue when 'keep' then workflow_step.ready when 'add' then asked.due <= v_now else false end,
+      scheduled_at = case asked.queue when 'keep' then workflow_step.scheduled_at when 'add' then asked.due end,
+      priority = case asked.queue when 'keep' then workflow_step.priority when 'add' then asked.priority end,
+      aging = case asked.queue when 'keep' then workflow_step.aging when 'add' then v_aging end,
+      rank = case asked.queue when 'keep' then workflow_step.rank
+        when 'add' then holdfast.workflow_rank(asked.due, asked.priority, v_aging) end,
+      leased_by = case asked.queue when 'keep' then leased_by end,
+      leased_at = case asked.queue when 'keep' then leased_at end,
+      in_flight = asked.in_flight,
+      abort = case asked.queue when 'keep' then workflow_step.abort or asked.abort else false end,
+      attempts = asked.attempts,
+      compensation_attempts = asked.compensation_attempts,
       outcome = asked.outcome,
       compensation_outcome = asked.compensation_outcome,
-      ended_order = asked.ord,
+      ended_order = asked.ended_order,
       side = asked.side,
       dlq = asked.dlq,
-      started_at = case when asked.att > 0 then coalesce(started_at, v_now) end,
-      ended_at = case when asked.over then coalesce(ended_at, v_now) end,
-      input = case when asked.hi then asked.input else workflow_step.input end,
-      input_notes = case when asked.hi then asked.input_notes else workflow_step.input_notes end,
-      output = case when asked.ho then asked.output else workflow_step.output end,
-      output_notes = case when asked.ho then asked.output_notes else workflow_step.output_notes end,
+      started_at = case when asked.attempts > 0 then coalesce(started_at, v_now) end,
+      ended_at = case when asked.ended then coalesce(ended_at, v_now) end,
+      input = case when asked.has_input then asked.input else workflow_step.input end,
+      input_notes = case when asked.has_input then asked.input_notes else workflow_step.input_notes end,
+      output = case when asked.has_output then asked.output else workflow_step.output end,
+      output_notes = case when asked.has_output then asked.output_notes else workflow_step.output_notes end,
       failure = asked.failure
   from (
-    select doc.id, step.*
-    from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
-    cross join lateral jsonb_to_recordset(doc.steps) as step (
-      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, fl boolean,
-      abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
-      hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
-    )
+    select step.*
+    from holdfast.workflow_step_changes(v_docs, v_now) as step
     where step.epoch is not null
     offset 0
   ) as asked
-  where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
+  where workflow_step.workflow_id = asked.workflow_id and workflow_step.number = asked.number;
   perform holdfast.add_workflow_rows(v_docs, v_now);
-  if v_docs @? '$[*] ? (@.root == true)' then
-    -- The first decision about an instance that waited for its start, whether to begin or to call it off.
+  if v_docs @? '$[*] ? (@.removes_start == true)' then
+    -- The first decision about an instance that waited for its start: it begins, or it is cancelled.
     delete from holdfast.workflow_step
-    using jsonb_to_recordset(v_docs) as asked (id uuid, root boolean)
-    where workflow_id = asked.id and number = -1 and asked.root;
+    using jsonb_to_recordset(v_docs) as asked (id uuid, removes_start boolean)
+    where workflow_id = asked.id and number = -1 and asked.removes_start;
   end if;
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
@@ -11274,7 +11303,7 @@ comment on function holdfast.start_processes(starts jsonb) is 'internal: may cha
 
 comment on function holdfast.start_workflow_from_sql(p_name text, p_input jsonb, options jsonb) is 'internal: may change with every release';
 
-comment on function holdfast.start_workflows(docs jsonb) is 'internal: may change with every release';
+comment on function holdfast.start_workflow_instances(docs jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.store_checked_state(p_id uuid, p_epoch integer, p_state jsonb, p_notes jsonb, p_deadline_ms double precision, p_deadline_in_ms double precision) is 'internal: may change with every release';
 
@@ -11314,8 +11343,10 @@ comment on function holdfast.workflow_aging() is 'internal: may change with ever
 
 comment on function holdfast.workflow_rank(scheduled timestamp with time zone, priority integer, aging real) is 'internal: may change with every release';
 
+comment on function holdfast.workflow_step_changes(docs jsonb, at timestamp with time zone) is 'internal: may change with every release';
+
 comment on function holdfast.workflow_write_answers(docs jsonb, mine uuid[]) is 'internal: may change with every release';
 
 comment on function holdfast.write_processes(writes jsonb) is 'internal: may change with every release';
 
-comment on function holdfast.write_workflows(docs jsonb) is 'internal: may change with every release';
+comment on function holdfast.write_workflow_changes(docs jsonb) is 'internal: may change with every release';

@@ -70,7 +70,7 @@ describe.each([null, Number.NaN, 0, '', false, 5, {}])('K-15 a transaction that 
   })
 })
 
-test('K-15 a transaction that is undefined is none', async () => {
+test('K-15 `transaction: undefined` means no transaction', async () => {
   expect((await bus.hf.send(Pay, 1, { transaction: undefined as never })).id).toMatch(/-/)
 })
 
@@ -176,7 +176,7 @@ test.each<[string, () => unknown]>([
   expect(performance.now() - began).toBeLessThan(2_000)
 })
 
-test('K-08 a failure with null as its options is still that failure', () => {
+test('K-08 a failure that is given null as its options is still that failure', () => {
   expect(new BusinessError('declined', null as never)).toMatchObject({ code: 'BUSINESS_ERROR', message: 'declined' })
 })
 

@@ -41,7 +41,7 @@ test.each([
   await hf.close()
 })
 
-test('K-11 a database that is not there gives one clear error without the password', async () => {
+test('K-11 a database that does not exist gives one clear error without the password', async () => {
   const down = 'postgres://app:secret@127.0.0.1:1/shop'
   const error = await holdfast({ connectionString: down }).catch((problem) => problem)
   expect(error).toMatchObject({ code: 'HF_DATABASE_UNREACHABLE', status: 503 })
@@ -49,13 +49,13 @@ test('K-11 a database that is not there gives one clear error without the passwo
   expect(`${error.message} ${error.stack}`).not.toContain('secret')
 })
 
-test('K-09 a schema that was never made is refused when migrating was not asked for', async () => {
+test('K-09 a missing schema is refused when migrating was not asked for', async () => {
   await expect(holdfast({ connectionString, schema: 'other', migrate: false })).rejects.toMatchObject({
     code: 'HF_SCHEMA_TOO_OLD',
   })
 })
 
-test('K-11 a pool of yours stays open when Holdfast closes', async () => {
+test('K-11 a pool of the caller stays open when Holdfast closes', async () => {
   const pool = new pg.Pool({ connectionString })
   afterAll(() => pool.end())
   const hf = await holdfast({ pool })
@@ -78,7 +78,7 @@ test('K-12 a worker does the housekeeping of the installation, and closing drain
   expect(worker.isRunning).toBe(false)
 })
 
-test('K-18 pausing and its trail are there for operators', async () => {
+test('K-18 operators pause, resume and read the audit trail', async () => {
   const hf = await holdfast({ connectionString })
   hf.handle(defineCommand('payments', 'Pay'), () => undefined)
   await hf.pause({ domain: 'payments' }, { actor: 'ann', reason: 'cut-off' })

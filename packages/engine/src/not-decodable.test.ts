@@ -38,7 +38,7 @@ const work = async (...domains: string[]) => {
 }
 const by = { actor: 'ann', reason: 'ticket 7' }
 
-test('K-26 a process whose state cannot be decoded goes to troubleshooting on its first claim, and on when it can be', async () => {
+test('K-26 a process whose state cannot be decoded goes to troubleshooting on its first claim, and continues once it can be decoded', async () => {
   const domain = domainOf()
   const Pay = defineProcess(domain, 'Pay', {
     state: z.object({ n: z.number() }),
@@ -190,7 +190,7 @@ test.each([
   },
 )
 
-test('K-26 K-19 what the database refuses to store goes to troubleshooting with its words after one call', async () => {
+test('K-26 K-19 what the database refuses to store goes to troubleshooting with the database’s message after one call', async () => {
   const domain = domainOf()
   let calls = 0
   const Pay = defineProcess(domain, 'Pay', {

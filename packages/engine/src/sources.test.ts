@@ -226,7 +226,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     }
   }
 
-  test('K-01 what is given back is due at once, and its claim was no loss', async () => {
+  test('K-01 a released item is due at once, and its claim does not count as lost', async () => {
     await withAll(async (items) => {
       expect(await claim({ limit: 10 })).toEqual([])
       await sample.source.release(items)
@@ -247,7 +247,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     })
   })
 
-  test('K-05 a row that another transaction holds is skipped, neither extended nor lost, and nothing waits for it', async () => {
+  test('K-05 a row locked by another transaction is skipped, neither extended nor lost, and nothing waits for it', async () => {
     const [first = '', ...others] = sample.ids
     const lock = `select from ${sample.table} where ${sample.where} for update`
     await beside(lock, [first], async () => {
@@ -269,7 +269,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     })
   })
 
-  test('K-05 heartbeats in any order never wait for each other in a circle', async () => {
+  test('K-05 heartbeats in any order never deadlock', async () => {
     await withAll(async (items) => {
       const orders = Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? items : items.toReversed()))
       const beats = await Promise.all(orders.map((order) => sample.source.extend(order, 60_000)))
@@ -299,7 +299,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     },
   )
 
-  test('K-17 an old snapshot that another transaction keeps changes nothing', async () => {
+  test('K-17 an old snapshot of another transaction does not slow claims down', async () => {
     await beside(`select count(*) from ${sample.table}`, [], async () => {
       for (let round = 0; round < 3; round += 1) {
         await withAll(async (items) => {
@@ -331,7 +331,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     expect(await claim({ limit: 10 })).toEqual([])
   })
 
-  test('K-03 expired leases are spared when that is asked for, and claimed otherwise, as lost where code is called', async () => {
+  test('K-03 expired leases are left alone when the caller asks for it, and otherwise claimed, as lost claims where user code is called', async () => {
     const { ids, due, source } = sample
     const [first = ''] = ids
     await due(first, 1)
@@ -354,7 +354,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     expect(await source.extend([item], 60_000)).toEqual({ extended: [item.id], lost: [] })
   })
 
-  test('K-26 what a stop has interrupted is due when its code has ended, and nobody is to blame', async () => {
+  test('K-26 work that a stop has interrupted is due when its code has ended, and no crash is counted', async () => {
     const { ids, due, source } = sample
     if (!source.losses) return expect(source.losses).toBeUndefined()
     const [, , third = ''] = ids
@@ -368,7 +368,7 @@ describe.each(samples)('%s', (model, make, pausedBy) => {
     expect(again).toMatchObject({ epoch: item.epoch + 1, lost: { alone: 0, interrupted: true, counted: false } })
   })
 
-  test('K-26 only a loss while it ran alone counts against it', async () => {
+  test('K-26 only a loss while the item ran alone counts as its crash', async () => {
     const { ids, due, source } = sample
     if (!source.losses) return expect(source.losses).toBeUndefined()
     const [, , , fourth = ''] = ids

@@ -163,7 +163,7 @@ test('W-10 K-15 a decision is part of the transaction of its caller, and rejecti
   await waitFor('it is aborted', async () => (await status(id)) === 'ABORTED')
 })
 
-test('W-10 a decision that does not fit any more when a worker applies it is audited and removed', async () => {
+test('W-10 a decision that is no longer possible when a worker applies it is audited and removed', async () => {
   const id = await started({})
   await waits(id)
   // Both are queued before a worker applies either.

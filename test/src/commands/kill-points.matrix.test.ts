@@ -104,7 +104,7 @@ test('C-08 a worker killed before or after any statement of receive and finish: 
   await hf.queues.create('kill_replies')
   await hf.queues.purge('kill_replies')
   const kills = points.flatMap((point) => [1, 2].map((time) => ({ point, time })))
-  for (const { point, time } of sampled(kills, 5)) {
+  for (const { point, time } of sampled(kills, 3)) {
     const { commands, batchId } = await sendSome(hf)
     const victim = startWorkerProcess(script, { connectionString, point, time })
     expect(await victim.ended, point).toEqual({ code: null, signal: 'SIGKILL' })

@@ -61,7 +61,7 @@ test('W-14 the guide on workflows shows what the examples print, and the definit
 })
 
 test('K-15 C-07 the SQL that the guide gives to other languages sends commands', async () => {
-  const { connectionString } = await testDatabase({ empty: true })
+  const { connectionString } = await testDatabase()
   const hf = await holdfast({ connectionString })
   const client = new pg.Client({ connectionString })
   await client.connect()
@@ -94,7 +94,7 @@ test('K-15 C-07 the SQL that the guide gives to other languages sends commands',
 })
 
 test('R-03 the SQL of the guide on rate limits changes them', async () => {
-  const { connectionString } = await testDatabase({ empty: true })
+  const { connectionString } = await testDatabase()
   const hf = await holdfast({ connectionString })
   const client = new pg.Client({ connectionString })
   await client.connect()
@@ -109,7 +109,7 @@ test('R-03 the SQL of the guide on rate limits changes them', async () => {
 })
 
 test('D-02 the SQL of the guide on dispatch changes its configuration', async () => {
-  const { connectionString } = await testDatabase({ empty: true })
+  const { connectionString } = await testDatabase()
   const hf = await holdfast({ connectionString })
   const client = new pg.Client({ connectionString })
   await client.connect()
@@ -129,7 +129,7 @@ test('D-02 the SQL of the guide on dispatch changes its configuration', async ()
 })
 
 test('K-15 P-11 the SQL of the guide to the first process responds to it', async () => {
-  const { connectionString } = await testDatabase({ empty: true })
+  const { connectionString } = await testDatabase()
   const hf = await holdfast({ connectionString })
   const client = new pg.Client({ connectionString })
   await client.connect()

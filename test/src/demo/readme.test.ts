@@ -15,7 +15,7 @@ test('C-01 the command of the README is the one that examples.matrix.test.ts run
   expect(readme).toContain('node examples/basics/dist/send-and-handle/main.js')
 })
 
-test('P-02 the first process of the README, saved and run as it says, goes on where it stood', async () => {
+test('P-02 the first process of the README, saved and run as it says, continues where it stopped', async () => {
   const readme = await readFile(inRepository('README.md'), 'utf8')
   const [, code = ''] = /Save this as `mine\.mjs`[^\n]*\n\n```ts\n([\s\S]*?)```/.exec(readme) ?? []
   expect(code).toBe(await readFile(inRepository('examples/basics/src/five-minutes/main.ts'), 'utf8'))

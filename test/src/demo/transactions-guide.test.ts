@@ -10,7 +10,7 @@ import postgres from 'postgres'
 import { afterAll, expect, test } from 'vitest'
 import { z } from 'zod'
 
-const { connectionString } = await testDatabase({ empty: true })
+const { connectionString } = await testDatabase()
 const hf = await holdfast({ connectionString })
 const pool = new pg.Pool({ connectionString, max: 2 })
 const postgresJs = postgres(connectionString, { max: 1, onnotice: () => undefined })

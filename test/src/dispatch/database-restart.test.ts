@@ -9,7 +9,7 @@ const RATE = 20
 const BURST = 3
 /** What begins up to a quarter of a second after its slot. */
 const SLACK = RATE * 0.25 + 1
-const COUNT = 120
+const COUNT = 80
 const by = { actor: 'ann', reason: 'a test' }
 
 /** How many more began in some span than burst and rate allow; 0 or less is within the bound. */

@@ -120,7 +120,7 @@ test('D-07 a dispatcher killed before or after any statement of its cycle: each 
   if (isLongRun) expect([...reached]).toEqual(expect.arrayContaining(everywhere))
 }, 300_000)
 
-test('D-13 the same with a remote target, where a start may have happened and nobody knows', async () => {
+test('D-13 the same with a remote target, where the outcome of a start may be unknown', async () => {
   const points = await pointsOfARun(true)
   const statements = ['claim', 'record-starts', 'find-checks', 'apply-checks'].map((name) => `dispatch.${name}`)
   const everywhere = statements.flatMap((name) => [`before ${name}`, `after ${name}`])

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { enqueueTiny, tinyBooks, tinySource, tinyWorker, tinyWorkerScript } from '../tiny-model/index.js'
 import { tinyDatabase } from './tiny-database.js'
 
-const ITEMS = longOr(20_000, 4_000)
+const ITEMS = longOr(20_000, 2_000)
 
 test(`K-01 ${ITEMS} items are each claimed and run once by 8 concurrent worker processes`, async () => {
   const { db, connectionString } = await tinyDatabase()
@@ -21,7 +21,7 @@ test(`K-01 ${ITEMS} items are each claimed and run once by 8 concurrent worker p
   expect(ends).toEqual(Array.from({ length: 8 }, () => ({ code: 0, signal: null })))
 }, 120_000)
 
-test('K-01 a claim moves due_at to the end of its lease and notes who claimed when; finished work has none', async () => {
+test('K-01 a claim moves due_at to the end of its lease and records worker and time; finished work has no due_at', async () => {
   const { db } = await tinyDatabase()
   const [id] = await enqueueTiny(db, 'a', 1)
   const source = tinySource(db, ['a'])
@@ -40,7 +40,7 @@ test('K-01 a claim moves due_at to the end of its lease and notes who claimed wh
   expect(again.nextDueMs).toBeLessThanOrEqual(5_000)
 })
 
-test('K-01 what is given back unbegun is due at once and keeps nothing of its claim', async () => {
+test('K-01 an item that is released before it began is due at once and keeps nothing of its claim', async () => {
   const { db } = await tinyDatabase()
   await enqueueTiny(db, 'a', 3)
   const source = tinySource(db, ['a'])

@@ -26,18 +26,18 @@ test('K-11 PostgreSQL restarted and killed in the middle loses nothing, and no w
   const db = await openDatabase({ connectionString })
   await migrate(db)
   await installTinyModel(db)
-  const total = 3_000
+  const total = 1_500
   await enqueueTiny(db, 'a', total)
-  const options = { connectionString, leaseMs: 1_500, workMs: 20, concurrency: 20, pollMs: 100 }
+  const options = { connectionString, leaseMs: 1_500, workMs: 40, concurrency: 20, pollMs: 100 }
   const workers = ['w1', 'w2'].map((worker) => startWorkerProcess(tinyWorkerScript, { ...options, worker }))
   const doneOver = (count: number) => async () => (await tinyBooks(db)).done > count
   await waitFor('both workers are there', () => workers.every(({ messages }) => messages.length > 0))
-  await waitFor('work is under way', doneOver(200))
+  await waitFor('work is under way', doneOver(100))
   await server.restart('fast')
-  await waitFor('it goes on after a restart', doneOver(1_000), { timeout: 60_000 })
+  await waitFor('it goes on after a restart', doneOver(500), { timeout: 60_000 })
   await server.kill()
   await server.restart()
-  await waitFor('it goes on after a crash', doneOver(2_000), { timeout: 60_000 })
+  await waitFor('it goes on after a crash', doneOver(1_000), { timeout: 60_000 })
   await waitFor('all are done', doneOver(total - 1), { timeout: 60_000 })
   for (const worker of workers) worker.send({ stop: true })
   expect(await Promise.all(workers.map((worker) => worker.ended))).toEqual([
@@ -152,7 +152,7 @@ test('K-05 a bad row in a flush fails its own caller and its neighbours are comm
   expect(await tinyBooks(db)).toMatchObject({ done: 8, audits: 8 })
 })
 
-test('K-05 a row that somebody holds delays nobody else', async () => {
+test('K-05 a row locked by another transaction delays no other write', async () => {
   const { db, connectionString } = await tinyDatabase()
   const ids = await enqueueTiny(db, 'a', 20)
   const lanes = [{ type: 'a', from: null }]
@@ -189,7 +189,7 @@ test('K-11 a pool of one connection is enough', async () => {
   expect(await tinyBooks(db)).toEqual({ items: 300, done: 300, repeated: 0, effects: 300, audits: 300 })
 })
 
-test('K-04 everything works behind PgBouncer in transaction mode; polling carries on without LISTEN', async (context) => {
+test('K-04 everything works behind PgBouncer in transaction mode; polling continues without LISTEN', async (context) => {
   const { db, connectionString, open } = await tinyDatabase()
   const bouncer = await startPgBouncer(connectionString)
   if (!bouncer) return context.skip('PgBouncer is not installed')

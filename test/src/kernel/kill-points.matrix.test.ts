@@ -29,7 +29,7 @@ test('K-02 a worker killed before or after any of its statements loses nothing a
   )
   const { db, connectionString } = await tinyDatabase()
   const options = { connectionString, leaseMs: 300, workMs: 250, pollMs: 20 }
-  for (const [n, point] of sampled(points, 4).entries()) {
+  for (const [n, point] of sampled(points, 3).entries()) {
     const before = await tinyBooks(db)
     await enqueueTiny(db, 'a', ITEMS)
     const victim = startWorkerProcess(tinyWorkerScript, {

@@ -70,7 +70,7 @@ test('K-02 a zombie that wakes after its lease cannot write', async () => {
   await zombie.kill()
 })
 
-test('K-02 a zombie that writes while the next owner claims: whoever locks the row first, the loser changes nothing', async () => {
+test('K-02 a zombie that writes while the next owner claims: whichever locks the row first, the other changes nothing', async () => {
   const { db, connectionString } = await tinyDatabase()
   const source = tinySource(db, ['a'])
   const client = new pg.Client({ connectionString })

@@ -5,7 +5,7 @@ import { tinyDatabase } from './tiny-database.js'
 
 const never = () => new Promise<void>(() => undefined)
 
-test('K-01 stop drains: what runs is finished, what has not begun is given back at once', async () => {
+test('K-01 stop drains: what runs is finished, what has not begun is released at once', async () => {
   const { db } = await tinyDatabase()
   await enqueueTiny(db, 'a', 400)
   let finish = () => {}
@@ -51,7 +51,7 @@ test('K-01 stop abandons what does not end in time, and says how much', async ()
   expect(reasons[0]).toMatchObject({ code: 'HF_STOPPED' })
 })
 
-test('K-01 a second start or stop is harmless, and a stopped loop stays stopped', async () => {
+test('K-01 a second start or stop does nothing, and a stopped loop stays stopped', async () => {
   const { db } = await tinyDatabase()
   await enqueueTiny(db, 'a', 1)
   const worker = tinyWorker(db, { worker: 'w' })

@@ -34,7 +34,7 @@ test('K-16 claims, leases, flushes and what is in flight are measured, by model 
   expect(new Set(seen.flatMap((entry) => Object.keys(entry.labels)))).toEqual(new Set(['model']))
 })
 
-test('K-16 the age of the oldest due item shows a backlog that nobody gets to', async () => {
+test('K-16 the age of the oldest due item shows a backlog that no worker claims', async () => {
   const { db } = await tinyDatabase()
   await enqueueTiny(db, 'a', 10, -60_000)
   const { metrics, seen } = collect()

@@ -58,7 +58,7 @@ const OPERATIONS = {
 }
 
 test.each(Object.entries(OPERATIONS))(
-  'K-23 %s of a process whose row another transaction has locked answers HF_BUSY within 5 s and never takes effect',
+  'K-23 %s of a process whose row another transaction has locked is refused with HF_BUSY within 5 s and never takes effect',
   async (_, operate) => {
     const id = await brokenProcess()
     const letGo = await hold('select from holdfast.process where id = $1 for update', [id])
@@ -79,7 +79,7 @@ test('K-23 of many processes only the locked one is refused', async () => {
   expect(answers[1]).toMatchObject({ code: 'HF_BUSY' })
 })
 
-test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many only the locked one is refused', async () => {
+test('K-23 operations on a locked command are refused with HF_BUSY within 5 s, and of many only the locked one is refused', async () => {
   const sent = await Promise.all([1, 2, 3].map(() => bus.hf.send(BrokenCommand, {})))
   const ids = sent.map(({ id }) => id)
   await waitFor(
@@ -94,7 +94,7 @@ test('K-23 operations on a locked command answer HF_BUSY within 5 s, and of many
   expect(await bus.hf.trouble.count({ model: 'commands', domain: 'operators' })).toBe(1)
 })
 
-test('K-23 a pause that another transaction has locked answers HF_BUSY within 5 s', async () => {
+test('K-23 a pause that another transaction has locked is refused with HF_BUSY within 5 s', async () => {
   const letGo = await hold(
     "insert into holdfast.pause (subject, paused_at, actor, reason) values ('domain:operators', now(), 'x', 'x')",
     [],

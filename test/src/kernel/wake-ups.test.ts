@@ -85,7 +85,7 @@ test('K-06 no sender waits for another because of a notification', async () => {
   await held.end()
 })
 
-test('K-06 who was skipped by the throttle is found soon after', async () => {
+test('K-06 work whose notification was throttled is found soon after', async () => {
   const { db, connectionString } = await tinyDatabase()
   const listener = startListener(db)
   const worker = tinyWorker(db, { worker: 'w', pollMs: FAR, leaseMs: FAR, listener })
@@ -164,7 +164,7 @@ test('K-18 what is paused is not claimed, from the moment the pause commits unti
   await listener.close()
 })
 
-test('K-06 a listening connection that hangs is noticed and replaced', async () => {
+test('K-06 a listening connection that hangs is detected and replaced', async () => {
   const { connectionString, open } = await tinyDatabase()
   const proxy = await startFaultProxy(connectionString)
   const db = await open({ connectionString, directConnectionString: proxy.connectionString })

@@ -13,7 +13,7 @@ const isTold = (message: unknown): message is Told =>
 
 const script = new URL('../../dist/limiter/worker-process.js', import.meta.url)
 
-test('R-04 eight processes on one key: no slot twice, none over the bound, none left out', {
+test('R-04 eight processes on one key: no slot is granted twice, none exceeds the bound, none is left out', {
   timeout: 60_000,
 }, async () => {
   const { connectionString } = await testDatabase()

@@ -113,7 +113,7 @@ test.each<[what: string, sql: string, of: () => string, rule: RegExp]>([
   }
 })
 
-test('A-06 a payment whose money is missing is missing in the equation', async () => {
+test('A-06 a payment whose money is missing breaks the equation', async () => {
   const client = await app.pool.connect()
   try {
     await client.query('begin')

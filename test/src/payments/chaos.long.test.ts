@@ -86,7 +86,7 @@ async function answerPeople(app: TestPayments): Promise<void> {
   }
 }
 
-test(`A-06 ${PAYMENTS} payments in both models, workers killed every few seconds: all settled or undone, and the books balance at every moment`, async () => {
+test(`A-06 ${PAYMENTS} payments in both models, workers killed every few seconds: all are settled or undone, and the books balance at every moment`, async () => {
   const app = await openTestPayments({ works: false, simulateEvery: 100 })
   for (const model of ['PROCESS_STEP', 'STEP_BASED'] as const) {
     await app.createBatch({ name: model, payments: PAYMENTS / 2, model, seed: 42, behaviour })

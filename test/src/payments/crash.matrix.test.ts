@@ -31,7 +31,7 @@ const prepare = [
 ].join(';\n')
 
 /** `KILLS=1000` kills the scheduled payment everywhere; by default at some points, because the other one is killed at all. */
-const KILLS = Number(process.env.KILLS ?? longOr(1_000, 4))
+const KILLS = Number(process.env.KILLS ?? longOr(1_000, 3))
 
 const order = {
   debitAccount: 'EUR-ann',
@@ -100,7 +100,7 @@ const crossing = {
 } satisfies CrashTestOptions<Outside, string>
 
 test('X-02 X-03 A-06 a payment across currencies is killed at every step: it is paid once, and the books balance', async () => {
-  const report = await crashTest({ ...crossing, seeds: 0, kills: longOr(1_000, 5) })
+  const report = await crashTest({ ...crossing, seeds: 0, kills: longOr(1_000, 3) })
   if (!isLongRun) return
   expect(report.kills).toBeGreaterThan(20)
   expect(report.killPoints).toEqual(expect.arrayContaining(['before processes.start#1', 'after limits.reserve#3']))

@@ -85,7 +85,7 @@ test('K-11 the demo on the embedded PostgreSQL: Ctrl-C drains and stops everythi
   await rm(folder, { recursive: true, force: true })
 }, 200_000)
 
-test('the demo explains itself, and what it was not told', async () => {
+test('the demo prints its usage, and refuses unknown arguments', async () => {
   const help = demo(['--help'])
   expect(await help.ended).toBe(0)
   expect(help.output()).toContain('--chaos')

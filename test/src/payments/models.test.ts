@@ -108,7 +108,7 @@ describe.each<ExecutionModel>(['PROCESS_STEP', 'STEP_BASED'])('A-02 %s', (model)
     expect(await app.standing(payment.id)).toMatchObject({ approval: { decision: 'APPROVED', by: 'ann' } })
   })
 
-  test('a person declines: undone', async () => {
+  test('a person declines: the payment is undone', async () => {
     const { payment } = await app.submit({ ...large, model })
     await waitsFor(payment.id, 'an approval')
     const waiting = (await app.pending.approvals()).find(({ paymentId }) => paymentId === payment.id)
@@ -117,7 +117,7 @@ describe.each<ExecutionModel>(['PROCESS_STEP', 'STEP_BASED'])('A-02 %s', (model)
     await waitFor('it says why', async () => (await app.standing(payment.id))?.error?.code === 'APPROVAL_DECLINED')
   })
 
-  test('nobody approves in time: an operator retries, which waits anew, and cancels', async () => {
+  test('not approved in time: an operator retries, which waits again, and cancels', async () => {
     const { payment } = await app.submit({ ...large, model })
     await waitsFor(payment.id, 'an approval')
     await app.moveClock(LIMIT)
@@ -129,7 +129,7 @@ describe.each<ExecutionModel>(['PROCESS_STEP', 'STEP_BASED'])('A-02 %s', (model)
     expect(await app.ended(payment.id)).toBe('CANCELLED')
   })
 
-  test('the gateway does not answer: it is asked, not called again', async () => {
+  test('the gateway does not respond: an inquiry is made, no second call', async () => {
     const silent = { payments: 8, model, behaviour: { submit: { timeoutPct: 100 } } }
     const { id: batch } = await app.createBatch(silent)
     const { rows } = await app.pool.query<{ id: string }>('select id from payments.payment where batch_id = $1', [
@@ -172,7 +172,7 @@ describe.each<ExecutionModel>(['PROCESS_STEP', 'STEP_BASED'])('A-02 %s', (model)
     expect((await calls(id, 'recall'))?.calls).toBeGreaterThan(0)
   })
 
-  test('A-07 the network leaves a level to people, who answer it; the others follow', async () => {
+  test('A-07 the network leaves a level to people, who respond to it; the others follow', async () => {
     const id = await payOne(model, { awaitL3: { pendingPct: 100 } })
     const waiting = await waitFor('a person is asked', async () =>
       (await app.pending.networkResponses()).find(({ paymentId }) => paymentId === id),

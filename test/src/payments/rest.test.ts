@@ -75,7 +75,7 @@ describe('A-05 submitting', () => {
     expect((await get(`/payments/${body.id}`)).body).toMatchObject({ status: 'PROCESSING', approval: null })
   })
 
-  test('the same idempotency key answers with the first payment; another payment under it is refused', async () => {
+  test('the same idempotency key returns the first payment; another payment under it is refused', async () => {
     const headers = { 'idempotency-key': 'order-4711' }
     const [first, second] = await Promise.all([post('/payments', order, headers), post('/payments', order, headers)])
     const third = await post('/payments', order, headers)
@@ -84,7 +84,7 @@ describe('A-05 submitting', () => {
     expect(other).toMatchObject({ status: 422, body: { errors: [{ field: 'Idempotency-Key' }] } })
   })
 
-  test('A-03 a scheduled payment is there, waits for its time, and can be cancelled', async () => {
+  test('A-03 a scheduled payment is shown, waits for its time, and can be cancelled', async () => {
     const executeAt = new Date(Date.now() + 3_600_000).toISOString()
     const valueDate = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)
     const { status, body } = await post('/payments', { ...order, executeAt, valueDate })
@@ -132,7 +132,7 @@ describe('bad input', () => {
     expect(body.errors).toContainEqual({ field, detail: expect.any(String) })
   })
 
-  test('what is refused leaves nothing behind', async () => {
+  test('a refused request leaves nothing behind', async () => {
     const count = async () => (await app.pool.query('select from payments.payment')).rowCount
     const before = await count()
     await post('/payments', { ...order, amount: '-1' })
@@ -171,7 +171,7 @@ describe('bad input', () => {
     expect(await post(path, body, headers)).toMatchObject({ status, body: { status, code } })
   })
 
-  test('A-05 a path that is no path is refused with a code', async () => {
+  test('A-05 an invalid path is refused with a code', async () => {
     const answer = await raw('GET //[/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n').ended
     expect(answer).toMatch(/^HTTP\/1\.1 40[04] [\s\S]*"code":"/)
   })
@@ -297,6 +297,6 @@ test('A-07 people approve, decline and answer through the endpoints', async () =
   expect((await get(`/batches/${body.id}`)).body).toMatchObject({ payments: { FAILED: 1 } })
 })
 
-test('A-06 the books are open to everybody', async () => {
+test('A-06 the books can be read by everybody', async () => {
   expect(await get('/books')).toMatchObject({ status: 200, body: { balanced: true, faults: [] } })
 })

@@ -77,7 +77,7 @@ test('A-03 D-01 the first phase is one transaction: what fails at its very end h
   expect(await ready()).toBe(0)
 })
 
-test('A-05 a scheduled payment tells where it stands: before its time, held back, and when it is settled', async () => {
+test('A-05 a scheduled payment shows its status: before its time, held back, and settled', async () => {
   const { PaymentWindow } = app.definitions
   await app.hf.dispatch.pause(PaymentWindow, by)
   const executeAt = new Date(Date.now() + 500).toISOString()

@@ -32,7 +32,7 @@ export async function openTestPayments({
   works = true,
   simulateEvery = 20,
 }: Options = {}): Promise<TestPayments> {
-  const { connectionString } = await testDatabase({ empty: true })
+  const { connectionString } = await testDatabase()
   const payments = await openPayments({ connectionString, pace: { ...patient, ...pace } })
   await payments.openAccounts(demoAccounts)
   const clock = await openDatabase({ connectionString, poolSize: 1 })

@@ -55,7 +55,7 @@ function checkEnds(books: readonly ProcessBooks[], crashes: number): void {
   expect([...known.keys()].sort()).toEqual(['COMPENSATED', 'COMPLETED'])
 }
 
-test('P-17 K-11 PostgreSQL killed and restarted while 80 processes run: nothing is lost and nothing recorded is called again', async () => {
+test('P-17 K-11 PostgreSQL killed and restarted while 40 processes run: nothing is lost and nothing recorded is called again', async () => {
   const server = await startEmbedded({ ephemeral: true, settings: { fsync: 'on', synchronous_commit: 'on' } })
   const { connectionString } = server
   const db = await openDatabase({ connectionString })
@@ -63,19 +63,19 @@ test('P-17 K-11 PostgreSQL killed and restarted while 80 processes run: nothing 
   await installQueue(db)
   const pool = await openBooks(connectionString)
   const hf = assemble(db, {})
-  const ids = await startSome(hf, 'restarts', connectionString, 40)
+  const ids = await startSome(hf, 'restarts', connectionString, 20)
   // Longer than a busy machine keeps a worker from its heartbeat after the restart: a call under way is not made twice.
   const options = { connectionString, domain: 'restarts', concurrency: 10, lease: '3s' }
   const workers = [1, 2].map(() => startWorkerProcess(script, options))
   const come = (count: number) => waitFor(`${count} have ended`, () => goneBy(count), { timeout: 60_000 })
   const goneBy = async (count: number) => (await ended(pool, ids).catch(() => 0)) >= count
-  await come(10)
+  await come(5)
+  await server.kill()
+  await server.restart()
+  await come(20)
   await server.kill()
   await server.restart()
   await come(40)
-  await server.kill()
-  await server.restart()
-  await come(80)
   checkEnds(await booksOf(pool, ids), 2)
   for (const worker of workers) await worker.kill()
   await pool.end()
@@ -155,7 +155,7 @@ test('K-05 P-17 a flush whose answer is lost is repeated, and nothing is called 
   await close()
 }, 120_000)
 
-test('P-05 a transaction whose commit is not answered has taken place once', async () => {
+test('P-05 a transaction whose commit gets no response takes effect once', async () => {
   const { pool, proxy, hf, processes, work, close } = await workBehindProxy('lost-commits')
   const { id } = await hf.start(processes.Undone, {}, { immediate: false })
   const swallowed = proxy.swallowAnswerTo(COMMIT)

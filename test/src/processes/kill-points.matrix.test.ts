@@ -129,7 +129,7 @@ async function killAndRecover(kind: Kind, domain: string, dies: KillPoint) {
 async function killEverywhere(kind: Kind, check: (book: ProcessBooks, straight: ProcessBooks, where: string) => void) {
   const { book: straight, points } = await undisturbed(kind)
   const reached = new Set<string>()
-  await inLanes(sampled(points, 4), 4, async (dies, place) => {
+  await inLanes(sampled(points, 3), 4, async (dies, place) => {
     const { book, killed } = await killAndRecover(kind, `kill-${kind}-${place}`, dies)
     const where = `${kind} killed ${dies.point} (${dies.time})`
     if (killed) reached.add(dies.point)
@@ -146,7 +146,7 @@ const sameEnd = (book: ProcessBooks, straight: ProcessBooks, where: string) => {
   expect(endsOf(book), where).toEqual(endsOf(straight))
 }
 
-test('P-17 a worker killed before or after any statement of a process: each recorded step ran once, and it ends as if undisturbed', async () => {
+test('P-17 a worker killed before or after any statement of a process: each recorded step ran once, and it ends as if nothing had happened', async () => {
   const reached = await killEverywhere('Journey', (book, straight, where) => {
     expect(straight, where).toMatchObject({
       status: 'COMPLETED',

@@ -111,7 +111,7 @@ test('M-03 M-05 P-05 a worker killed before or after any statement: no command i
       ]),
     ),
   )
-  for (const point of sampled(points, 4)) {
+  for (const point of sampled(points, 3)) {
     for (const time of isLongRun ? [1, 2] : [1]) {
       const round = await startRound(bus.hf)
       const victim = startWorkerProcess(script, { connectionString: bus.connectionString, point, time })

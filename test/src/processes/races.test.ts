@@ -131,7 +131,7 @@ const Patient = (domain: string, timeout: '1h' | '100ms', onTimeout: 'tsq' | 're
     },
   })
 
-test('P-11 a response that comes while its process is about to rest is met: no wake-up is lost', async () => {
+test('P-11 a response that arrives while its process suspends is applied: no wake-up is lost', async () => {
   const rest = holdAt('before processes.write')
   const slow = await another(rest.faults)
   const Waiting = Patient('about-to-rest', '1h', 'tsq')
@@ -171,7 +171,7 @@ test.each([
   },
 )
 
-test('P-03 a response that came before anybody looked at the timeout: the response wins', async () => {
+test('P-03 a response that came before a worker evaluated the timeout: the response wins', async () => {
   const Waiting = Patient('early-answer', '100ms', 'tsq')
   const { id } = await bus.hf.start(Waiting, {})
   await passed(id, 'due_at')
@@ -249,7 +249,7 @@ test('P-16 a cancel during a step: its signal fires, its end is recorded, and th
   await worker.stop()
 })
 
-test('P-16 a cancel while the end is on its way: whoever is committed first wins', async () => {
+test('P-16 a cancel while the end is being written: the first commit wins', async () => {
   const end = holdAt('before processes.write')
   const slow = await another(end.faults)
   const Quick = defineProcess('cancel-end', 'Quick', {

@@ -60,7 +60,7 @@ test.each([
   { what: 'before its transaction', standsAt: { point: 'before processes.hold' }, says: 'refused' },
   { what: 'in a compensation', standsAt: { call: 'undo second' }, says: 'refused' },
 ])(
-  'K-02 P-17 a zombie $what: another has gone on, and it changes nothing',
+  'K-02 P-17 a zombie $what: another worker has continued, and it changes nothing',
   async ({ what, standsAt, says: last }) => {
     const domain = `zombie-${what.replaceAll(' ', '-')}`
     const { hf, processes } = await open(domain)
@@ -85,7 +85,7 @@ test.each([
   300_000,
 )
 
-test('K-02 a zombie about to rest: another has rested and gone on, and it changes nothing', async () => {
+test('K-02 a zombie about to suspend: another worker has suspended and resumed the process, and it changes nothing', async () => {
   const { hf, processes } = await open('zombie-rest')
   const { id } = await hf.start(processes.Journey, {}, { immediate: false })
   const options = { connectionString, domain: 'zombie-rest', standsAt: { call: 'flaky' } }
@@ -108,7 +108,7 @@ test('K-02 a zombie about to rest: another has rested and gone on, and it change
   await zombie.kill()
 }, 120_000)
 
-test('P-05 a zombie in its own transaction: nobody can take the process over, and it commits once', async () => {
+test('P-05 a zombie in its own transaction: no worker can take the process over, and it commits once', async () => {
   const domain = 'zombie-commit'
   const { hf, processes } = await open(domain)
   const { id } = await hf.start(processes.Undone, {}, { immediate: false })
@@ -157,7 +157,7 @@ test('K-23 P-05 a zombie in its own transaction is taken over when the server ha
   await zombie.kill()
 }, 120_000)
 
-test('P-11 somebody who responds and is frozen on the way: the same response from another is recorded once', async () => {
+test('P-11 a caller that is frozen while it responds: the same response from another caller is recorded once', async () => {
   const domain = 'zombie-respond'
   const { hf, processes } = await open(domain)
   const { id } = await hf.start(processes.Journey, {}, { immediate: false })

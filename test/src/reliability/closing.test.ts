@@ -75,7 +75,7 @@ test('K-23 `close` returns although a process that `start` executes in its calle
 }, 120_000)
 
 test.each([-1, 'soon', Number.NaN, null])(
-  'K-13 `close` refuses to wait for %s, and goes on working',
+  'K-13 `close` refuses the timeout %s, and the installation stays open',
   async (timeout) => {
     const hf = await open()
     await expect(hf.close(timeout as never)).rejects.toThrow(expect.objectContaining({ code: 'HF_INVALID_DURATION' }))

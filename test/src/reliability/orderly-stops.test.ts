@@ -95,35 +95,38 @@ test.each(cases)(
   },
 )
 
-test.each(models)('K-26 %s: what a stop has interrupted begins again only when its code has ended', async (model) => {
-  const it = items[model](`beside_${model}`)
-  let running = 0
-  let most = 0
-  let endFirst: (() => void) | undefined
-  let calls = 0
-  const call: Call = async () => {
-    calls += 1
-    running += 1
-    most = Math.max(most, running)
-    if (calls === 1) await new Promise<void>((resolve) => (endFirst = resolve))
-    running -= 1
-    return 'done'
-  }
-  const first = await openOne((hf) => it.register(hf, call))
-  const second = await openOne((hf) => it.register(hf, call))
-  const id = await it.begin(first)
-  // A lease that outlasts the test: whoever claims it before it ends must have been let.
-  const worker = await first.run({ lease: '1h', poll: '20ms' })
-  await waitFor('it runs', () => running === 1)
-  await worker.stop('10ms')
-  await second.run({ lease: '500ms', poll: '20ms' })
-  // Longer than executions take to notice that their lease was taken from them.
-  const stopped = performance.now()
-  await waitFor('a while has passed', () => performance.now() - stopped > 1_300)
-  expect(calls).toBe(1)
-  endFirst?.()
-  await waitFor('it ends', async () => (await it.standing(second, id)) === 'COMPLETED')
-  expect(most).toBe(1)
-  await first.close()
-  await second.close()
-})
+test.each(models)(
+  'K-26 %s: work that a stop has interrupted begins again only when its code has ended',
+  async (model) => {
+    const it = items[model](`beside_${model}`)
+    let running = 0
+    let most = 0
+    let endFirst: (() => void) | undefined
+    let calls = 0
+    const call: Call = async () => {
+      calls += 1
+      running += 1
+      most = Math.max(most, running)
+      if (calls === 1) await new Promise<void>((resolve) => (endFirst = resolve))
+      running -= 1
+      return 'done'
+    }
+    const first = await openOne((hf) => it.register(hf, call))
+    const second = await openOne((hf) => it.register(hf, call))
+    const id = await it.begin(first)
+    // A lease that outlasts the test: whoever claims it before it ends must have been let.
+    const worker = await first.run({ lease: '1h', poll: '20ms' })
+    await waitFor('it runs', () => running === 1)
+    await worker.stop('10ms')
+    await second.run({ lease: '500ms', poll: '20ms' })
+    // Longer than executions take to notice that their lease was taken from them.
+    const stopped = performance.now()
+    await waitFor('a while has passed', () => performance.now() - stopped > 1_300)
+    expect(calls).toBe(1)
+    endFirst?.()
+    await waitFor('it ends', async () => (await it.standing(second, id)) === 'COMPLETED')
+    expect(most).toBe(1)
+    await first.close()
+    await second.close()
+  },
+)

@@ -117,7 +117,7 @@ test('K-18 a paused backlog of a workflow is set aside: claims of other work do 
   expect(await bus.sql('select from holdfast.workflow_set_aside')).toEqual([])
 })
 
-test('K-18 what nobody has ever registered cannot be paused; what was only sent or started can', async () => {
+test('K-18 a type that was never registered cannot be paused; one that was only sent or started can', async () => {
   const Waits = defineCommand('sent', 'Waits')
   for (const subject of [{ domain: 'sent' }, { definition: 'sent/Waits' }, { handler: 'Waits' }]) {
     await expect(bus.hf.pause(subject, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_SUBJECT' })
@@ -128,7 +128,7 @@ test('K-18 what nobody has ever registered cannot be paused; what was only sent 
   }
 })
 
-test('K-18 K-22 whoever awaits something that is paused is told so', async () => {
+test('K-18 K-22 waiting for the result of paused work fails with an error that says so', async () => {
   const hf = bus.hf
   const Do = defineCommand('awaited', 'Do')
   const Run = defineProcess('awaited', 'Run', { state: z.any(), execute: async () => undefined })

@@ -11,14 +11,14 @@ afterEach(() => bus.close())
 
 const running = () => bus.hf.run({ poll: '20ms', lease: '5s' })
 
-test('K-21 a handler of a command, in a domain that nobody had, is taken up by a worker that runs already', async () => {
+test('K-21 a handler of a command, in a new domain, is used by a running worker', async () => {
   await running()
   const Do = defineCommand('later', 'Do')
   bus.hf.handle(Do, () => 'done')
   expect(await (await bus.hf.send(Do, null)).result()).toBe('done')
 })
 
-test('K-21 a second handler of a domain is taken up too, and its presence is noted at once', async () => {
+test('K-21 a second handler of a domain is used too, and its presence is recorded at once', async () => {
   const [First, Second] = [defineCommand('grows', 'First'), defineCommand('grows', 'Second')]
   bus.hf.handle(First, () => 'first')
   await running()
@@ -30,7 +30,7 @@ test('K-21 a second handler of a domain is taken up too, and its presence is not
   })
 })
 
-test('K-21 processes are taken up by a worker that runs already', async () => {
+test('K-21 processes that are registered later are run by a running worker', async () => {
   const Sub = defineCommand('later', 'Sub')
   const process = (type: string) =>
     defineProcess('later', type, {
@@ -61,7 +61,7 @@ test('K-21 processes are taken up by a worker that runs already', async () => {
   })
 })
 
-test('K-21 a workflow and its handler are taken up by a worker that runs already', async () => {
+test('K-21 a workflow and its handler that are registered later are run by a running worker', async () => {
   await running()
   const Flow = defineWorkflow('test', 'later').step('a', 'later-a').build()
   bus.hf.register(Flow)
@@ -72,7 +72,7 @@ test('K-21 a workflow and its handler are taken up by a worker that runs already
   })
 })
 
-test('K-21 a worker of named domains takes up nothing else', async () => {
+test('K-21 a worker of named domains runs nothing else', async () => {
   const [Mine, Other] = [defineCommand('mine', 'Do'), defineCommand('other', 'Do')]
   bus.hf.handle(Mine, () => 'mine')
   const worker = await bus.hf.run({ domains: ['mine'], poll: '20ms' })

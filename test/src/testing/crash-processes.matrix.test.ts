@@ -27,7 +27,7 @@ test('X-02 workers that are processes of their own are killed by SIGKILL at ever
       )
       for (const { calls } of ledger) assert.ok(calls <= (killed ? 2 : 1), 'called again only after a kill')
     },
-    kills: longOr(1_000, 3),
+    kills: longOr(1_000, 2),
     timeout: '60s',
   })
   // All but the two that learn the points, in the right order and in a mixed one.

@@ -41,7 +41,7 @@ test('X-01 a payment is approved and submitted', async () => {
   expect(bank.submit.calls).toHaveLength(1)
 })
 
-test('X-01 nobody approves within two hours: the risk is given back', async () => {
+test('X-01 not approved within two hours: the risk is released', async () => {
   const bank = fakeBank()
   const Payment = paymentVia(bank)
   await using kit = await testKit({ register: [Payment] })
@@ -71,7 +71,7 @@ test('X-01 the risk service restarts, and the payment has waited for it', async 
   expect(new Set(keys).size).toBe(1)
 })
 
-test('X-01 what handles a command is faked', async () => {
+test('X-01 the handler of a command is faked', async () => {
   await using kit = await testKit()
   const notify = kit.fake(Notify).failsOnce(new PermanentError('no such address')).returns({ sent: true })
 
@@ -85,7 +85,7 @@ test('X-01 what handles a command is faked', async () => {
   expect(notify.calls.map(({ args: [data] }) => data.payment)).toEqual(['PAY-1', 'PAY-2'])
 })
 
-test('A-04 X-01 a hundred payments meet a bank that fails now and then and a network that sometimes is silent', async () => {
+test('A-04 X-01 a hundred payments meet a bank that fails now and then and a network that sometimes does not respond', async () => {
   const bank = fakeBank()
   bank.book.behaves(behaviour({ transient: 10, permanent: 3 }, 'seed 7'), (payment) => payment)
   const Payment = paymentVia(bank)

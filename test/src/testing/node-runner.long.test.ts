@@ -29,7 +29,7 @@ test('X-01 under node:test with holdfast-with-server, all files share one Postgr
   expect(servers.size).toBe(1)
 }, 120_000)
 
-test('X-01 holdfast-with-server ends as its command does, and says what it wants', async () => {
+test('X-01 holdfast-with-server ends with the exit code of its command, and prints its usage', async () => {
   await expect(node(withServer, process.execPath, '-e', 'process.exit(7)')).rejects.toMatchObject({ code: 7 })
   await expect(node(withServer)).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('usage') })
 }, 120_000)

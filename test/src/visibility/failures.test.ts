@@ -282,7 +282,7 @@ test('K-21 a workflow: how long its steps waited, how long handlers ran, and how
   expect(total).toBeLessThan(120_000)
 })
 
-test('K-21 what operators end is counted like what ends by itself', async () => {
+test('K-21 work that operators end is counted like work that ends by itself', async () => {
   const name = domain()
   const Pay = defineCommand(name, 'Pay', { data: z.string() })
   const { id: queued } = await bus.hf.send(Pay, 'queued')
@@ -308,7 +308,7 @@ test('K-21 what operators end is counted like what ends by itself', async () => 
   expect(told.count(`completed processes ${name} Stuck`)).toBe(1)
 })
 
-test('K-21 K-22 a process manager: its start is counted, and whether a live worker has it is known', async () => {
+test('K-21 K-22 a process manager: its start is counted, and it is known whether a live worker has it', async () => {
   const name = domain()
   const Do = defineCommand(name, 'Do', { data: z.any() })
   const Managed = defineManager(name, 'Managed', {

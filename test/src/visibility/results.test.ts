@@ -24,7 +24,14 @@ test('K-22 the result of a command that needs a person is an error at once, and 
   const { id } = await bus.hf.send(Pay, {})
   await expect(bus.hf.command(Pay, id).result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
-    details: { what: 'command', id, code: 'NO_ACCOUNT', message: 'no such account' },
+    details: {
+      model: 'commands',
+      type: 'Pay',
+      id,
+      status: 'IN_TROUBLESHOOTING_QUEUE',
+      code: 'NO_ACCOUNT',
+      message: 'no such account',
+    },
   })
   mended = true
   await bus.hf.command(Pay, id).retry(by)
@@ -41,7 +48,7 @@ test('K-22 the result of a process that needs a person is an error at once that 
   const { id } = await bus.hf.start(Payment, {}, { key: 'PAY-1' })
   await expect(bus.hf.process(Payment, 'PAY-1').result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
-    details: { what: 'process', id, code: 'PERMANENT_FAILURE', step: 'book' },
+    details: { model: 'processes', type: 'Payment', id, code: 'PERMANENT_FAILURE', step: 'book' },
     message: expect.stringContaining('no such account'),
   })
   await worker.stop()
@@ -54,7 +61,14 @@ test('K-22 the result of a workflow instance with a dead letter is an error at o
   const worker = await bus.hf.run({ domains: [], workflows: true, poll: '20ms' })
   await expect(bus.hf.start(Flow, {}).then((it) => it.result())).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
-    details: { what: 'workflow instance', code: 'NO_ACCOUNT', step: 'book', message: 'no such account' },
+    details: {
+      model: 'workflows',
+      domain: 'test',
+      type: name,
+      code: 'NO_ACCOUNT',
+      step: 'book',
+      message: 'no such account',
+    },
   })
   await worker.stop()
 })
@@ -77,19 +91,41 @@ test('K-22 when the time is over the error says the status, what it waits for an
   })
   const { id } = await bus.hf.start(Payment, {})
   const late = (why: string) => ({ code: 'HF_RESULT_TIMEOUT', details: { why: expect.stringContaining(why) } })
-  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(late('waiting for l1'))
+  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(late('It waits for l1'))
   await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
     late(`no live worker has ${name}/Payment: register it with hf.register`),
   )
   const worker = await bus.runProcesses(Payment)
-  await expect(bus.hf.process(Payment, id).result({ timeout: '20ms' })).rejects.toMatchObject(
-    late('a live worker has its definition'),
-  )
+  const alive = bus.hf.process(Payment, id).result({ timeout: '20ms' })
+  await expect(alive).rejects.toMatchObject({ details: { why: expect.not.stringContaining('live worker') } })
   await worker.stop()
   const Flow = defineWorkflow('test', `${name}_flow`).step('book', `${name}_nobody`).build()
   await expect(bus.hf.start(Flow, {}).then((it) => it.result({ timeout: '20ms' }))).rejects.toMatchObject(
     late(`Step \`book\` waits: no live worker has the handler ${name}_nobody`),
   )
+})
+
+test('K-22 U-11 when the time is over the error says that live workers have only older versions', async () => {
+  const name = domain()
+  const version = (of: number) =>
+    defineProcess(name, 'Payment', {
+      state: z.object({}),
+      version: of,
+      responses: { confirmed: { data: z.object({}), apply: () => undefined } },
+      execute: (ctx) => ctx.event('l1', 'confirmed'),
+    })
+  const old = await openTestBus({ connectionString: bus.connectionString })
+  const worker = await old.runProcesses(version(1))
+  const { id } = await bus.hf.start(version(2), {})
+  await expect(bus.hf.process(version(2), id).result({ timeout: '20ms' })).rejects.toMatchObject({
+    code: 'HF_RESULT_TIMEOUT',
+    details: {
+      status: 'WAITING_FOR_ASYNC',
+      why: expect.stringContaining('live workers have only version 1 or older: start one of version 2'),
+    },
+  })
+  await worker.stop()
+  await old.close()
 })
 
 test('K-22 a thousand waiters of one process are few statements', async () => {
@@ -118,7 +154,7 @@ test('K-22 a thousand waiters of one process are few statements', async () => {
   await watched.close()
 })
 
-test('K-22 ends are notified while somebody waits', async () => {
+test('K-22 ends are notified while a caller waits', async () => {
   const Pay = defineCommand(domain(), 'Pay')
   const worker = await bus.work(Pay, () => 'paid')
   const client = new pg.Client({ connectionString: bus.connectionString })
@@ -162,7 +198,7 @@ test('K-22 waiting survives a restart of the database', async () => {
   await worker.stop()
 })
 
-test('K-22 work that nobody has the code for is told of shortly after it was made', async () => {
+test('K-22 work that no worker has the code for is reported shortly after it was created', async () => {
   const told = recording()
   const alone = await openTestBus({ connectionString: bus.connectionString, logger: told.logger })
   const name = domain()

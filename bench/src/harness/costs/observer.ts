@@ -11,7 +11,7 @@ export interface Spent {
 
 export interface Observer {
   look(): Promise<Spent>
-  /** Asks until nothing is left. Answers the moment (of `performance.now()`) at which that was certainly so. */
+  /** Polls until nothing is left. Returns the moment (of `performance.now()`) at which that was certainly so. */
   untilNothingLeft(anythingLeft: string): Promise<number>
   close(): Promise<void>
 }

@@ -21,7 +21,7 @@ function result(name: string, details: Record<string, number>): Result {
   return { workload: 'w', unit: 'ms', better: 'lower', system, role: 'holdfast', ...round, ...compared }
 }
 
-test('systems that tell different things keep to their columns', () => {
+test('systems that report different details keep to their columns', () => {
   const lines = table([result('a', { p95: 10 }), result('b', { promised: 20 })], 'heading').split('\n')
   const cells = lines.filter((line) => /^(system|a|b) /.test(line)).map((line) => line.trim().split(/\s{2,}/))
   expect(cells.map((row) => row.slice(0, 5))).toEqual([

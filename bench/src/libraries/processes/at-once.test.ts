@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { atOnce } from './at-once.js'
 
-test('every number has its turn, and no more of them at a time than asked for', async () => {
+test('every number is processed, and at most the given number at a time', async () => {
   const seen: number[] = []
   let running = 0
   let most = 0
@@ -16,7 +16,7 @@ test('every number has its turn, and no more of them at a time than asked for', 
   expect(most).toBe(3)
 })
 
-test('a failure is told', async () => {
+test('a failure is passed on', async () => {
   const failing = atOnce(2, 5, async (place) => {
     if (place === 3) throw new Error('the third')
   })

@@ -13,7 +13,7 @@ export type Body = (tools: Tools, place: number) => Promise<void>
 interface Tools {
   /** A no-op whose result is recorded. */
   readonly step: (name: string) => Promise<unknown>
-  /** Waits, without a worker if the library can, until somebody outside responds. */
+  /** Waits, without a worker if the library can, until a response comes from outside. */
   readonly response: () => Promise<unknown>
 }
 
@@ -32,7 +32,7 @@ export interface ProcessLibrary extends Pick<System, 'name' | 'version' | 'role'
 export interface ProcessHost {
   /** Begins to take the processes that wait for a worker. */
   run(): Promise<void>
-  /** Starts one in the fastest way the library has; answers its id. */
+  /** Starts one in the fastest way the library has; returns its id. */
   start(place: number): Promise<string>
   /** Resolves when the database says that it is completed. */
   ended(id: string): Promise<unknown>

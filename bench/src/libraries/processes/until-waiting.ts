@@ -20,7 +20,7 @@ export async function untilWaiting(connectionString: string, waiting: string, pr
       } else if (performance.now() - changedAt > GIVE_UP_AFTER_MS) {
         throw new Error(`only ${count} of ${processes} processes have come to their wait`)
       }
-      // To count a million takes a while: whoever brings them there needs the machine more.
+      // Counting a million takes a while, and the workers that bring them there need the machine.
       await sleep(Math.max(ASK_EVERY_MS, 10 * (performance.now() - asked)))
     }
   })

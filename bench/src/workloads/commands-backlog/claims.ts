@@ -8,7 +8,7 @@ export const WARM_UP = 5
 const LONG_ENOUGH_MS = 20_000
 
 /**
- * Claims again and again; answers how long each took, in milliseconds, without the first ones. Ends early when a claim
+ * Claims again and again; returns how long each took, in milliseconds, without the first ones. Ends early when a claim
  * comes back short.
  *
  * @example

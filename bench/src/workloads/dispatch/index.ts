@@ -12,7 +12,7 @@ export const dispatchMillion: Workload = {
   systems: ({ concurrency = 200 }) => [scheduling, releasing(500), releasing(5_000), executing(500, concurrency)],
 }
 
-/** R-01 under dispatch: whether the bound is kept, and how much of the rate is used. */
+/** The rate limit under dispatch: whether the bound is kept, and how much of the rate is used. */
 export const dispatchRate: Workload = {
   name: 'dispatch-rate',
   unit: '% of what is allowed',

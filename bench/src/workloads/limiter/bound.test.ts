@@ -10,7 +10,7 @@ test.each([
   expect(mostOverBound(grants, 100, 2)).toBe(over)
 })
 
-test('what is used and how many come in a second', () => {
+test('reports the share of the limit that was used, and the most slots in one second', () => {
   const steady = Array.from({ length: 200 }, (_, nth) => nth * 10)
   expect(percentUsed(steady, 100, 1)).toBeCloseTo(100, 1)
   expect(percentUsed(steady, 200, 1)).toBeCloseTo(50, 0)

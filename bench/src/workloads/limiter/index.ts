@@ -17,7 +17,7 @@ export const limiter: Workload = {
   ],
 }
 
-/** whether many workers stay below the rate, and how much of it they use. */
+/** Whether many workers stay below the rate, and how much of it they use. */
 export const limiterRate: Workload = {
   name: 'limiter-rate',
   unit: '% of what is allowed',

@@ -8,7 +8,7 @@ import { waitingSystem } from './waiting-system.js'
 
 export const CALLERS = 50
 
-/** Everybody with the settings that were found to be best for them; whoever is best is the one to beat. */
+/** Every library with the settings that were found to be best for it. */
 export const processSteps: Workload = {
   name: 'process-steps',
   unit: 'processes/s',

@@ -13,7 +13,7 @@ const Leg = defineProcess('fx', 'Leg', {
 const Exchange = defineProcess('fx', 'Exchange', {
   state: z.object({ legs: z.array(z.object({ from: z.string(), to: z.string() })) }),
   async execute(ctx, { legs }) {
-    // Each is a process of its own, on whichever worker is free; this one rests until they have ended.
+    // Each is a process of its own, on any free worker; this one is suspended until they have ended.
     const quotes = await Promise.all(
       legs.map((leg) => ctx.child('leg', Leg, leg, { onFailure: 'throw' }).catch((error: unknown) => failed(error))),
     )

@@ -6,14 +6,14 @@ const Trip = defineProcess('travel', 'Trip', {
   state: z.object({ traveller: z.string() }),
   async execute(ctx, state) {
     await ctx.step('flight', async () => ({ ticket: `flight for ${state.traveller}` }), {
-      // Gets what its own step returned, however much the state has changed since; nothing where nobody knows whether the call
+      // Gets the result of its own step, however much the state has changed since; undefined if it is unknown whether the call
       // took effect.
       compensate: async (booked) => console.log(`cancelled: ${booked?.ticket}`),
     })
     await ctx.step('hotel', async () => ({ room: `room for ${state.traveller}` }), {
       compensate: async (booked) => console.log(`cancelled: ${booked?.room}`),
     })
-    // The answer is no, and that is an answer: nothing is retried, everything is undone, the last step first.
+    // A refusal, not a malfunction: nothing is retried, everything is undone, the last step first.
     await ctx.step('car', () => {
       throw new BusinessError('no cars left', { code: 'SOLD_OUT' })
     })

@@ -13,7 +13,7 @@ const Transfer = defineProcess('payments', 'Transfer', {
       },
     },
   },
-  // By the cut-off of the bank it is done or undone. TSQ (the default) calls a person instead, FAIL just ends it.
+  // By the cut-off of the bank it is done or undone. 'tsq' (the default) waits for a person instead, 'fail' just ends it.
   deadlineAction: 'compensate',
   deadline: () => '1h',
   async execute(ctx, state) {
@@ -34,7 +34,7 @@ const inTime = await hf.start(Transfer, { payment: 'PAY-1' })
 await hf.process(Transfer, inTime.id).respond('confirmed', {})
 console.log(`PAY-1: ${await hf.process(Transfer, inTime.id).result()}`)
 
-// This one has less time than the definition gives.
+// This one has an earlier deadline than the definition gives.
 const tooLate = await hf.start(Transfer, { payment: 'PAY-2' }, { deadline: '300ms' })
 let standing = await hf.process(Transfer, tooLate.id).get()
 while (standing.status !== 'COMPENSATED') {

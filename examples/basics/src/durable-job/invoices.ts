@@ -31,7 +31,7 @@ export async function addInvoices(db: Executor, numbers: readonly string[]): Pro
   await db.run({ name: 'demo.add', text }, [numbers.map(newId), numbers])
 }
 
-/** The law on one small table: what is due is claimed, and a claim moves due_at to the end of its lease. */
+/** Due work on one small table: a worker claims what is due, and a claim moves due_at to the end of its lease. */
 export function invoiceSource(db: Executor): WorkSource<Invoice> {
   return {
     model: 'invoices',
@@ -78,7 +78,7 @@ const extend = {
     returning invoice.id`,
 }
 
-/** The call to the outside. The key is the same on every attempt, so that the bank books the payment once. */
+/** The call of the bank. The key is the same on every attempt, so that the bank books the payment once. */
 export async function callBank(db: Executor, idempotencyKey: string, worker: string): Promise<void> {
   const text = `
     with call as (insert into holdfast.bank_call (idempotency_key, worker) values ($1, $2))
@@ -86,7 +86,7 @@ export async function callBank(db: Executor, idempotencyKey: string, worker: str
   await db.run({ name: 'demo.call-bank', text }, [idempotencyKey, worker])
 }
 
-/** Records the payment if the lease is still ours (K-02); answers whether it was. */
+/** Records the payment if this worker still has the lease; returns whether it did. */
 export async function recordPaid(db: Executor, { id, epoch }: Claimed, worker: string): Promise<boolean> {
   const text = `
     update holdfast.invoice

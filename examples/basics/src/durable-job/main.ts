@@ -5,7 +5,7 @@ import { addInvoices, openDemo, readBooks, SCHEMA } from './invoices.js'
 
 /**
  * A durable job in its smallest form: pays twelve invoices with a worker process, kills that worker with SIGKILL in the middle,
- * lets a second one carry on, and shows that every invoice was paid once.
+ * lets a second one continue, and shows that every invoice was paid once.
  */
 const INVOICES = 12
 const KILL_AFTER = 4

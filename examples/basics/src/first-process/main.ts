@@ -22,7 +22,7 @@ const Payment = defineProcess('payments', 'Payment', {
       },
       { retry: { maxAttempts: 3, delay: '5s' } },
     )
-    // For two hours if need be. Meanwhile there is a row in the database, and nothing in memory.
+    // For up to two hours. Meanwhile there is a row in the database, and nothing in memory.
     await ctx.wait('approval', () => state.approvedBy !== undefined, { timeout: '2h' })
     const receipt = await ctx.step('submit', async () => `receipt for ${state.payment}`)
     return { receipt, booked: booked.reference, approvedBy: state.approvedBy }
@@ -34,7 +34,7 @@ const hf = await holdfast({ connectionString: database.connectionString })
 hf.register(Payment)
 await hf.run({ concurrency: 50 })
 
-// Runs here until it completes or has to wait. The key is your own name for it: starting it twice is starting it once.
+// Runs here until it completes or has to wait. The key is your own name for it: a second start returns the same payment.
 const payment = await hf.start(Payment, { payment: 'PAY-1', cents: 25_000 }, { key: 'PAY-1' })
 console.log((await payment.get()).status)
 console.log(

@@ -36,7 +36,7 @@ const hf = await holdfast({ connectionString: database.connectionString })
 hf.register(Payment)
 await hf.run()
 
-// The key is your own name for it: started twice is started once.
+// The key is your own name for it: a second start returns the same payment.
 const payment = await hf.start(Payment, { payment: 'PAY-1' }, { key: 'PAY-1' })
 console.log((await payment.why()).text)
 

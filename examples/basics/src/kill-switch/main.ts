@@ -12,7 +12,7 @@ const SettlePayment = defineProcess('payments', 'SettlePayment', {
 
 const Settlement = defineDispatch('payments', 'Settlement', {
   target: processTarget(SettlePayment),
-  // Items are handed over up to ten minutes ahead of their time, and start at their time all the same.
+  // Items are released up to ten minutes ahead of their time, and still start at their time.
   settings: { batchSize: 100, dispatchInterval: '100ms', preStartBuffer: '10m', jitterWindow: 0 },
 })
 
@@ -39,7 +39,7 @@ await hf.schedule(
 await until(async () => (await hf.dispatch.depth(Settlement)).DISPATCHED === 250)
 console.log(await depth())
 
-// The bank is on the phone: stop everything now. What was handed over ahead and has not begun is held back too.
+// The bank is on the phone: stop everything now. Executions that were released ahead and have not begun are held back too.
 await hf.dispatch.pause(Settlement, { actor: 'ann', reason: 'the bank is on the phone' })
 await until(async () => Date.now() > soon.getTime() + 500)
 console.log(`half a second after the time: ${paid.length} paid; ${await depth()}`)

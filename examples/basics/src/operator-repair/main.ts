@@ -5,7 +5,7 @@ import { z } from 'zod'
 const Payout = defineProcess('payouts', 'Payout', {
   state: z.object({ iban: z.string(), cents: z.int() }),
   responses: {
-    // What an operator corrects comes like any response: with a schema, and on record.
+    // The correction of an operator is a response: it has a schema, and is on record.
     corrected: {
       data: z.object({ iban: z.string() }),
       apply: (state, { iban }) => {
@@ -40,7 +40,7 @@ for (const { type, step, message } of (await hf.trouble.list({ model: 'processes
 
 const ann = { actor: 'ann', reason: 'two letters were swapped' }
 await payout.retry(ann, { response: { name: 'corrected', data: { iban: 'DE-1' } } })
-// The money was held once: a retry goes on at the step that failed.
+// The money was held once: a retry continues at the step that failed.
 console.log(await payout.result())
 
 for (const { event, actor, reason } of await hf.auditTrail({ id: payout.id })) {

@@ -22,7 +22,7 @@ const sent = await hf.sendMany(Score, payments)
 await Promise.all(sent.map(({ id }) => hf.command(Score, id).result()))
 console.log(`5 calls took 150 ms or more: ${performance.now() - began >= 150}`)
 
-// A slot that is further away than you want to wait for is not taken.
+// A slot that is later than `maxWait` is not taken.
 await hf.limits.define('fax', { ticketsPerSecond: 1 / 60 })
 console.log(`the first fax goes out: ${await hf.limits.tryAcquire('fax')}`)
 console.log(`the second does: ${await hf.limits.tryAcquire('fax')}`)
@@ -33,7 +33,7 @@ try {
   console.log(`${error.code}, to be tried again`)
 }
 
-// Changed while everything runs; the next call of any worker goes by it.
+// Changed while everything runs; it applies to the next call of any worker.
 await hf.limits.set('fax', { ticketsPerSecond: 100, burst: 5 }, { actor: 'bob', reason: 'we have bought a new one' })
 await hf.limits.acquire('fax', { maxWait: '5s' })
 for (const { key, ticketsPerSecond, burst, reservedAhead } of await hf.limits.list()) {

@@ -6,7 +6,7 @@ const Scoring = defineProcess('risk', 'Scoring', {
   state: z.object({ payment: z.string() }),
   async execute(ctx, { payment }) {
     return ctx.step('score', async () => payment.length, {
-      // Over all workers and machines. Without a slot within maxWait the process rests and tries again later; that is
+      // Across all workers and machines. Without a slot within maxWait the process is suspended and tries again later; that is
       // no failed attempt.
       rateLimit: { key: 'risk_api', maxWait: '100ms' },
     })

@@ -36,7 +36,7 @@ console.log(`balance ${await hf.process(Booking, id).result()} after ${calls} ca
 const { rows } = await client.query('select account, cents from booking')
 console.log(`rows: ${rows.map(({ account, cents }) => `${account} ${cents}`).join(', ')}`)
 
-// The other way round: a process that is started by your own transaction, or not at all.
+// The other way round: a process that is started in your own transaction, if it commits.
 await client.query('begin')
 await hf.start(Booking, { account: 'A-2', cents: 100 }, { key: 'never', transaction: client })
 await client.query('rollback')

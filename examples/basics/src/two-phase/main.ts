@@ -2,7 +2,7 @@ import { startEmbedded } from '@holdfast/embedded'
 import { defineDispatch, defineProcess, holdfast, processTarget } from 'holdfast'
 import { z } from 'zod'
 
-// Phase B: what happens at four o'clock. It knows nothing of the dispatcher: its state is what phase A left.
+// Phase B: the execution at four o'clock. It does not depend on dispatch: its state is the context of phase A.
 const SettlePayment = defineProcess('payments', 'SettlePayment', {
   state: z.object({ payment: z.string(), cents: z.number(), account: z.string() }),
   async execute(ctx, { payment, cents, account }) {
@@ -18,7 +18,7 @@ const Settlement = defineDispatch('payments', 'Settlement', {
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
-// Phase A: validate and enrich, then schedule. Nothing sleeps until then; the item is two rows.
+// Phase A: validate and enrich, then schedule. Until four o'clock the item is two rows.
 const fourOClock = new Date(Date.now() + 1_000)
 const payments = ['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => ({
   key: payment,
@@ -28,7 +28,7 @@ const payments = ['PAY-1', 'PAY-2', 'PAY-3', 'PAY-4', 'PAY-5'].map((payment) => 
 const { created } = await hf.schedule(Settlement, payments)
 console.log(`${created} scheduled`)
 
-// Again, because somebody pressed the button twice: the same items, scheduled once.
+// Again, as after a double click: the same items are scheduled once.
 const { existing } = await hf.schedule(Settlement, payments)
 console.log(`${existing} were there already`)
 

@@ -3,7 +3,7 @@ import { startEmbedded } from '@holdfast/embedded'
 import { defineWorkflow, holdfast, PermanentError } from 'holdfast'
 import { z } from 'zod'
 
-// `dlq`: a step that failed for good is not undone. It waits for a person, and its instance with it.
+// `dlq`: a failure is not compensated. The failed step and its instance wait for a person.
 const Payroll = defineWorkflow('payroll', 'payroll', { dlq: true, retry: { maxAttempts: 2 } })
   .step('hold', 'HoldMoney')
   .fork(
@@ -47,7 +47,7 @@ const transfer = (await salary.steps()).find(({ name }) => name === 'transfer')
 const corrected = { ...Salary.parse(transfer?.input), iban: 'DE-1' }
 const ann = { actor: 'ann', reason: 'two letters were swapped' }
 await salary.retry(ann, { step: 'transfer', input: corrected })
-// Its frozen sibling goes on with it. The money was held once.
+// The paused step of the other branch continues too. The money was held once.
 console.log(await salary.result())
 
 await salary.retry(ann).catch(({ code }: Error & { code: string }) => console.log(code))

@@ -7,10 +7,10 @@ import { z } from 'zod'
 const Fulfilment = defineWorkflow('shop', 'fulfilment')
   .fork(
     'prepare',
-    // Steps after a condition are its true side; the else branch ends where it ends, and the join waits for the side taken.
+    // Steps after a condition are its true side; the else branch does not rejoin them, and the join waits for the side taken.
     (b) =>
       b.condition('isDigital', '{{ eq .kind "digital" }}', (e) => e.step('pack', 'Pack')).step('makeLink', 'MakeLink'),
-    // Without an else: a small order ends this branch here, and the join has that as the branch's end.
+    // Without an else branch: a small order ends this branch here, and the join counts that as its end.
     (b) => b.condition('isBig', '{{ and (gt .total 1000) (ne .customer.kind "staff") }}').step('assess', 'AssessRisk'),
   )
   .join('prepared', 'all')
@@ -19,7 +19,7 @@ const Fulfilment = defineWorkflow('shop', 'fulfilment')
     (b) => b.step('slow', 'AskSlowCourier'),
     (b) => b.step('quick', 'AskQuickCourier'),
   )
-  // Fires on the first success. The other branch is skipped, and its handler hears of it.
+  // Fires on the first success. The other branch is skipped, and its handler gets its signal.
   .join('chosen', 'any')
   .build()
 
@@ -55,7 +55,7 @@ console.log(await order.result())
 
 const [prepared] = (await order.steps()).filter(({ name }) => name === 'prepared')
 console.log(prepared?.output)
-// The one who lost hears of it a moment later.
+// The handler of the other branch gets its signal a moment later.
 while ((await order.steps()).some(({ queued }) => queued !== null)) await sleep(20)
 console.log(await order.render())
 

@@ -32,7 +32,7 @@ console.log(await (await hf.start(Payout, { iban: 'DE-1', euros: 20 })).result()
 for (const euros of [5_000, 9_999]) await hf.start(Payout, { iban: 'DE-2', euros }, { key: `P-${euros}` })
 while ((await hf.workflows.decisions.waiting({ type: 'payout' })).length < 2) await sleep(20)
 
-// What a page for the treasury would show: no worker and no memory is busy with these.
+// What a page for the treasury would show: these use no worker and no memory.
 for (const { instanceId, step, input } of await hf.workflows.decisions.waiting({ type: 'payout' })) {
   const { euros } = Order.parse(input)
   if (euros === 5_000) await hf.workflow(instanceId).decide(step, 'confirm', { actor: 'ann', reason: 'invoice seen' })

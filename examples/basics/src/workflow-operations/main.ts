@@ -17,7 +17,7 @@ const Import = defineWorkflow('reports', 'import')
 const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 const ann = { actor: 'ann', reason: 'the supplier has called' }
-// Points of priority per second that what waits gains, in the whole installation; 0 switches it off.
+// Points of priority that a waiting step gains per second, in the whole installation; 0 switches it off.
 await hf.workflows.configure({ aging: 0.5 }, { actor: 'ann', reason: 'as it was' })
 const codeOf = ({ code }: Error & { code: string }) => code
 
@@ -29,7 +29,7 @@ hf.handle('Pay', (_, { attempt }) => {
 hf.handle('OpenLedger', () => 'ledger')
 hf.handle('CloseLedger', () => console.log('ledger closed again'))
 hf.handle('CopyRows', async (_, { signal }) => {
-  // For an hour, perhaps on another machine: cancel and abort reach it within a second.
+  // For an hour, perhaps on another machine: a cancel reaches it within a second.
   await once(signal, 'abort')
   console.log('told to stop')
   throw signal.reason
@@ -61,7 +61,7 @@ for (const { name, status, queued } of await report.steps()) {
 await hf.run({ concurrency: 1 })
 await report.result()
 
-// It would be tried again in an hour.
+// Its next attempt would be in an hour.
 const [step] = await payment.steps()
 console.log(`${step?.name}: ${step?.status} after attempt ${step?.attempts}, ${step?.error?.code}`)
 await payment.retry({ actor: 'bob', reason: 'the bank has opened' }, { step: 'pay' })

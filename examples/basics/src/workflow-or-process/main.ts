@@ -2,8 +2,8 @@ import { startEmbedded } from '@holdfast/embedded'
 import { BusinessError, defineProcess, defineWorkflow, holdfast } from 'holdfast'
 import { z } from 'zod'
 
-// The same purchase twice: reserve, charge, ship; if the parcel cannot be sent, refund and put back. First what it does,
-// which knows nothing of either way.
+// The same purchase twice: reserve, charge, ship; if the parcel cannot be sent, refund and put back. First the services,
+// which are the same for both.
 const Order = z.object({ order: z.string(), cents: z.int().positive(), to: z.string() })
 const Reserved = Order.extend({ shelf: z.string() })
 const Charged = Reserved.extend({ receipt: z.string() })
@@ -48,7 +48,7 @@ const database = await startEmbedded({ ephemeral: true })
 const hf = await holdfast({ connectionString: database.connectionString })
 
 hf.handle('Reserve', (order) => ({ ...order, ...shop.reserve(order.order) }), { input: Order })
-// A compensation is called for its own step's failure too, which may have left nothing behind.
+// A compensation is also called when its own step failed, which may have had no effect.
 hf.handle('PutBack', (_, { output }) => {
   if (output !== undefined) shop.putBack(Reserved.parse(output).shelf)
 })

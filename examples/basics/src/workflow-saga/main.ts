@@ -2,7 +2,7 @@ import { startEmbedded } from '@holdfast/embedded'
 import { BusinessError, defineWorkflow, holdfast, TransientError } from 'holdfast'
 import { z } from 'zod'
 
-// A graph of names; nothing in it is code. What a step answers is the input of the next.
+// A graph of names, without code. The output of a step is the input of the next.
 const Trip = defineWorkflow('travel', 'trip')
   .step('consult', 'Consult')
   .savePoint('advised') // once it is reached, nothing before it is undone
@@ -23,7 +23,7 @@ hf.handle('Consult', (trip) => trip)
 hf.handle(
   'BookFlight',
   (trip, ctx) => {
-    // An error that does not say its kind counts as transient too: tried again until the attempts are used up.
+    // An error without a kind counts as transient too: retried until the attempts are used up.
     if (ctx.attempt === 1) throw new TransientError('the airline is busy')
     console.log(`flight booked with attempt ${ctx.attempt} of ${ctx.maxAttempts}`)
     return { ...trip, ticket: 'LH-1' }
@@ -36,16 +36,16 @@ hf.handle('BookHotel', (trip) => ({ ...trip, room: '212' }), {
 hf.handle(
   'RentCar',
   ({ wantsCar }) => {
-    // The answer is no, and that is an answer: nothing is tried again, everything is undone, the last step first.
+    // A refusal, not a malfunction: nothing is retried, everything is undone, the last step first.
     if (wantsCar) throw new BusinessError('no cars left', { code: 'SOLD_OUT' })
     return { car: null }
   },
   { input: Traveller },
 )
-// A compensation gets its step's input, and as `ctx.output` what the step answered, if it did.
+// A compensation gets its step's input, and its step's output, if there is one, as `ctx.output`.
 hf.handle('CancelFlight', (_, ctx) => console.log(`flight cancelled: ${JSON.stringify(ctx.output)}`))
 hf.handle('CancelHotel', () => console.log('hotel cancelled'))
-// That of the step that failed comes first, since a call that failed may have done something.
+// The compensation of the failed step comes first, because a failed call may have had an effect.
 hf.handle('ReturnCar', (_, ctx) => {
   console.log(`car returned, if there was one: ${ctx.output === undefined ? 'none' : 'yes'}`)
 })

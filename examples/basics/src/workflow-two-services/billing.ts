@@ -1,7 +1,7 @@
 import { holdfast } from 'holdfast'
 import { z } from 'zod'
 
-// A program of its own. It has never heard of parcels: what it has no handler for it never claims.
+// A program of its own. It never claims steps that it has no handler for, such as the shipping of parcels.
 const hf = await holdfast({ connectionString: process.argv[2] ?? '' })
 const Order = z.object({ order: z.string(), cents: z.int() })
 

@@ -6,7 +6,7 @@ import { holdfast } from 'holdfast'
 import { Purchase } from './purchase.js'
 
 const database = await startEmbedded({ ephemeral: true })
-// This one has no handlers and runs no worker: it starts purchases and asks for them.
+// This program has no handlers and runs no worker: it starts purchases and reads their status.
 const hf = await holdfast({ connectionString: database.connectionString })
 
 const services = ['billing', 'warehouse'].map((name) =>

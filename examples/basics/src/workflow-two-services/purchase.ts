@@ -1,6 +1,6 @@
 import { defineWorkflow } from 'holdfast'
 
-/** What both services agree on: names, no code of either. */
+/** What both services share: names, and no code. */
 export const Purchase = defineWorkflow('shop', 'purchase')
   .step('charge', 'billing.Charge')
   .onFailure('refund', 'billing.Refund')

@@ -7,7 +7,7 @@ const Payment = defineWorkflow('payments', 'payment', { dlq: true })
   .step('confirm', 'Confirm')
   .build()
 
-/** It pays, and loses the connection before it has said so. It can be asked, while its office is open. */
+/** It pays, and loses the connection before it has responded. It responds to inquiries while its office is open. */
 const bank = {
   paid: new Map<string, { receipt: number }>(),
   isOpen: true,
@@ -23,14 +23,14 @@ const bank = {
 }
 
 const database = await startEmbedded({ ephemeral: true })
-// Usually an office that is closed is asked again for 30 s.
+// By default a closed office would be asked again for 30 s.
 const hf = await holdfast({ connectionString: database.connectionString, logger: false, inquireFor: '10ms' })
 
 hf.handle('Pay', (_, { idempotencyKey }) => bank.pay(idempotencyKey), {
-  // Asked after every error that is no refusal, after a timeout, after a crash, and before a person's retry calls it again.
+  // Called after every error that is not a refusal, after a timeout or a crash, and before an operator's retry calls `Pay`.
   inquire(_, { idempotencyKey }) {
     const payment = bank.find(idempotencyKey)
-    // This bank shows a payment at once. Where it may come late, answer 'unknown' until it can no longer come.
+    // This bank shows a payment at once. If it may show it late, return 'unknown' until it can no longer come.
     return payment ? { done: payment } : 'notDone'
   },
 })
@@ -44,7 +44,7 @@ const payment = await hf.start(Payment)
 while ((await payment.get()).status !== 'DLQ') await sleep(20)
 console.log((await payment.get()).error?.code)
 
-// A person looks, and says that it was done; or, with `retry(ann, { notDone: true })`, that it may be called again.
+// An operator finds out that it was done. If it was not, `retry(ann, { notDone: true })` calls it again.
 const ann = { actor: 'ann', reason: 'seen on the statement' }
 await payment.complete(ann, { receipt: 2 })
 console.log(await payment.result())

@@ -15,7 +15,7 @@ test.each([
   ['businessPct', 'BUSINESS'],
   ['timeoutPct', 'TIMEOUT'],
   ['pendingPct', 'PENDING'],
-])('A-04 %s is what the kit calls %s', (chance, outcome) => {
+])('A-04 %s is called in the testing kit %s', (chance, outcome) => {
   const world = worldOf('a', 1, { ...always, [chance]: 100, minMs: 100, maxMs: 200 })
   const rolled = roll(world, 'bookRisk')
   expect(rolled.outcome).toBe(outcome)
@@ -23,7 +23,7 @@ test.each([
   expect(rolled.durationMs).toBeLessThanOrEqual(200)
 })
 
-test('A-04 what is not described succeeds at once', () => {
+test('A-04 a call without a described behaviour succeeds at once', () => {
   expect(roll(worldOf('a', 1, {}), 'bookFx')).toEqual({ outcome: 'SUCCESS', durationMs: 0 })
   expect(roll({ seed: null, ordinal: 0, behaviour: null }, 'submit')).toEqual({ outcome: 'SUCCESS', durationMs: 0 })
 })

@@ -4,7 +4,7 @@ import { z } from 'zod'
 const percent = z.number().min(0).max(100).default(0)
 const milliseconds = z.number().int().min(0).max(3_600_000)
 
-/** How one step of the simulated world behaves: chances in percent, and how long it takes. */
+/** How one step of the simulated world behaves: chances in percent, and how long it takes. */
 export const StepBehaviour = z
   .strictObject({
     permanentPct: percent,
@@ -43,7 +43,7 @@ export const Behaviour = z.partialRecord(z.enum(simulatedSteps), StepBehaviour)
 
 export type Behaviour = z.output<typeof Behaviour>
 
-/** In the words of the testing kit. */
+/** Translated to the names of the testing kit. */
 export function optionsOf(step: StepBehaviour): BehaviourOptions {
   const { permanentPct, transientPct, businessPct, timeoutPct, pendingPct, minMs, maxMs = minMs } = step
   return {

@@ -1,7 +1,7 @@
 import { behaviour, createRandom, type Behaviour as Dice, type Roll } from '@holdfast/testing'
 import { type Behaviour, optionsOf, type SimulatedStep } from './behaviour.js'
 
-/** What the simulated world knows of a payment: its batch's seed and behaviour, and its place in it. */
+/** What the simulated world uses of a payment: seed and behaviour of its batch, and its place in the batch. */
 export interface World {
   readonly seed: string | null
   readonly ordinal: number
@@ -12,8 +12,8 @@ export interface World {
 export const worldColumns = 'batch.seed, payment.ordinal, batch.behaviour'
 
 /**
- * What becomes of the nth call of a step. It follows from the seed, the payment's place in its batch and the number of the
- * call alone, not from who calls when.
+ * The outcome of the nth call of a step. It depends on the seed, the payment's place in its batch and the number of the
+ * call alone, not on which program calls, or when.
  */
 export function roll(world: World, step: SimulatedStep, nth = 1): Roll {
   return diceOf(world, step).roll(rollKeyOf(world.ordinal, step, nth))
@@ -25,7 +25,7 @@ export function diceOf({ seed, behaviour: steps }: World, step: SimulatedStep): 
   return behaviour(described ? optionsOf(described) : {}, seed ?? '')
 }
 
-/** One more throw for the same call: whether it took effect although nobody heard of it. */
+/** A second random draw for the same call: whether it took effect although its response was lost. */
 export function tookEffect({ seed, ordinal }: World, step: SimulatedStep, nth: number): boolean {
   return createRandom(`${seed ?? ''}/${rollKeyOf(ordinal, step, nth)}/effect`)() < 0.5
 }

@@ -4,10 +4,10 @@ import { inTransaction } from './transaction.js'
 
 const folder = new URL('../../sql/', import.meta.url)
 const numbered = /^(\d{4})_.*\.sql$/
-/** Anything, as long as only we take it. */
+/** Any number that nothing else uses as a lock. */
 const LOCK = 7_294_618
 
-/** Brings the application's own schema up to date: each file of `sql/` once, in their order, whoever starts at the same time. */
+/** Brings the application's own schema up to date: each file of `sql/` once, in their order, also if several programs start at the same time. */
 export async function migratePayments(pool: pg.Pool): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await tx.query('select pg_advisory_xact_lock($1)', [LOCK])

@@ -36,7 +36,7 @@ const known = {
   help: { type: 'boolean', default: false },
 } as const
 
-/** What the command line says; the text of an error where it makes no sense. */
+/** The parsed command line; the text of an error if it is invalid. */
 export function readArguments(args: readonly string[]): DemoOptions | 'help' | { readonly problem: string } {
   try {
     const { values } = parseArgs({ args: [...args], options: known, allowPositionals: false })

@@ -1,7 +1,7 @@
 import type { Payments } from '../app.js'
 import type { DemoOptions } from './arguments.js'
 
-/** What may happen to a payment of the demo. Most are paid; some are retried, refused, or need somebody. */
+/** What may happen to a payment of the demo. Most are paid; some are retried, refused, or need a person. */
 const service = { transientPct: 8, permanentPct: 1, businessPct: 2, timeoutPct: 0.5, minMs: 20, maxMs: 150 }
 const level = { businessPct: 0.5, pendingPct: 0.5, timeoutPct: 0.2, minMs: 200, maxMs: 900 }
 const behaviour = {
@@ -15,7 +15,7 @@ const behaviour = {
   awaitL4: level,
 }
 
-/** So many seconds ahead the scheduled ones are due, all at the same moment. */
+/** The scheduled ones are due after this many seconds, all at the same moment. */
 export const WINDOW_AHEAD = 6
 
 /** Payments in both models, and a window of scheduled ones. */

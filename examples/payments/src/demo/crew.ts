@@ -4,10 +4,10 @@ import { once } from 'node:events'
 /** The demo's worker processes: each that dies is replaced. */
 export interface Crew {
   readonly size: number
-  /** SIGKILL for the one that has worked longest; its process id, undefined where nobody else is at work. */
+  /** Kills the worker that has run longest with SIGKILL; returns its process id, undefined if no other worker runs. */
   kill(): number | undefined
   readonly killed: number
-  /** Lets them finish what they have in hand. */
+  /** Lets them finish what they have begun. */
   stop(): Promise<void>
 }
 
@@ -29,7 +29,7 @@ export function startCrew(size: number, options: object): Crew {
     })
     child.once('exit', () => {
       crew.delete(child)
-      // Not at once: one that cannot start must not be started over and over.
+      // Not at once: a worker that cannot start must not be restarted in a tight loop.
       if (!stopping) setTimeout(() => !stopping && add(), member.running ? 0 : 1_000).unref()
     })
   }
@@ -53,7 +53,7 @@ export function startCrew(size: number, options: object): Crew {
     },
     kill() {
       const [victim, another] = [...crew].filter(([, { running }]) => running).map(([child]) => child)
-      // Where a worker takes longer to start than there is between two kills, nothing would ever be done.
+      // If a worker takes longer to start than the time between two kills, nothing would ever be done.
       if (!victim || (!another && size > 1) || !victim.kill('SIGKILL')) return undefined
       killed += 1
       return victim.pid

@@ -1,6 +1,6 @@
 import type { Payments } from '../app.js'
 
-/** Nobody at the REST endpoints? Then somebody of the demo's answers what has waited for so long. */
+/** If no person uses the REST endpoints, the demo decides what has waited for this long. */
 export async function answerForPeople({ pending }: Payments, afterMs: number): Promise<void> {
   const longEnough = ({ requestedAt }: { readonly requestedAt: Date }) => Date.now() - requestedAt.getTime() > afterMs
   for (const { id } of (await pending.approvals()).filter(longEnough)) {

@@ -37,7 +37,7 @@ const scene = {
   },
 }
 
-test('the live view shows counts, the rate, a bar per batch, and who is waited for', () => {
+test('the live view shows counts, the rate, a bar per batch, and whom payments wait for', () => {
   const lines = drawScene(scene, 200)
   expect(lines.join('\n')).toBe(`Holdfast payments   http://127.0.0.1:4180   2 workers
 7 s   50 of 100 settled   42/s   50 PROCESSING, 45 COMPLETE, 5 FAILED

@@ -1,6 +1,6 @@
 import { drawScene, type Scene, sceneLine } from './picture.js'
 
-/** Where the demo tells what happens: a picture that is drawn anew in a terminal, plain lines anywhere else. */
+/** The output of the demo: a picture that is redrawn in a terminal, plain lines anywhere else. */
 export interface Screen {
   /** A line that stays. */
   say(line?: string): void
@@ -31,7 +31,7 @@ export function createScreen(output: Output): Screen {
       }
       const line = sceneLine(scene)
       const news = line.slice(line.indexOf(':'))
-      // Nothing new is not worth a line.
+      // No line if nothing has changed.
       if (news !== last) say(line)
       last = news
     },

@@ -5,15 +5,15 @@ import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
 import type { PaymentWindow } from '../models/payment-window.js'
 import { type BatchProgress, batchProgress } from '../submission/progress.js'
 
-/** What there is to see at one moment. */
+/** The state of the demo at one moment. */
 export interface Snapshot {
   readonly payments: Readonly<Partial<Record<PaymentStatus, number>>>
   readonly total: number
   readonly ended: number
-  /** Who has to do something, and for how many. */
+  /** Who payments wait for, and how many of them. */
   readonly waiting: readonly { readonly who: string; readonly n: number }[]
   readonly batches: readonly BatchProgress[]
-  /** The window of scheduled payments; undefined where nothing was ever scheduled. */
+  /** The window of scheduled payments; undefined if nothing was ever scheduled. */
   readonly window: Window | undefined
 }
 
@@ -21,7 +21,7 @@ export interface Snapshot {
 export interface Window {
   readonly enabled: boolean
   readonly ready: number
-  /** Released, and not at their end yet. */
+  /** Released, and not ended yet. */
   readonly dispatched: number
   readonly completed: number
   readonly failed: number

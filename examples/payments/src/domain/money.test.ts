@@ -33,7 +33,7 @@ test('A-01 conversion is exact and rounds half to even', () => {
   expect(convert(money('999999999999999.99', 'EUR'), '1', 'USD').amount).toBe('999999999999999.99')
 })
 
-test('A-01 any amount that is accepted is shown as it was given, but for trailing zeros', () => {
+test('A-01 an accepted amount is shown as it was entered, except for trailing zeros', () => {
   const amounts = fc.tuple(fc.bigInt({ min: 1n, max: 999_999_999_999_999n }), fc.constantFrom(...currencyCodes))
   fc.assert(
     fc.property(amounts, ([units, currency]) => {

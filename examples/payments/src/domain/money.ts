@@ -11,7 +11,7 @@ const Exact = Decimal.clone({ precision: 40, rounding: Decimal.ROUND_HALF_EVEN }
 const shape = /^-?\d{1,15}(?:\.(\d+))?$/
 
 /**
- * Why a text is no amount of a currency to be paid; undefined where it is one.
+ * Why a text is not a valid amount of a currency; undefined if it is.
  *
  * @example
  * amountProblem('10.105', 'EUR') // 'has 3 digits after the point, and EUR has 2'

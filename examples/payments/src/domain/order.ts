@@ -5,14 +5,14 @@ import { executionModels, type PaymentOrder } from './payment.js'
 import { type FieldProblem, InvalidInput } from './problem.js'
 
 const HOUR = 3_600_000
-/** The cut-off unless given (A-01). */
+/** The default cut-off. */
 const CUT_OFF = 4 * HOUR
 
 const currency = z.enum(currencyCodes, { error: `must be one of ${currencyCodes.join(', ')}` })
 const moment = z.iso.datetime({ offset: true, error: 'must be a moment, such as "2026-11-30T16:00:00Z"' })
 const account = z.string({ error: 'must be the number of an account' }).min(1, 'must be the number of an account')
 
-/** What is submitted: amounts as text, because a number of JSON is a float to most who read it. */
+/** What is submitted: amounts as text, because most programs read a JSON number as a float. */
 export const OrderInput = z.strictObject({
   debitAccount: account,
   creditAccount: account,
@@ -27,7 +27,7 @@ export const modelInput = z.enum(executionModels, { error: `must be one of ${exe
 
 export const SubmissionInput = OrderInput.extend({
   model: modelInput.default('PROCESS_STEP'),
-  /** Later than now: the payment is scheduled. */
+  /** If it is in the future, the payment is scheduled. */
   executeAt: moment.optional(),
 })
 
@@ -56,7 +56,7 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unkn
   )
 }
 
-/** The rules of an order (A-03, "validate"): all that is wrong with it, or the order. */
+/** The rules of an order: all that is wrong with it, or the order. */
 export function checkOrder(input: OrderInput, { now, accounts }: Circumstances): PaymentOrder {
   const { debitAccount, creditAccount, amount, debitCurrency, creditCurrency } = input
   const valueDate = input.valueDate ?? dayOf(now)

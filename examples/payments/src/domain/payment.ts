@@ -2,7 +2,7 @@ import type { Currency } from './currency.js'
 import type { Money } from './money.js'
 import type { PaymentStatus } from './status.js'
 
-/** How a payment is run: as sequential code, or as a state machine over commands. */
+/** How a payment is executed: as sequential code, or as a state machine over commands. */
 export const executionModels = ['PROCESS_STEP', 'STEP_BASED'] as const
 
 export type ExecutionModel = (typeof executionModels)[number]
@@ -27,7 +27,7 @@ export interface PaymentOrder {
   readonly cutoffAt: Date
 }
 
-/** A payment as it stands. */
+/** A payment as it is stored. */
 export interface Payment extends PaymentOrder {
   readonly id: string
   readonly batchId: string | null

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { hasEnded, paymentStatuses, sourcesOf } from './status.js'
 
-test('A-01 a payment becomes what its status allows, and an ended one never changes', () => {
+test('A-01 a payment changes only to a status that its present one allows, and a finished payment never changes', () => {
   expect(Object.fromEntries(paymentStatuses.map((status) => [status, sourcesOf(status)]))).toEqual({
     SCHEDULED: [],
     ACCEPTED: ['SCHEDULED'],

@@ -1,5 +1,5 @@
 /**
- * A payment's life (A-01), in one place. The database has the same list as a CHECK, and every change of a status goes
+ * The statuses of a payment, in one place. The database has the same list as a CHECK, and every change of a status goes
  * through `becomes`.
  *
  * ```mermaid

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type pg from 'pg'
 import type { PaymentStatus } from '../domain/status.js'
 
-/** What the books say at one moment. */
+/** What the books say at one moment. */
 export interface Books {
   /** Nothing is missing anywhere. */
   readonly balanced: boolean

@@ -1,7 +1,7 @@
 import { BusinessError, PermanentError, type Queryable } from 'holdfast'
 import { hasEnded, type PaymentStatus, sourcesOf } from '../domain/status.js'
 
-/** What moved, where anything did. */
+/** The money that moved, if any. */
 interface Moved {
   readonly from: PaymentStatus
 }
@@ -9,8 +9,8 @@ interface Moved {
 export type EndedUnpaid = Extract<PaymentStatus, 'FAILED' | 'CANCELLED'>
 
 /**
- * Changes a payment's status where its present one allows it, notes the change, and tells what it was before; undefined
- * where it does not.
+ * Changes a payment's status if its present one allows it, records the change, and returns the status before; undefined
+ * if it does not.
  */
 async function move(
   tx: Queryable,
@@ -33,7 +33,7 @@ async function statusOf(tx: Queryable, paymentId: string): Promise<PaymentStatus
   return row.status
 }
 
-/** Its time has come (A-03), and this process executes it. */
+/** The payment is due, and this process executes it. */
 export async function accept(tx: Queryable, paymentId: string, processId: string): Promise<void> {
   if (!(await move(tx, paymentId, 'ACCEPTED', { processId }))) await refuse(tx, paymentId, 'ACCEPTED')
 }
@@ -52,7 +52,7 @@ export async function settlePayment(tx: Queryable, paymentId: string, creditAmou
 }
 
 /**
- * Ends a payment that is not to be paid: money that was in flight goes back. May be repeated; false where the payment had
+ * Ends a payment that is not paid: money in flight is returned. May be repeated; false if the payment had
  * ended before.
  */
 export async function unwindPayment(tx: Queryable, paymentId: string, to: EndedUnpaid): Promise<boolean> {
@@ -64,13 +64,13 @@ export async function unwindPayment(tx: Queryable, paymentId: string, to: EndedU
   return moved !== undefined
 }
 
-/** Ends a payment whose money has not been touched; false where it has, or where the payment had ended before. */
+/** Ends a payment whose money was not moved; false if it was, or if the payment had ended before. */
 export async function endUnbooked(tx: Queryable, paymentId: string, to: EndedUnpaid): Promise<boolean> {
   const unbooked = sourcesOf(to).filter((status) => status !== 'PROCESSING')
   return (await move(tx, paymentId, to, { sources: unbooked })) !== undefined
 }
 
-/** Cancelled before it had begun: that is an answer. Anything else is for a person to look at. */
+/** A payment that was cancelled before it began is a known end. Anything else needs a person. */
 async function refuse(tx: Queryable, paymentId: string, to: PaymentStatus): Promise<never> {
   const status = await statusOf(tx, paymentId)
   if (hasEnded(status)) throw new BusinessError(`payment ${paymentId} is ${status}`, { code: `ALREADY_${status}` })

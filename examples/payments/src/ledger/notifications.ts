@@ -1,6 +1,6 @@
 import type { Queryable } from 'holdfast'
 
-/** Payer and payee are to hear of it. */
+/** Payer and payee are notified. */
 export async function queueNotifications(tx: Queryable, paymentId: string): Promise<void> {
   await tx.query(
     `insert into payments.notification (payment_id, party) values ($1, 'PAYER'), ($1, 'PAYEE') on conflict do nothing`,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Pace } from '../pace.js'
 import { FxState, PaymentState, RiskState } from './state.js'
 
-/** The commands of the step-based payment; any service that answers to the queue could handle them, in any language. */
+/** The commands of the step-based payment; any service that replies to the queue could handle them, in any language. */
 export function paymentCommands(pace: Pace) {
   const data = PaymentState
   const only = z.object({ paymentId: z.uuid() })
@@ -16,7 +16,7 @@ export function paymentCommands(pace: Pace) {
     Begin: defineCommand('payments', 'Begin', { data: only }),
     BookRisk: defineCommand('payments', 'BookRisk', { data, result: RiskState, ...tried(pace.risk) }),
     BookFx: defineCommand('payments', 'BookFx', { data, result: FxState, ...tried(pace.fx) }),
-    // Its handler calls the gateway once; the other attempts are for finding out what became of that call.
+    // Its handler calls the gateway once; the other attempts find out the outcome of that call.
     Submit: defineCommand('payments', 'Submit', {
       data,
       result: z.object({ reference: z.string() }),

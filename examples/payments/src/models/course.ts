@@ -41,7 +41,7 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
   async function bookRisk(ctx: Context, state: PaymentState): Promise<void> {
     state.risk = await ctx.step('bookRisk', (call) => risk.book(riskRequestOf(state), call), {
       ...limited('risk'),
-      // Also where the call failed: it may have been booked before the answer was lost.
+      // Also if the call failed: it may have been booked before the response was lost.
       compensateIf: 'attempted',
       compensate: (_, call) => risk.unwind(state.paymentId, call),
     })
@@ -71,7 +71,7 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
   async function submit(ctx: Context, state: PaymentState): Promise<void> {
     const { reference } = await ctx.step('submit', (call) => gateway.submit(submissionOf(state), call), {
       ...limited('gateway'),
-      // The gateway pays twice when it is called twice: after a crash or a timeout it is asked, not called.
+      // The gateway pays twice when it is called twice: after a crash or a timeout the engine inquires first.
       atMostOnce: true,
       inquire: (call) => gateway.inquire(call),
       compensateIf: 'attempted',
@@ -99,7 +99,7 @@ export function courseOf({ hf, pool, services, pace }: ModelParts) {
       await ctx.transaction('complete', (tx) => settlePayment(tx, state.paymentId, amount))
       return { credited: amount, currency }
     },
-    /** The last thing that is undone: the money goes back, and the payment has ended. */
+    /** The last compensation: the money is returned, and the payment has ended. */
     async giveBack(
       process: typeof PAYMENT | typeof SCHEDULED_PAYMENT,
       processId: string,

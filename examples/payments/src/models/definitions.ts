@@ -5,7 +5,7 @@ import { paymentManager } from './payment-manager.js'
 import { paymentProcess, scheduledPaymentProcess } from './payment-process.js'
 import { paymentWindow } from './payment-window.js'
 
-/** Both models of a payment, the second phase of scheduled ones, and what releases them. */
+/** Both models of a payment, the second phase of scheduled ones, and the dispatch that releases them. */
 export function definePayments(parts: ModelParts) {
   const commands = paymentCommands(parts.pace)
   const ScheduledPayment = scheduledPaymentProcess(parts)

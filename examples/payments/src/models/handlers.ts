@@ -9,7 +9,7 @@ import type { ModelParts } from './course.js'
 import { STEP_PAYMENT } from './payment-manager.js'
 import { creditOf, fxRequestOf, riskRequestOf, submissionOf } from './state.js'
 
-/** Who carries out the commands of step-based payments. */
+/** The handlers of the commands of step-based payments. */
 export function handlePaymentCommands(commands: PaymentCommands, { hf, pool, services, pace }: ModelParts): void {
   const { risk, fx, gateway } = services
   const slot = (service: keyof typeof limitKeys, { signal }: CommandContext) =>
@@ -34,7 +34,7 @@ export function handlePaymentCommands(commands: PaymentCommands, { hf, pool, ser
   })
 
   hf.handle(commands.Submit, async (payment, ctx) => {
-    // Not by the number of the attempt: an operator's retry begins again with the first.
+    // On every attempt: an operator's retry begins again with the first.
     const known = await gateway.inquire(ctx)
     if (typeof known === 'object') return known.done
     if (known === 'unknown') throw new TransientError('the gateway does not know yet', { code: 'OUTCOME_UNKNOWN' })
@@ -51,7 +51,7 @@ export function handlePaymentCommands(commands: PaymentCommands, { hf, pool, ser
   hf.handle(commands.UnwindRisk, ({ paymentId }, ctx) => risk.unwind(paymentId, ctx))
 
   hf.handle(commands.GiveBack, async ({ paymentId }, ctx) => {
-    // A command that was cancelled in troubleshooting may have had its effect all the same, and is not on record as done.
+    // A command that was cancelled in troubleshooting may have had its effect, although it is not on record as done.
     await gateway.recall(paymentId, ctx)
     await fx.unwind(paymentId, ctx)
     await risk.unwind(paymentId, ctx)
@@ -60,7 +60,7 @@ export function handlePaymentCommands(commands: PaymentCommands, { hf, pool, ser
   })
 }
 
-/** The gateway pays twice when it is called twice: what it refuses is for a person, what it does not answer is asked about. */
+/** The gateway pays twice when it is called twice: a refusal needs a person, a missing response leads to an inquiry. */
 async function submitOnce(gateway: PaymentGateway, submission: Submission, ctx: CommandContext): Promise<Submitted> {
   ctx.signal.throwIfAborted()
   try {

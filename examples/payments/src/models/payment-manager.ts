@@ -6,7 +6,7 @@ import { ApprovalAnswer, awaitedLevel, crossesCurrencies, NetworkAnswer, Payment
 
 export const STEP_PAYMENT = { domain: 'payments', type: 'StepPayment' } as const
 
-/** Where answers to a step-based payment are sent. */
+/** The queue for responses to step-based payments. */
 export const REPLY_QUEUE = 'payments__process_replies'
 
 const waits = { awaitApproval: undefined, awaitL1: 'L1', awaitL2: 'L2', awaitL3: 'L3', awaitL4: 'L4' } as const
@@ -28,7 +28,7 @@ type Step = (typeof steps)[number]
 
 const isWait = (step: Step): step is keyof typeof waits => step in waits
 
-/** The same payment as a state machine over commands (A-02, `STEP_BASED`). */
+/** The same payment as a state machine over commands. */
 export function paymentManager(commands: PaymentCommands, pace: Pace) {
   return defineManager(STEP_PAYMENT.domain, STEP_PAYMENT.type, {
     state: PaymentState,
@@ -67,7 +67,7 @@ export function paymentManager(commands: PaymentCommands, pace: Pace) {
   })
 }
 
-/** What comes from outside says what it is: a decision, or a level of the network. A refusal brings no result but its text. */
+/** A reply from outside says what it is: a decision, or a level of the network. A refusal has no result but its text. */
 function heard(state: PaymentState, { outcome, result, errorCode = '', errorMessage = '' }: StepReply): PaymentState {
   if (outcome !== 'SUCCESS') {
     const level = levels.find((one) => errorMessage.startsWith(`${one}: `))
@@ -80,7 +80,7 @@ function heard(state: PaymentState, { outcome, result, errorCode = '', errorMess
   return { ...state, approval: ApprovalAnswer.parse(result) }
 }
 
-/** Answers may have come early: steps that have theirs are passed over. */
+/** Responses may come early: steps that have theirs are skipped. */
 function stepAfter(step: Step, state: PaymentState): Step | null {
   switch (step) {
     case 'updateStatus':

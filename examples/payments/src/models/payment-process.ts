@@ -20,7 +20,7 @@ const responses = {
   },
 }
 
-/** A payment as sequential code (A-02, `PROCESS_STEP`): read it from top to bottom, it is what happens. */
+/** A payment as sequential code, executed from top to bottom. */
 export function paymentProcess(parts: ModelParts) {
   const course = courseOf(parts)
   return defineProcess(PAYMENT.domain, PAYMENT.type, {
@@ -39,7 +39,7 @@ export function paymentProcess(parts: ModelParts) {
   })
 }
 
-/** The second phase of a scheduled payment (A-03): what its first phase has prepared is executed when it is released. */
+/** The second phase of a scheduled payment: executes what the first phase has prepared, when it is released. */
 export function scheduledPaymentProcess(parts: ModelParts) {
   const course = courseOf(parts)
   return defineProcess(SCHEDULED_PAYMENT.domain, SCHEDULED_PAYMENT.type, {
@@ -60,7 +60,7 @@ export function scheduledPaymentProcess(parts: ModelParts) {
   })
 }
 
-/** All parties know, and the money is taken: one transaction. */
+/** Notifies all parties and takes the money, in one transaction. */
 async function notify(tx: Queryable, paymentId: string): Promise<void> {
   await sendNotifications(tx, paymentId)
   await bookPayment(tx, paymentId)

@@ -3,7 +3,7 @@ import type { Pace } from '../pace.js'
 import type { ScheduledPaymentProcess } from './payment-process.js'
 
 /**
- * Scheduled payments between their two phases (A-03): rows that wait for their time, and are then released at a rate that
+ * Scheduled payments between their two phases: rows that wait for their time, and are then released at a rate that
  * operators change, or switch off, while it goes on. The pace is what the configuration begins with.
  */
 export function paymentWindow(ScheduledPayment: ScheduledPaymentProcess, { window }: Pace) {

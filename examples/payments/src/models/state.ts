@@ -7,14 +7,14 @@ const MoneyState = z.object({ amount: z.string(), currency: z.enum(currencyCodes
 export const RiskState = z.object({ reference: z.string(), decision: z.enum(['APPROVED', 'PENDING']) })
 export const FxState = z.object({ contractId: z.string(), rate: z.string(), bought: MoneyState })
 
-/** What the approver said. */
+/** The decision of the approver. */
 export const ApprovalAnswer = z.object({
   decision: z.enum(['APPROVED', 'DECLINED']),
   by: z.string(),
   comment: z.string().optional(),
 })
 
-/** What the network said at one level: a reference, or why not. */
+/** The response of the network at one level: a reference, or the reason of a refusal. */
 export const NetworkAnswer = z.discriminatedUnion('outcome', [
   z.object({ level: z.enum(levels), outcome: z.literal('CONFIRMED'), reference: z.string() }),
   z.object({ level: z.enum(levels), outcome: z.literal('REJECTED'), code: z.string(), message: z.string() }),
@@ -23,7 +23,7 @@ export const NetworkAnswer = z.discriminatedUnion('outcome', [
 export type ApprovalAnswer = z.output<typeof ApprovalAnswer>
 export type NetworkAnswer = z.output<typeof NetworkAnswer>
 
-/** What a payment knows while it runs; the same in both models. Copied at its start: no database is asked on the way. */
+/** The state of a payment while it runs, the same in both models. Copied at its start, so that no query is needed later. */
 export const PaymentState = z.object({
   paymentId: z.uuid(),
   debitAccount: z.string(),
@@ -67,7 +67,7 @@ export const fxRequestOf = ({ paymentId, debit, creditCurrency, valueDate }: Pay
   valueDate,
 })
 
-/** What the other side gets: what was bought, or what was debited. */
+/** What the payee gets: the amount that was bought, or the amount that was debited. */
 export const creditOf = ({ fx, debit }: Pick<PaymentState, 'fx' | 'debit'>) => fx?.bought ?? debit
 
 export const submissionOf = (state: PaymentState) => ({
@@ -84,7 +84,7 @@ export function rejectionIn({ network }: Pick<PaymentState, 'network'>) {
   return levels.map((level) => network[level]).find((answer) => answer?.outcome === 'REJECTED')
 }
 
-/** The first level that has not been answered. */
+/** The first level without a response. */
 export function awaitedLevel({ network }: Pick<PaymentState, 'network'>): Level | undefined {
   return levels.find((level) => network[level] === undefined)
 }

@@ -4,7 +4,7 @@ import { REPLY_QUEUE } from '../models/payment-manager.js'
 import type { PaymentProcess, ScheduledPaymentProcess } from '../models/payment-process.js'
 import type { ApprovalAnswer, NetworkAnswer } from '../models/state.js'
 
-/** A payment, as far as whoever answers it needs to know it. */
+/** The part of a payment that a response needs. */
 export interface Addressee {
   readonly paymentId: string
   readonly model: ExecutionModel
@@ -14,11 +14,11 @@ export interface Addressee {
 }
 
 interface AnswerOptions {
-  /** Also for the answer to be given: both happen, or neither. */
+  /** The response is sent in this transaction too: both happen, or neither. */
   readonly transaction?: Queryable
 }
 
-/** Brings answers from outside to payments: to sequential ones as a response, to step-based ones as a reply message (A-07). */
+/** Delivers responses from outside to payments: to sequential ones as a response, to step-based ones as a reply message. */
 export interface Answering {
   approval(to: Addressee, answer: ApprovalAnswer, options?: AnswerOptions): Promise<void>
   network(to: Addressee, answer: NetworkAnswer, options?: AnswerOptions): Promise<void>
@@ -29,7 +29,7 @@ export const addresseeColumns = `
   payment.id as "paymentId", payment.model, payment.execute_at is not null as scheduled,
   coalesce(payment.process_id, payment.id) as "processId"`
 
-/** The same answer twice is one: each has an id of its own, the approval or the level. */
+/** Each response has an id, the approval or the level, so that a second delivery has no effect. */
 export function createAnswering(
   hf: Holdfast,
   {

@@ -1,11 +1,11 @@
 import type { Queryable } from 'holdfast'
 
-/** Puts a payment before the people who approve; asked again, it is there once. */
+/** Puts a payment on the list of approvals; a second call changes nothing. */
 export async function requestApproval(tx: Queryable, paymentId: string): Promise<void> {
   await tx.query(requestText, [paymentId])
 }
 
-/** Where the batch says how approvals go, the simulator answers; anything else is for people. */
+/** If the batch has a behaviour for approvals, the simulator decides; otherwise people do. */
 const requestText = `
   insert into payments.pending_approval (payment_id, model, simulate_at)
   select payment.id, payment.model, case when batch.behaviour ? 'awaitApproval' then now() end

@@ -20,7 +20,7 @@ interface PendingNetworkResponse extends PendingItem {
   readonly level: Level
 }
 
-/** Who decided, and what they had to say. */
+/** Who decided, and their comment. */
 interface Resolution {
   readonly by: string
   readonly comment?: string
@@ -34,20 +34,20 @@ type NetworkDecision = Resolution &
     | { readonly outcome: 'REJECTED'; readonly code: string; readonly message: string }
   )
 
-/** `resolved`: somebody was faster. */
+/** `resolved`: another person has decided before. */
 export type Resolved = 'done' | 'resolved' | 'unknown'
 
-/** What waits for people (A-07). */
+/** Decisions that wait for people. */
 export interface Pending {
   approvals(): Promise<PendingApproval[]>
   decideApproval(id: string, decision: ApprovalDecision): Promise<Resolved>
   networkResponses(): Promise<PendingNetworkResponse[]>
   answerNetwork(id: string, decision: NetworkDecision): Promise<Resolved>
-  /** Leaves a level for people to answer. */
+  /** Leaves the response of a level to people. */
   requestNetworkResponse(paymentId: string, level: Level): Promise<void>
 }
 
-/** The row is resolved and the payment answered in one transaction: both, or neither, and only once. */
+/** One transaction resolves the row and responds to the payment: both, or neither, and only once. */
 export function createPending(pool: pg.Pool, answering: Answering): Pending {
   async function resolve<Row extends Addressee>(
     text: string,
@@ -126,7 +126,7 @@ const answerText = `
   where response.id = $1 and response.status = 'PENDING' and payment.id = response.payment_id
   returning response.level, ${addresseeColumns}`
 
-/** The network goes on with the next level. */
+/** The network continues with the next level. */
 const goOnText = `
   update payments.gateway_submission
   set next_level = $2, next_answer_at = now()

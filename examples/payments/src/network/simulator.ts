@@ -6,7 +6,7 @@ import type { NetworkAnswer } from '../models/state.js'
 import { type Addressee, type Answering, addresseeColumns } from './answering.js'
 import type { Pending } from './pending.js'
 
-/** The world outside: approvers, and the network that confirms what was submitted. Stops when it is asked to. */
+/** The outside world: approvers, and the network that confirms submissions. */
 export interface Simulator {
   stop(): Promise<void>
 }
@@ -15,7 +15,7 @@ interface Options {
   readonly pool: pg.Pool
   readonly answering: Answering
   readonly pending: Pending
-  /** Between two cycles: 1 s unless given. */
+  /** Between two cycles. Default: 1 s. */
   readonly everyMs?: number
   readonly onTrouble?: (error: unknown) => void
 }
@@ -33,9 +33,9 @@ const LOOKS_AT = 2_000
 const ANSWERS_AT_ONCE = 50
 
 /**
- * Starts the simulated world (A-04): two simulators of the testing kit. What is still to be answered is in the database,
- * and what becomes of it follows from the seed: killed and started again they go on where they were, and an answer that
- * they give twice is heard once.
+ * Starts the simulated world: two simulators of the testing kit. Open waits are in the database,
+ * and their outcomes depend on the seed: after a crash the simulators continue where they stopped, and a response that
+ * they send twice is applied once.
  */
 export function startSimulator(options: Options): Simulator {
   const simulators = [simulateNetwork(options), simulateApprovers(options)]
@@ -57,7 +57,7 @@ function simulateNetwork({ pool, answering, pending, ...options }: Options) {
     async answer(awaited, said) {
       if (said.kind === 'PENDING') await pending.requestNetworkResponse(awaited.paymentId, awaited.level)
       else await answering.network(awaited, toAnswer(awaited, said))
-      // After a confirmation the next level is on its way; after anything else nothing more comes by itself.
+      // After a confirmation the next level follows; after anything else nothing more comes by itself.
       const next = said.kind === 'SUCCESS' ? levelAfter(awaited.level) : undefined
       await pool.query(goOnText, [awaited.reference, awaited.level, next ?? null])
     },
@@ -81,7 +81,7 @@ function simulateApprovers({ pool, pending, ...options }: Options) {
   })
 }
 
-/** Trouble with one is tried again in the next cycle; whoever wants to hear of it says so. */
+/** A failure is retried in the next cycle, and reported if the caller asks for it. */
 function pacing({ everyMs = 1_000, onTrouble }: Pick<Options, 'everyMs' | 'onTrouble'>) {
   return { every: everyMs, atOnce: ANSWERS_AT_ONCE, onError: (error: unknown) => onTrouble?.(error) }
 }
@@ -103,7 +103,7 @@ const confirmationsText = `
   order by submission.next_answer_at
   limit $1`
 
-/** Guarded by the level that was answered: a recall, or another simulator, may have come first. */
+/** Changes the row only if it still waits for this level: a recall, or another simulator, may have come first. */
 const goOnText = `
   update payments.gateway_submission
   set next_level = $3::text, next_answer_at = case when $3::text is not null then now() end

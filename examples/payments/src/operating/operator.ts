@@ -4,11 +4,11 @@ import type { Payments } from '../app.js'
 import { PAYMENT, SCHEDULED_PAYMENT } from '../models/course.js'
 import { STEP_PAYMENT } from '../models/payment-manager.js'
 
-/** Somebody who looks after what is in troubleshooting. */
+/** Takes care of work in troubleshooting. */
 export interface Operator {
-  /** One look; answers how much there was to do. */
+  /** One round; returns how many items needed an operation. */
   look(): Promise<number>
-  /** What was done so far. */
+  /** The operations so far. */
   readonly done: { readonly retried: number; readonly cancelled: number }
   stop(): Promise<void>
 }
@@ -22,7 +22,7 @@ const AT_ONCE = 500
 const by = (reason: string): By => ({ actor: 'operator', reason })
 
 /**
- * The simulated operator: tries again what failed, cancels what nobody answers and what fails again and again. All of it
+ * The simulated operator: retries failed work, and cancels work that gets no response or fails again and again. All of it
  * through the calls that a person would make.
  */
 export function startOperator({ hf }: Payments, options: Options = {}): Operator {
@@ -31,7 +31,7 @@ export function startOperator({ hf }: Payments, options: Options = {}): Operator
   const tried = new Map<string, number>()
   const done = { retried: 0, cancelled: 0 }
 
-  /** True while there is hope; from then on it is cancelled. */
+  /** True while another retry makes sense; after that the work is cancelled. */
   function mayRetry(id: string, code = ''): boolean {
     const times = (tried.get(id) ?? 0) + 1
     tried.set(id, times)
@@ -46,7 +46,7 @@ export function startOperator({ hf }: Payments, options: Options = {}): Operator
 
   async function lookAtProcesses(process: typeof PAYMENT | typeof SCHEDULED_PAYMENT | typeof STEP_PAYMENT) {
     const troubled = (await hf.trouble.list({ model: 'processes', ...process, limit: AT_ONCE })).items
-    // Whose command is in troubleshooting is helped by helping the command.
+    // A payment whose command is in troubleshooting continues once the command is repaired.
     const ours = troubled.filter(({ code }) => code !== 'COMMAND_IN_TROUBLESHOOTING')
     const hopeless = ours.filter(({ id, code }) => !mayRetry(id, code))
     const toCancel = hopeless.filter(({ code }) => code !== 'COMPENSATION_FAILED')
@@ -95,5 +95,5 @@ export function startOperator({ hf }: Payments, options: Options = {}): Operator
   }
 }
 
-/** These are retried until they work: what is half undone is not left so. */
+/** These are retried until they succeed, so that no compensation stays incomplete. */
 const undoing = { Recall: true, UnwindFx: true, UnwindRisk: true, GiveBack: true }

@@ -4,7 +4,7 @@ import { type BatchProgress, batchProgress } from '../submission/progress.js'
 import { notFound } from './problem.js'
 import type { Routes } from './router.js'
 
-/** Batches of made-up payments, in either model, with a behaviour of the simulated world. */
+/** Batches of generated payments, in either model, with a behaviour of the simulated world. */
 export function batchRoutes(payments: Payments): Routes {
   return {
     'POST /batches': async ({ body }) => {

@@ -13,13 +13,13 @@ const text = z.string().min(1).max(2_000)
 const Cancellation = z.strictObject({ by: text, reason: text })
 const IdempotencyKey = z.object({ 'Idempotency-Key': z.string().max(200).optional() })
 
-/** Submitting payments and asking how they stand (A-05). */
+/** Submits payments and shows their status. */
 export function paymentRoutes(payments: Payments): Routes {
-  /** 200 when it has ended; 202 while it goes on, with what it waits for. */
+  /** 200 when it has ended; otherwise 202, with what it waits for. */
   async function standingOf(id: string): Promise<{ readonly standing: Standing; readonly answer: Answer }> {
     const standing = isId(id) ? await payments.standing(id) : undefined
     if (!standing) throw notFound(`payment ${id}`)
-    // What the process knows is shown as of its last rest: a payment that was settled a moment ago is whole when it rests again.
+    // The state of a process is shown as of its last suspension, so a payment that was just settled is complete only after the next.
     const moves = standing.process === 'EXECUTING' || standing.process === 'COMPENSATING'
     const status = hasEnded(standing.payment.status) && !moves ? 200 : 202
     return { standing, answer: { status, body: shown(standing), headers: { location: `/payments/${id}` } } }
@@ -53,7 +53,7 @@ export function paymentRoutes(payments: Payments): Routes {
 
 const isId = (id: string): boolean => z.uuid().safeParse(id).success
 
-/** `Prefer: wait=10` (RFC 7240): how many seconds the caller would wait for the end. */
+/** `Prefer: wait=10` (RFC 7240): how many seconds the caller waits for the end. */
 function waitFrom(prefer: string | string[] | undefined): number {
   const [, seconds = '0'] = /\bwait=(\d+)/.exec(String(prefer ?? '')) ?? []
   return Math.min(Number(seconds), LONGEST_WAIT)

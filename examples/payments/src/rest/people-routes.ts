@@ -14,7 +14,7 @@ const NetworkDecision = z.discriminatedUnion('outcome', [
   z.strictObject({ outcome: z.literal('REJECTED'), code: text, message: text, by, comment }),
 ])
 
-/** What waits for people: approvals, and levels of the network that somebody has to answer. */
+/** What waits for people: approvals, and levels of the network that a person has to respond to. */
 export function peopleRoutes({ pending }: Payments): Routes {
   const decide =
     (decision: 'APPROVED' | 'DECLINED') =>

@@ -1,7 +1,7 @@
 import type { FieldProblem } from '../domain/problem.js'
 
 interface Details {
-  /** The same for every problem of this kind; what a program goes by. */
+  /** The same for every problem of this kind, for programs. */
   readonly code: string
   /** What is wrong in the request, field by field. */
   readonly errors?: readonly FieldProblem[]

@@ -7,7 +7,7 @@ import { notFound, Problem } from './problem.js'
 import { checkSender } from './trust.js'
 
 export interface Request {
-  /** What stands for `:name` in the path. */
+  /** The values of `:name` in the path. */
   readonly params: Readonly<Record<string, string>>
   readonly headers: IncomingMessage['headers']
   readonly query: URLSearchParams
@@ -26,7 +26,7 @@ type Handler = (request: Request) => Promise<Answer>
 /** `POST /payments/:id/cancel` → handler */
 export type Routes = Readonly<Record<string, Handler>>
 
-/** Finds the handler of a request and writes what it answers; whatever goes wrong is told as problem details. */
+/** Finds the handler of a request and writes its response; errors become problem details. */
 export function createRouter(routes: Routes, onTrouble: (error: unknown) => void) {
   const known = Object.entries(routes).map(([route, handler]) => {
     const [method = '', path = ''] = route.split(' ')
@@ -59,11 +59,11 @@ export function createRouter(routes: Routes, onTrouble: (error: unknown) => void
       const { status, body, headers } = await answer(message)
       write(response, status, 'application/json', body, headers)
     } catch (error) {
-      // The caller is gone, or this server is closing: there is nobody to tell.
+      // The caller is gone, or this server is closing: no response can be sent.
       if (message.destroyed && !message.complete) return
       const problem = toProblem(error)
       if (problem.status >= 500) onTrouble(error)
-      // What has not been read of a request would be taken for the next one.
+      // The unread part of a request would be taken for the next one.
       const headers = message.complete ? {} : { connection: 'close' }
       write(response, problem.status, 'application/problem+json', problem, headers)
     }
@@ -97,7 +97,7 @@ function toProblem(error: unknown): Problem {
   if (error instanceof HoldfastError && error.status < 500) {
     return new Problem(error.status, 'Refused', error.message, { code: error.code })
   }
-  // Class 22, "data exception": a value that the database cannot take, whatever let it through to there.
+  // Class 22, "data exception": a value that the database cannot store.
   if (error instanceof pg.DatabaseError && error.code?.startsWith('22')) {
     return new Problem(422, 'Unprocessable Content', 'A value cannot be stored.', { code: 'INVALID_INPUT' })
   }

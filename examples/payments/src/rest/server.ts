@@ -13,18 +13,18 @@ export interface RestServer {
 }
 
 interface Options {
-  /** Any free one unless given. */
+  /** Default: any free port. */
   readonly port?: number
   readonly onTrouble?: (error: unknown) => void
-  /** How long `close` waits for requests that are being answered. */
+  /** How long `close` waits for open requests. */
   readonly closeWithinMs?: number
 }
 
-/** A request that has not arrived by then is ended; how long the answer takes is another matter. */
+/** A request that has not arrived by then is ended; the response may take longer. */
 const REQUEST_WITHIN = 10_000
 const MOST_CONNECTIONS = 500
 
-/** Serves the application on the loopback interface: it is an example, and asks nobody who they are. */
+/** Serves the application on the loopback interface: it is an example without authentication. */
 export async function serveRest(payments: Payments, options: Options = {}): Promise<RestServer> {
   const { port = 0, onTrouble, closeWithinMs = 2_000 } = options
   const answer = createRouter(
@@ -48,7 +48,7 @@ export async function serveRest(payments: Payments, options: Options = {}): Prom
       const closed = once(server, 'close')
       server.close()
       server.closeIdleConnections()
-      // A caller that never finishes its request, or never reads the answer, must not hold us.
+      // A caller that never finishes its request, or never reads the response, must not block `close`.
       const overdue = setTimeout(() => server.closeAllConnections(), closeWithinMs)
       await closed
       clearTimeout(overdue)

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { Problem } from './problem.js'
 
 /**
- * Who may talk to this server. It listens on the loopback interface and asks nobody who they are, so the one to keep out is
- * a web page: a browser sends its requests from this machine too. A page can name us by a host name of its own (DNS
+ * Which requests are accepted. The server listens on the loopback interface without authentication, so it must refuse
+ * web pages: a browser sends its requests from this machine too. A page can reach it by a host name of its own (DNS
  * rebinding), and can send text/plain without asking first (a "simple request"), so both are refused.
  */
 export function checkSender({ headers, method }: IncomingMessage): void {

@@ -22,7 +22,7 @@ export interface RiskDecision {
 
 export interface RiskService {
   book(request: RiskRequest, call: ServiceCall): Promise<RiskDecision>
-  /** Unwinds whatever is booked for the payment; nothing booked is fine. */
+  /** Unwinds whatever is booked for the payment, if anything is. */
   unwind(paymentId: string, call: ServiceCall): Promise<unknown>
 }
 
@@ -55,12 +55,12 @@ export interface Submitted {
   readonly reference: string
 }
 
-/** Called twice, it pays twice: whoever calls makes sure that it is called once. */
+/** Called twice, it pays twice: the caller makes sure that it is called once. */
 export interface PaymentGateway {
   submit(submission: Submission, call: ServiceCall): Promise<Submitted>
-  /** What became of a submission whose answer never came. */
+  /** The outcome of a submission whose response never came. */
   inquire(call: ServiceCall): Promise<Inquiry<Submitted>>
-  /** Takes back whatever was submitted for the payment and is not settled; nothing submitted is fine. */
+  /** Recalls whatever was submitted for the payment and is not settled, if anything is. */
   recall(paymentId: string, call: ServiceCall): Promise<unknown>
 }
 

@@ -12,7 +12,7 @@ import { insertPayments, type NewPayment } from './payments.js'
 import { schedulePayments } from './schedule.js'
 import type { SubmitParts } from './submit.js'
 
-/** Payments made up from a seed: how many, in which model, and how the simulated world treats them. */
+/** Payments generated from a seed: how many, in which model, and how the simulated world treats them. */
 const BatchInput = z.strictObject({
   name: z.string().min(1).max(200).default('payments'),
   payments: z.int({ error: 'must be a whole number from 1 to 100000' }).min(1).max(100_000),
@@ -22,7 +22,7 @@ const BatchInput = z.strictObject({
     .transform(String)
     .default('1'),
   behaviour: Behaviour.default({}),
-  /** Later than now: a scheduled window, in which all of them are due at this moment. */
+  /** If it is in the future: a scheduled window, in which all of them are due at this moment. */
   executeAt: z.iso.datetime({ offset: true, error: 'must be a moment, such as "2026-11-30T16:00:00Z"' }).optional(),
 })
 
@@ -32,7 +32,7 @@ export interface CreatedBatch {
   readonly size: number
 }
 
-/** Inserted and started in chunks of so many within the one transaction. */
+/** The size of the chunks in which they are inserted and started, within one transaction. */
 const CHUNK = 1_000
 const HOUR = 3_600_000
 

@@ -6,7 +6,7 @@ import { findPayment } from './payments.js'
 import { processOf } from './processes.js'
 
 /**
- * Cancels a payment and undoes what was done. One that has not begun is cancelled here and now: whoever begins it finds
+ * Cancels a payment and undoes what was done. A payment that has not begun is cancelled here: a process that begins later finds
  * it so.
  */
 export async function cancelPayment(
@@ -15,14 +15,14 @@ export async function cancelPayment(
   by: By,
 ): Promise<void> {
   await inTransaction(pool, (tx) => endUnbooked(tx, paymentId, 'CANCELLED'))
-  // Afterwards: a process that began meanwhile has left its id.
+  // Read after that: a process that began meanwhile has stored its id.
   const payment = await findPayment(pool, paymentId)
   if (!payment) throw new Error(`there is no payment ${paymentId}`)
   if (payment.processId === null) return
   try {
     await hf.process(processOf(payment), payment.processId).cancel(by, { compensate: true })
   } catch (error) {
-    // It has ended meanwhile, one way or the other: there is nothing to cancel.
+    // It has ended meanwhile: there is nothing to cancel.
     if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') throw error
   }
 }

@@ -17,7 +17,7 @@ interface Parts {
 const AT_ONCE = 200
 
 /**
- * Ends payments whose process has ended before it touched their money, and that nobody has told so. A hook tells them at once, but a hook is called
+ * Ends payments whose process has ended before it moved their money. A hook does so at once, but a hook is called
  * at most once: a worker that dies between the end of the process and the hook would leave them open for ever. Called by every
  * worker now and then; may be repeated, and run beside itself. Returns how many it has ended.
  */
@@ -35,11 +35,11 @@ export async function endLeftBehind(parts: Parts): Promise<number> {
   }
 }
 
-/** How the process of a payment has ended that was not paid; undefined while it goes on. */
+/** How the process of an unpaid payment has ended; undefined if it has not. */
 async function endOf({ hf, definitions }: Parts, payment: Payment): Promise<EndedUnpaid | undefined> {
   const { id, processId } = payment
   if (processId === null) {
-    // Its process has not even left its id.
+    // Its process has not stored its id yet.
     const release = await releaseOf(hf, definitions.PaymentWindow, id)
     return release?.status === 'FAILED' ? 'CANCELLED' : undefined
   }

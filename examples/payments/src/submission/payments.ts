@@ -4,7 +4,7 @@ import type { Currency } from '../domain/currency.js'
 import type { ExecutionModel, Payment, PaymentOrder } from '../domain/payment.js'
 import type { PaymentStatus } from '../domain/status.js'
 
-/** A payment on its way into the table. */
+/** A payment to insert. */
 export interface NewPayment extends PaymentOrder {
   readonly id: string
   readonly model: ExecutionModel
@@ -32,7 +32,7 @@ export async function findPayment(executor: Queryable, id: string): Promise<Paym
   return (rows as PaymentRow[]).map(toPayment)[0]
 }
 
-/** Payments whose money has not been touched, in the order of their ids, from after one of them on. */
+/** Payments whose money was not moved, in the order of their ids, after a given id. */
 export async function findUnbooked(
   executor: Queryable,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },

@@ -12,7 +12,7 @@ export interface BatchProgress {
   readonly createdAt: Date
 }
 
-/** How far batches have come, oldest first; the latest twenty, or the one that is asked for. */
+/** The progress of batches, oldest first: the latest twenty, or the requested one. */
 export async function batchProgress(pool: pg.Pool, id?: string): Promise<BatchProgress[]> {
   const { rows } = await pool.query<BatchProgress>(progressText, [id ?? null])
   return rows

@@ -1,7 +1,7 @@
 import { type DispatchStatus, type Holdfast, HoldfastError } from 'holdfast'
 import type { PaymentWindow } from '../models/payment-window.js'
 
-/** Where a scheduled payment stands between its two phases. */
+/** The status of a scheduled payment between its two phases. */
 export interface Release {
   /** `READY` until it is released, then `DISPATCHED`; `COMPLETED` or `FAILED` when its process has ended. */
   readonly status: DispatchStatus
@@ -11,7 +11,7 @@ export interface Release {
   readonly lastError: string | null
 }
 
-/** Null where nobody remembers: what has ended is kept for a while only. */
+/** Null if it is not known any more: ended items are kept for a while only. */
 export async function releaseOf(hf: Holdfast, window: PaymentWindow, paymentId: string): Promise<Release | null> {
   try {
     const { status, dispatchedAt, completedAt, retryCount, lastError } = await hf.item(window, paymentId).get()
@@ -22,7 +22,7 @@ export async function releaseOf(hf: Holdfast, window: PaymentWindow, paymentId: 
   }
 }
 
-/** What a scheduled payment waits for that has not begun, in words. */
+/** What a scheduled payment that has not begun waits for, as text. */
 export function awaitsRelease(release: Pick<Release, 'status'> | null, executeAt: Date | null, now: Date): string {
   const status = release?.status
   if (status === 'DISPATCHED' || status === 'CLAIMED') return 'a worker'

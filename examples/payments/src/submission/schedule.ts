@@ -13,8 +13,8 @@ interface SchedulingParts {
 type Draft = Omit<NewPayment, 'status' | 'executeAt'>
 
 /**
- * The first phase (A-03): validated before, a payment is enriched, the rules are applied, and it is persisted and
- * scheduled in the caller's transaction. What fails on the way schedules nothing; until its time nothing sleeps.
+ * The first phase: validated before, a payment is enriched, the rules are applied, and it is persisted and
+ * scheduled in the caller's transaction. If anything fails, nothing is scheduled. Until its time the payment is only rows.
  */
 export async function schedulePayment(
   parts: SchedulingParts,

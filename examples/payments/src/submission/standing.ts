@@ -7,14 +7,14 @@ import { findPayment } from './payments.js'
 import { processOf } from './processes.js'
 import { awaitsRelease, type Release, releaseOf } from './release.js'
 
-/** Where a payment stands (A-05). */
+/** The status of a payment. */
 export interface Standing {
   readonly payment: Payment
   /** `PENDING`, `WAITING_FOR_ASYNC`, … of the process that pays it; null while there is none. */
   readonly process: string | null
   /** Of a scheduled payment: whether it has been released. */
   readonly release: Release | null
-  /** In words; null once it has ended. */
+  /** As text; null once it has ended. */
   readonly waitsFor: string | null
   readonly approval: { readonly decision: string; readonly by: string } | null
   readonly confirmations: Readonly<Record<string, NetworkAnswer | null>>

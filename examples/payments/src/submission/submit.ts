@@ -18,13 +18,13 @@ export interface SubmitParts {
 
 export interface Submitted {
   readonly payment: Payment
-  /** False: its idempotency key was there already, and this is the first one. */
+  /** False: a payment with this idempotency key exists already, and this is it. */
   readonly created: boolean
 }
 
 /**
- * Accepts one payment: the row and the process that will pay it are one transaction, and a worker takes it from there.
- * The same idempotency key again answers with the first payment.
+ * Accepts one payment: the row and the process that will pay it are one transaction, and a worker executes it.
+ * The same idempotency key again returns the first payment.
  */
 export async function submitPayment(parts: SubmitParts, body: unknown, idempotencyKey?: string): Promise<Submitted> {
   const { pool } = parts
@@ -47,7 +47,7 @@ export async function submitPayment(parts: SubmitParts, body: unknown, idempoten
       : schedulePayment(parts, tx, payment, new Date(executeAt)),
   )
   if (accepted) return { payment: accepted, created: true }
-  // Somebody else came with the same key at the same moment.
+  // Another request had the same key at the same moment.
   const first = await findByIdempotencyKey(pool, idempotencyKey ?? '')
   if (!first) throw new Error(`the payment of the idempotency key ${idempotencyKey} is gone`)
   return repeated(first, requestHash)
@@ -67,7 +67,7 @@ async function startNow(parts: SubmitParts, tx: Queryable, payment: NewPayment):
   return accepted
 }
 
-/** The process has the payment's id: whoever knows the one knows the other. */
+/** The process has the payment's id. */
 async function startPayment({ hf, definitions }: SubmitParts, tx: Queryable, payment: Payment): Promise<void> {
   const options = { id: payment.id, transaction: tx }
   const state = initialState(payment)

@@ -5,7 +5,7 @@ import { scratchFolder } from '../../test/scratch.js'
 import { privateCopy } from './private-copy.js'
 
 describe.skipIf(process.getuid === undefined)('a copy of the binaries', () => {
-  it('is made once, also by two at the same moment, with modes that let the server read it', async () => {
+  it('is made once, also by two programs at the same moment, with modes that let the server read it', async () => {
     const [shared, source] = [join(scratchFolder(), 'shared'), smallPackage()]
     const [first, second] = await Promise.all([copyTo(shared, source), copyTo(shared, source)])
     expect(second).toBe(first)
@@ -22,7 +22,7 @@ describe.skipIf(process.getuid === undefined)('a copy of the binaries', () => {
     expect(lstatSync(await copyTo(shared, source)).ino).toBe(made)
   })
 
-  it('is made anew when a cleaner of temporary folders has taken some of its files', async () => {
+  it('is made again when a cleaner of temporary folders has removed some of its files', async () => {
     const [shared, source] = [join(scratchFolder(), 'shared'), smallPackage()]
     const copy = await copyTo(shared, source)
     rmSync(join(copy, 'native', 'lib'), { recursive: true })
@@ -41,7 +41,7 @@ describe.skipIf(process.getuid === undefined)('a copy of the binaries', () => {
     })
   })
 
-  it('does not go where somebody else has put a link', async () => {
+  it('is not written where another account has planted a link', async () => {
     const shared = join(scratchFolder(), 'shared')
     const elsewhere = scratchFolder(0o700)
     symlinkSync(elsewhere, shared)

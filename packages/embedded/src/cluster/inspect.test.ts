@@ -62,7 +62,7 @@ describe('a complete one', () => {
     expect(() => checkMajor('/data', 18, binaries)).not.toThrow()
   })
 
-  it('is made in a folder that exists and is empty; leftovers of a start that was cut off are named and kept', async () => {
+  it('is made in a folder that exists and is empty; what an interrupted start left behind is named and kept', async () => {
     const folder = scratchFolder()
     mkdirSync(join(folder, 'new'))
     mkdirSync(join(folder, 'new.making-cutoff'))

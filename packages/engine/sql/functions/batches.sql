@@ -1,12 +1,12 @@
--- revision: 2
+-- revision: 3
 -- after: commands-send
 --
--- Counting and closing batches. What happens to a batch's items is one tally per flush, so that workers never wait for each other.
--- Tallies are folded into the batch's row (`tallied_…`) and removed, by whoever takes due ones; the count of a batch is the sum of both, in
--- one snapshot. So a look at a batch reads only the tallies of the last moments, however many items it has.
+-- Counts the items of batches and closes batches whose items have all ended. Senders and workers insert one tally per flush instead of
+-- updating the batch, so they never wait for each other. A worker later adds the tallies to the batch's row (`tallied_…`) and deletes
+-- them. The count of a batch is its row plus its tallies, in one snapshot, so reading a batch costs little however many items it has.
 
--- Folds tallies of these batches, whose rows the caller has locked: all that the caller has taken, and up to `p_most` others. Those that
--- another transaction has taken are left to it. Returns how many were folded.
+-- Adds tallies to the rows of these batches, which the caller has locked: all that the caller has locked, and up to `p_most` others.
+-- Tallies that another transaction has locked are left to it. Returns how many were added.
 create or replace function holdfast.fold_batch_tallies(p_batches uuid[], p_taken bigint[], p_most int)
 returns int
 language plpgsql
@@ -41,7 +41,7 @@ begin
 end
 $$;
 
--- A chore: folds the tallies of batches that items only join, which are never due (nothing has ended yet).
+-- A chore: adds the tallies of batches that only receive items. These tallies are never due, because no item has ended yet.
 create or replace function holdfast.fold_idle_batches()
 returns int
 language plpgsql
@@ -64,9 +64,9 @@ begin
 end
 $$;
 
--- Closes batches whose items have all ended (C-12). Due tallies are taken first; the look for open items is a statement
--- of its own, with a snapshot that sees every tally taken. Two last finishers each leave a tally, and whichever is taken
--- last finds nothing open. Answers how many tallies were taken.
+-- Closes batches whose items have all ended (C-12). Due tallies are locked first. Open items are then read by a statement of its own,
+-- whose snapshot sees all these tallies. So if the last two items end at the same moment, each leaves a tally, and the worker that
+-- locks the later one finds no open item. Returns how many tallies were locked.
 create or replace function holdfast.close_batches(most int)
 returns table (taken int, closed json, next_due_ms float8)
 language plpgsql
@@ -88,7 +88,7 @@ begin
   v_batches := array(
     select distinct batch_id from holdfast.batch_tally where tally_id = any (v_tallies) order by 1
   );
-  -- In one order, so that two who close never wait for each other.
+  -- In the order of ids, so that two workers that close batches cannot deadlock.
   perform from holdfast.batch where batch_id = any (v_batches) order by batch_id for no key update;
   with begun as (
     update holdfast.batch
@@ -100,7 +100,7 @@ begin
   select v_now, 'commands', 'BATCH_STARTED', batch_id from begun;
 
   perform holdfast.fold_batch_tallies(v_batches, v_tallies, 5000);
-  -- What is left are tallies that another transaction has taken, or that came in since.
+  -- Tallies that remain are locked by another transaction, or were inserted since.
   with counted as (
     select
       batch.batch_id,
@@ -147,15 +147,15 @@ begin
   into v_closed, v_callback
   from done;
   if v_callback is not null then
-    -- Its id is derived from the batch's, so that it is sent once whatever happens.
+    -- The command's id is derived from the batch's id, so it is sent only once.
     insert into holdfast.audit (at, model, event, subject_id, detail)
     select v_now, 'commands', 'REPLY_FAILED', batch.batch_id, jsonb_build_object('problem', refused.outcome)
     from holdfast.send_commands(v_callback) as refused
     join holdfast.batch on batch.batch_id = any (v_batches) and (batch.on_complete ->> 'command_id')::uuid = refused.id
     where refused.outcome <> 'duplicate';
   end if;
-  -- What is closed has its counts in its own row.
-  -- Whoever has taken one of these waits for our batch: it is theirs to remove.
+  -- A closed batch has its counts in its own row. A tally that another worker has locked is skipped: that worker waits for our lock on
+  -- the batch, and deletes the tally itself.
   delete from holdfast.batch_tally
   where tally_id = any (array(
     select tally.tally_id

@@ -1,16 +1,16 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
--- What is done with the messages of one queue. PGMQ has a table per queue, and a statement that names its table at run
--- time is parsed and planned anew on every call, which takes longer than running it. So each queue of commands has
--- three small functions of its own, made by a trigger when the queue is noted, whose plans every connection keeps:
+-- Access to the messages of one command queue. PGMQ has a table per queue, and a statement that names its table at run time is parsed
+-- and planned on every call, which takes longer than executing it. So each command queue has three small functions of its own, whose
+-- plans every connection keeps. A trigger creates them when the queue is registered:
 --
 --   put_<queue>    inserts messages
---   take_<queue>   claims what is due
---   end_<queue>    locks the messages of attempts that have ended, behind their fence, and deletes those that are done
+--   take_<queue>   claims messages that are due
+--   end_<queue>    locks the messages of attempts that have ended, if they still have the epoch of the attempt, and deletes finished ones
 --
--- They run with the planner settings that their callers pin, and with a search_path of their own (K-27). A changed template raises the revision of this file, whose
--- last line makes the functions of all queues anew.
+-- They run with the planner settings of their callers and with a fixed search_path (K-27). When a template here changes, raise the
+-- revision of this file: its last line creates the functions of all queues again.
 
 create or replace function holdfast.make_queue_functions(p_queue text)
 returns void
@@ -32,12 +32,12 @@ begin
     )
   );
 
-  -- One statement for all lanes: they fill the limit one after the other. A row that another transaction changed after the
-  -- statement began has another ctid by now; the next claim finds it.
+  -- One statement for all lanes, which fill the limit one after the other. A row that another transaction changed after the statement
+  -- began has another ctid; the next claim finds it.
   --
-  -- No more than so many bytes are taken (K-23), first as they are stored and then as they are in memory: what is stored
-  -- compressed may be 250 times as large. What has up to 500 bytes is counted as it is stored, and where all have, nothing
-  -- is added up one by one. The first message is taken whatever its size; `is_full` says that more is due.
+  -- A claim reads at most `most_bytes` (K-23). Messages are measured first as stored and then in memory, because a compressed message
+  -- may be 250 times as large there. Messages of up to 500 stored bytes are counted as stored, and if all are that small, nothing is
+  -- measured one by one. The first message is always claimed, whatever its size; `is_full` says that more messages are due.
   perform holdfast.make_function(
     'take_' || p_queue,
     'domain text, lane_types text[], lane_froms float8[], due_by timestamptz, leased_until timestamptz, most int, '
@@ -122,8 +122,8 @@ begin
     )
   );
 
-  -- Answers the messages that were ours. One that somebody changed after the statement began has another ctid by now and
-  -- is not answered; it is told to be held, and tried again.
+  -- Returns the messages whose lease the caller still has. A message that another transaction changed after the statement began has
+  -- another ctid and is missing from the result; the caller treats it as locked and tries again.
   perform holdfast.make_function(
     'end_' || p_queue,
     'ids bigint[], reads int[], done boolean[], out mine bigint[]',
@@ -155,7 +155,7 @@ begin
 end
 $$;
 
--- With the rights of its owner: a role that only runs workers makes no functions (docs/operations/rights.md).
+-- Runs with the rights of its owner, because a role that only runs workers may not create functions (docs/operations/rights.md).
 create or replace function holdfast.make_functions_of_new_queue()
 returns trigger
 language plpgsql

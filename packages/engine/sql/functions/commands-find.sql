@@ -1,11 +1,10 @@
--- revision: 2
+-- revision: 3
 -- after: commands-send, commands-receive, presence
 --
--- Looking at commands: one, a page of a list, or how many there are (C-14). Called by handles and by `hf.commands`.
--- What must not break: a page reads as many rows as it has, and a few more for each type of the domains that it is about,
--- however old and large the table is.
+-- Reads commands: one, a page of a list, or a count (C-14). Handles and `hf.commands` call it. What must not break: a page reads about
+-- as many rows as it returns, plus a few for each type of the domains that it covers, however old and large the table is.
 
--- The types of the commands of a domain: one step in the index for each.
+-- The types of the commands of a domain: one index lookup for each.
 -- planner: no jit, no seqscan, no bitmapscan
 create or replace function holdfast.command_types(p_domain text)
 returns text[]
@@ -34,12 +33,12 @@ as $$
   select coalesce(array_agg(type), '{}') from types where type is not null
 $$;
 
--- Commands that fit the filter, with what their messages say of their progress; newest first. With `count` in the filter, one
--- row: how many there are.
+-- Commands that match the filter, with the progress that their messages show; newest first. With `count` in the filter it returns one
+-- row with the number of commands.
 --
--- Each domain has a queue, and so a branch, of its own; each branch has its own order and limit. A filter by id, key,
--- correlation id or batch has an index that finds its commands. Those that wait or run are found by their messages, and those
--- in troubleshooting by their rows there, as long as these are few. Everything else reads the newest of each type.
+-- Each domain has a queue of its own, and so a branch of the query with its own order and limit. A filter by id, key, correlation id
+-- or batch uses an index of the commands. Waiting and running commands are found through their messages, and commands in
+-- troubleshooting through `command_trouble`, as long as there are few of them. All other lists read the newest commands of each type.
 -- planner: no jit, no seqscan, no hashjoin, no mergejoin, no bitmapscan, no sort
 create or replace function holdfast.find_commands(filter jsonb)
 returns setof jsonb
@@ -65,7 +64,7 @@ declare
   v_where text;
 begin
   if filter ->> 'after_id' is not null then
-    -- The cursor has milliseconds, the row has microseconds. A row that is gone is passed by its whole millisecond.
+    -- The cursor has milliseconds, the row microseconds. If the row is gone, the page begins after its whole millisecond.
     v_after := coalesce(
       (
         select created_at from holdfast.command
@@ -80,7 +79,7 @@ begin
     where filter ->> 'domain' is null or command_queue.domain = filter ->> 'domain'
     order by 1
   loop
-    -- Commands whose queue was dropped are still there, without messages.
+    -- Commands whose queue was dropped still exist, without messages.
     v_messages := case
       when holdfast.queue_exists(v_queue) then format('pgmq.%I', 'q_' || v_queue)
       else '(select null::bigint as msg_id, null::int as read_ct, null::timestamptz as vt, null::jsonb as message)'
@@ -105,7 +104,7 @@ begin
         and ($1 ->> 'status' is null or $1 ->> 'status' = shown.status)
       $query$, v_domain
     );
-    -- Which commands wait or need a person, where that says more than an index of the commands.
+    -- Ids of commands that wait or need an operator, where this is more selective than an index of the commands.
     v_found := case
       when v_few_live then format(
         'select distinct %s.uuid_or_null(waiting.message ->> ''command_id'') as id from %s as waiting', v_schema, v_messages

@@ -1,14 +1,14 @@
--- revision: 10
+-- revision: 11
 -- after: commands-send, command-queues
 --
--- The ends of attempts: completed, failed, to be retried later, or in need of a person, with the replies and batches that
--- follow. Workers call them for many attempts at once. What must not break: the message is locked and its `read_ct` compared in
--- the statement that changes the command, so an attempt whose lease is lost changes nothing; command, audit, reply and batch
--- change in one transaction; each command has exactly one final reply.
+-- The ends of attempts: completed, failed, to be retried later, or in troubleshooting, with their replies and batches. Workers call
+-- it for many attempts at once. What must not break: the statement that changes the command locks its message and compares
+-- `read_ct`, so an attempt that has lost its lease changes nothing; command, audit, reply and batch change in one transaction; each
+-- command has exactly one final reply.
 
--- Finishes attempts (C-08): the fence on the message (`msg_id`, `read_ct`), then message, command, audit, reply and batch
--- in one transaction. Each write has an outcome: COMPLETED, FAILED, RETRY (the message is hidden for a while) or TSQ.
--- Answers, in the order of the writes: 0 done, 1 lease lost, 2 held by somebody else.
+-- Finishes attempts (C-08): compares the fence of the message (`msg_id`, `read_ct`), then changes message, command, audit, reply and
+-- batch in one transaction. Each write has an outcome: COMPLETED, FAILED, RETRY (the message is hidden until then) or TSQ.
+-- Returns, in the order of the writes: 0 done, 1 lease lost, 2 locked by another transaction.
 -- planner: indexed
 create or replace function holdfast.finish_commands(p_queue text, p_domain text, writes jsonb)
 returns int[]
@@ -16,7 +16,7 @@ language plpgsql
 as $$
 declare
   v_now timestamptz := holdfast.now();
-  -- The same id may be in use in two domains, so each audit row names its own.
+  -- Two domains may use the same id, so each audit row names its domain.
   v_first_attempt jsonb := jsonb_build_object('attempt', 1, 'domain', p_domain);
   v_table text := 'q_' || p_queue;
   v_writes jsonb := writes;
@@ -69,8 +69,8 @@ begin
         delay_ms float8, error_kind text, error_code text, error_message text, error_stack text, fingerprint text, inquiry text,
         effect text
       )
-      -- Always true, and estimated as one row: so that the loop begins here and looks commands up by their id, also in a
-      -- plan that was made while the table was young and had no statistics.
+      -- Always true, and estimated as one row. So the plan begins here and looks commands up by id, also if it was made while the table
+      -- was small and had no statistics.
       where read_ct = read_ct + 0
     ),
     changed as (
@@ -90,7 +90,7 @@ begin
           error_code = written.error_code,
           error_message = written.error_message,
           inquiry = written.inquiry,
-          -- Once unknown, unknown until answered (K-19). A reading that has left no record may have been a call.
+          -- An unknown outcome stays unknown until it is resolved (K-19). A receive that left no record may have called the handler.
           effect = case
             when written.outcome = 'COMPLETED' or written.effect = 'none' then null
             when written.effect = 'unknown' or written.read_ct > command.attempts + 1 then 'unknown'
@@ -132,7 +132,7 @@ begin
         'error_type', case error_kind when 'BUSINESS' then 'BUSINESS_RULE' else error_kind end,
         'error_code', error_code,
         'error_message', error_message,
-        -- An earlier call may have had its effect: whoever waits for it may have to undo it (K-19).
+        -- An earlier call may have had its effect, so the receiver of the reply may have to undo it (K-19).
         'effect', case when outcome = 'FAILED' then known_effect end
       )) || case when outcome = 'COMPLETED' then jsonb_build_object('result', result) else '{}' end,
         'notes', result_notes)) filter (where reply_to is not null and outcome <> 'RETRY')
@@ -167,7 +167,7 @@ begin
 end
 $$;
 
--- What is in troubleshooting from now on. Which of the writes were applied is told by their tokens, here and below.
+-- Records commands that are in troubleshooting from now on. Here and below, the tokens of writes tell which of them were applied.
 create or replace function holdfast.note_trouble(p_domain text, p_now timestamptz, writes jsonb)
 returns void
 language plpgsql
@@ -184,7 +184,7 @@ begin
 end
 $$;
 
--- What has ended leaves its batch, and whoever closes batches is told to look.
+-- Removes ended commands from their batches, and leaves due tallies for the worker that closes batches.
 create or replace function holdfast.leave_batches(p_domain text, p_now timestamptz, writes jsonb)
 returns void
 language plpgsql
@@ -193,8 +193,8 @@ begin
   with ended as (
     select command.command_id, command.batch_id, it ->> 'outcome' as outcome
     from jsonb_array_elements(writes) as it
-    -- `offset 0` keeps the conditions below out of the lookup, so that only the primary key serves it. Without statistics
-    -- the planner takes the index of batches for almost empty and reads every batched command for each flush.
+    -- `offset 0` keeps the conditions below out of the lookup, so that it uses the primary key. Without statistics the planner believes
+    -- that the index of batches is almost empty, and would read every command of the batch for each flush.
     cross join lateral (
       select * from holdfast.command where command_id = (it ->> 'command_id')::uuid and domain || '' = p_domain offset 0
     ) as command
@@ -222,7 +222,7 @@ begin
 end
 $$;
 
--- What to answer where not everything was ours: done now or earlier, lost, or held.
+-- What to return for writes whose message was not locked by us: done now or earlier, lease lost, or locked by another transaction.
 create or replace function holdfast.finish_answers(v_table text, p_domain text, writes jsonb, mine bigint[])
 returns int[]
 language plpgsql
@@ -251,8 +251,8 @@ begin
 end
 $$;
 
--- Puts replies into their queues. A queue that is gone, or that is none, does not stop the finish: it is audited (C-10).
--- What passes by itself is raised: it is no fault of the queue's.
+-- Sends replies to their queues. A missing or invalid queue does not prevent the end of the command; it is audited (C-10).
+-- Transient errors are raised, because they are not caused by the queue.
 create or replace function holdfast.send_replies(replies jsonb)
 returns void
 language plpgsql

@@ -1,13 +1,13 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, commands-send
 --
--- Messages that a client of PGMQ has put into a queue of commands without this library (C-07). `receive_commands` calls
--- these functions for messages that have no command yet. They promise that whatever is in a queue either becomes a command,
--- with a reason on record where it cannot be run, or is archived. What must not break: such a message is data of a stranger
--- (K-27), so nothing in it is executed, trusted as a queue name, or expanded to more memory than the limit of a payload.
+-- Messages that other PGMQ clients put into a command queue without this library (C-07). `receive_commands` calls these functions for
+-- messages that have no command yet. Every message either becomes a command, with a reason on record if it cannot be executed, or is
+-- archived. What must not break: such a message is untrusted data (K-27), so nothing in it is executed, used as the name of a queue
+-- without a check, or expanded to more memory than the limit of a payload.
 
--- Archives the messages that cannot be commands among the first so many of these types, in one statement. What only
--- looks like a command is sorted out when it is opened.
+-- Archives the messages that cannot be commands among the first `p_window` of these types, in one statement. A message that only looks
+-- like a command is recognised later, when it is opened.
 -- planner: no jit
 create or replace function holdfast.clear_junk(p_queue text, p_domain text, types text[], p_now timestamptz, p_window int)
 returns int
@@ -83,9 +83,9 @@ exception when invalid_text_representation then
 end
 $$;
 
--- The commands of a domain that messages name, in their order; null for those that name none, or one of another domain.
--- Matching a pattern would cost more than all the rest of opening a message, so all are read at once, and one by one only
--- where that fails.
+-- The ids of the commands that messages name, in their order; null for a message that names none, or one of another domain.
+-- Matching a pattern would cost more than all the rest of opening a message, so all ids are cast at once, and one by one only if that
+-- fails.
 create or replace function holdfast.command_ids_in(p_domain text, messages jsonb[])
 returns uuid[]
 language plpgsql
@@ -104,10 +104,9 @@ exception when invalid_text_representation then
 end
 $$;
 
--- What a foreign client put into a queue is data: this says what keeps its message from being run, null if nothing does
--- (K-27). The text of the data is what is measured. Two checks come first, so that no more than a few hundred megabytes of it
--- are ever made: jsonb takes at most eight times as much as the shortest text, and a number such as 1e100000 takes few bytes
--- in jsonb and many as text; no worker could read it.
+-- Why a message of a foreign client cannot be executed; null if it can (K-27). Its data is measured as text. Two checks come first, so
+-- that at most a few hundred megabytes of text are ever made: jsonb takes at most eight times as much as the shortest text, and a number
+-- such as 1e100000 takes few bytes in jsonb and many as text, and no worker could read it.
 create or replace function holdfast.problem_of_message(message jsonb, header jsonb, p_limit int)
 returns text
 language plpgsql
@@ -141,9 +140,9 @@ exception when program_limit_exceeded or out_of_memory then
 end
 $$;
 
--- A foreign client's message becomes a command (C-07). Those that have one, or name none, are passed over. One that
--- cannot be run becomes a command in troubleshooting, without its data where that is the problem; the message is in the
--- archive. A reply queue that the domain does not allow is not used, and said so.
+-- Makes commands of foreign messages (C-07). Messages that have a command already, or name none, are skipped. A message that cannot be
+-- executed becomes a command in troubleshooting, without its data if the data is the problem; the message is in the archive. A reply
+-- queue that the domain does not allow is not used, and the audit says so.
 create or replace function holdfast.adopt_messages(
   p_domain text, p_now timestamptz, ids bigint[], messages jsonb[], headers jsonb[]
 )
@@ -229,8 +228,8 @@ begin
 end
 $$;
 
--- The queues to which a foreign client may have its replies sent: the one that is named after the domain, and those that
--- an operator has allowed (K-27).
+-- Whether a foreign client may have its replies sent to this queue: the queue named after the domain, and queues that an operator has
+-- allowed (K-27).
 create or replace function holdfast.may_reply(p_domain text, p_queue text)
 returns boolean
 language sql

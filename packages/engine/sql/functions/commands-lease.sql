@@ -1,10 +1,10 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- Keeping received messages: heartbeat, giving back, ending a lease early, the lock for a handler's own transaction, and the
--- age of the oldest message that is due. Workers call them for commands and for replies. A message is ours as long as its
--- `read_ct` is the one that our claim set: every function compares it. What must not break: nothing here waits for a message
--- that another transaction holds, except `hold_command`, which runs inside the handler's transaction.
+-- Leases of received messages: heartbeat, release, early end of a lease, the lock for a handler's own transaction, and the age of the
+-- oldest due message. Workers call these functions for commands and for replies. A message belongs to a worker as long as its `read_ct`
+-- is the one that the worker's claim set; every function compares it. What must not break: nothing here waits for a message that
+-- another transaction has locked, except `hold_command`, which runs inside the handler's transaction.
 
 -- The heartbeat of running commands.
 -- planner: no jit
@@ -42,8 +42,8 @@ begin
 end
 $$;
 
--- Gives back what was received and never begun: visible at once, and its reading does not count. What somebody holds is
--- left to the end of its lease: a worker that stops waits for nobody.
+-- Releases messages that were received and not begun: visible at once, and the receive does not count. A message that another
+-- transaction has locked stays leased until its lease ends, because a worker that stops must not wait.
 create or replace function holdfast.release_commands(p_queue text, ids bigint[], reads int[])
 returns void
 language plpgsql
@@ -67,7 +67,7 @@ begin
 end
 $$;
 
--- Ends leases now. The handlers have ended and left no record; a message that waits for its next attempt is left alone.
+-- Ends leases now, of handlers that have ended and left no record. A message that waits for its next attempt is not changed.
 create or replace function holdfast.expire_commands(p_queue text, p_domain text, ids bigint[], reads int[])
 returns void
 language plpgsql
@@ -108,7 +108,7 @@ begin
 end
 $$;
 
--- How many seconds ago the oldest message of a queue that is due fell due: of these types, or of all where `types` is null.
+-- For how many seconds the oldest due message of a queue has been due: of these types, or of all if `types` is null.
 create or replace function holdfast.oldest_command_seconds(p_queue text, types text[])
 returns float8
 language plpgsql

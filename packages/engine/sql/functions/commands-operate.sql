@@ -1,17 +1,16 @@
--- revision: 12
+-- revision: 13
 -- after: commands-finish, presence
 --
--- What operators, and the sweep for types without a handler, do with commands. Handles and
--- `hf.trouble` call them. What must not break: every change of a person is audited with who and why in the same transaction,
--- and a command that has ended never changes.
+-- Operations on commands by operators, and by the sweep for types without a handler. Handles and `hf.trouble` call them. What must not
+-- break: every operation is audited with actor and reason in the same transaction, and a command that has ended never changes.
 
--- What operators do with commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel,
--- or complete with a result. Each changes the command, its message, its batch, sends the final reply and is audited with
--- who and why. Answers one row per id, in their order: 'done', 'not in troubleshooting', 'unknown', or 'outcome unknown'.
+-- Operations on commands in troubleshooting (C-13): retry (attempts from 0, optionally with other data), cancel, or complete with a
+-- result. Each changes the command, its message and its batch, sends the final reply and is audited with actor and reason. Returns one
+-- row per id, in their order: 'done', 'not in troubleshooting', 'unknown', or 'outcome unknown'.
 --
--- The last is for a plain RETRY of a call that must not be repeated, whose outcome nobody knows and whose handler cannot
--- inquire (K-20): the person has to say NOT_DONE. Where the handler can, the command keeps the mark, and is inquired about
--- before it is called.
+-- 'outcome unknown' is for a plain RETRY of a call that must not be repeated, whose outcome is unknown and whose handler cannot inquire
+-- (K-20): the operator has to say NOT_DONE. If the handler can inquire, the command keeps its mark, and the worker inquires before it
+-- calls the handler.
 -- planner: no jit
 create or replace function holdfast.operate_commands(
   p_action text, p_domain text, ids uuid[], p_actor text, p_reason text, p_data jsonb, p_notes jsonb, p_version int
@@ -108,7 +107,7 @@ begin
         'message', jsonb_strip_nulls(jsonb_build_object(
           'command_id', ended.command_id, 'correlation_id', correlation_id, 'final', true,
           'outcome', case p_action when 'CANCEL' then 'CANCELLED' else 'SUCCESS' end,
-          -- It may have had its effect: whoever waits for it may have to undo it (K-19).
+          -- It may have had its effect, so the receiver of the reply may have to undo it (K-19).
           'effect', effect
         )) || case p_action when 'CANCEL' then '{}' else jsonb_build_object('result', result) end
       )) filter (where reply_to is not null)
@@ -136,7 +135,7 @@ begin
 end
 $$;
 
--- Commands that were ended by a person leave their batches.
+-- Removes commands that an operator ended from their batches.
 create or replace function holdfast.leave_batches(p_domain text, ids uuid[], p_now timestamptz)
 returns void
 language plpgsql
@@ -145,7 +144,7 @@ begin
   with ended as (
     select command.command_id, command.batch_id, command.status
     from unnest(ids) as asked (id)
-    -- Only the primary key serves this lookup: see `leave_batches` in `commands-finish`.
+    -- This lookup must use the primary key: see `leave_batches` in commands-finish.sql.
     cross join lateral (
       select * from holdfast.command where command_id = asked.id and domain || '' = p_domain offset 0
     ) as command
@@ -167,7 +166,7 @@ begin
 end
 $$;
 
--- Cancels a command that no worker has received yet (C-14). Answers 'done', 'started', 'ended' or 'unknown'.
+-- Cancels a command that no worker has received yet (C-14). Returns 'done', 'started', 'ended' or 'unknown'.
 create or replace function holdfast.cancel_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -184,8 +183,8 @@ begin
   elsif v_command.status <> 'PENDING' then
     return 'ended';
   end if;
-  -- Whoever has the message has the command: a worker that is just receiving it holds its lock. Where the queue was dropped
-  -- nobody can receive it any more.
+  -- The lock on the message decides: a worker that is receiving it holds that lock. If the queue was dropped, no worker can receive the
+  -- command.
   v_queue := (select queue from holdfast.command_queue where domain = p_domain);
   if holdfast.queue_exists(v_queue) then
     execute format(
@@ -219,7 +218,7 @@ begin
 end
 $$;
 
--- Messages of types that no worker has had a handler for, for longer than the given age, go to troubleshooting (C-09).
+-- Moves messages to troubleshooting whose type no worker has had a handler for, for longer than the given age (C-09).
 create or replace function holdfast.sweep_unhandled(p_domain text, p_age interval)
 returns int
 language plpgsql
@@ -238,7 +237,7 @@ begin
   if v_queue is null or to_regclass(format('pgmq.%I', 'q_' || v_queue)) is null then
     return 0;
   end if;
-  -- After a standstill the workers that live have their beat first.
+  -- After an outage every live worker first gets time for its heartbeat.
   if not holdfast.absence_counts() then
     return 0;
   end if;
@@ -286,7 +285,7 @@ begin
     update holdfast.command
     set status = 'IN_TROUBLESHOOTING_QUEUE', msg_id = null, updated_at = v_now, error_kind = 'PERMANENT',
         error_code = 'NO_HANDLER', error_message = 'no worker has a handler for ' || command.type,
-        -- A worker had it once. Whether its handler must not be called twice is not known here.
+        -- A worker has received it before. Whether its handler must not be called twice is not known here.
         inquiry = case when stale.read_ct > 0 then coalesce(inquiry, 'possible') else inquiry end,
         effect = case when stale.read_ct > command.attempts then 'unknown' else effect end
     from stale

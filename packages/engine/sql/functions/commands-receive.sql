@@ -1,18 +1,17 @@
--- revision: 10
+-- revision: 11
 -- after: commands-send, command-queues, lost-claims, commands-foreign
 --
--- Receiving commands: the claim of a domain's queue, called by each worker that has handlers for it. It promises that a
--- message is handed out with the command it belongs to, oldest first, and no more than a claim may hold in memory (K-23).
--- What must not break: the claim never waits for a row that another transaction holds, and a message is never removed
--- unless it is a stray (its command has ended, or has a newer message) or no command at all.
--- `commands-foreign.sql` has what is done with messages of other clients, `commands-lease.sql` what is done after the claim.
+-- Receives commands: the claim of a domain's queue, called by each worker that has handlers for it. A message is returned with the
+-- command it belongs to, oldest first, and a claim is limited in bytes (K-23). What must not break: the claim never waits for a row that
+-- another transaction has locked, and it never removes a message, except a stray (its command has ended or has a newer message) or
+-- one that is not a command. `commands-foreign.sql` handles messages of other clients, `commands-lease.sql` what follows the claim.
 
--- Receives commands (C-07): claims messages of these types, audits RECEIVED, adopts well-formed messages of foreign
--- clients, removes strays of commands that have ended, archives what is no command at all. One round trip for a batch.
+-- Receives commands (C-07): claims messages of these types, audits RECEIVED, adopts well-formed messages of foreign clients, removes
+-- strays of commands that have ended, and archives messages that are not commands. One round trip for a batch.
 --
--- Messages that are no commands do not use up the claim: where some were found, those near them are cleared in one
--- statement, fifty times as many as were found so far, and the claim is repeated for the room that is left. So any amount
--- of them delays the good ones of the same type by little more than it takes to archive them (K-27).
+-- Messages that are not commands do not use up the claim. If some were found, those near them are archived in one statement, fifty
+-- times as many as were found so far, and the claim is repeated for the room that is left. So any number of them delays good messages of
+-- the same type by little more than the time to archive them (K-27).
 -- planner: indexed, no sort
 create or replace function holdfast.receive_commands(
   queue text, domain text, lane_types text[], lane_froms float8[], worker text, most int, lease_ms int,
@@ -79,13 +78,13 @@ begin
     exit when v_room = 0;
   end loop;
 
-  -- A message without a type is found by no lane; it cannot be a command. Looked for when everything is looked at.
+  -- A message without a type is in no lane and cannot be a command. A full scan archives these.
   if not v_full and array_position(lane_froms, null) is not null then
     v_not_ours := v_not_ours + holdfast.clear_typeless(queue, v_now, 10000);
   end if;
   return query select
     coalesce(v_items, '[]'::json),
-    -- Lanes before the last one were looked through to their ends, and those after it not at all.
+    -- Lanes before the last one were scanned to their ends, and those after it not at all.
     (
       select json_agg(json_build_object('type', type, 'mark',
         case
@@ -96,14 +95,14 @@ begin
       from unnest(v_types) with ordinality as lane (type, place)
       where not v_full or place <= v_last_lane
     ),
-    -- More is due than fits into the bytes of one claim, or lies behind what was cleared: the next claim is at once.
+    -- More messages are due than fit into the bytes of one claim, or are behind what was archived: claim again at once.
     case when v_room > 0 and (v_full or v_junk is not null) then 0 else extract(epoch from v_next - v_now)::float8 * 1000 end,
     v_not_ours;
 end
 $$;
 
--- Waits a command for its next attempt, rather than for a worker that may still be at one? Asked only in the grace after
--- an outage (K-03): a message that was hidden for a retry is nobody's lease.
+-- Whether a command waits for its next attempt, and is not leased by a worker. Claims ask this only in the grace time after an outage
+-- (K-03): a message that is hidden until its retry is not an expired lease.
 create or replace function holdfast.is_between_attempts(p_domain text, p_command_id text, p_read_ct int)
 returns boolean
 language sql
@@ -117,8 +116,8 @@ as $$
   )
 $$;
 
--- The second half of receiving: what the claimed messages are. Strays belong to commands that have ended or have another
--- message by now; malformed ones name no command of this domain, or one that cannot be run and is in troubleshooting now.
+-- The second half of receiving: finds the commands of the claimed messages. Strays belong to commands that have ended or have another
+-- message. Malformed messages name no command of this domain, or one that cannot be executed and is in troubleshooting now.
 -- planner: looped, no material
 create or replace function holdfast.open_messages(
   p_domain text, p_worker text, p_now timestamptz, ids bigint[], reads int[], messages jsonb[], headers jsonb[],
@@ -152,7 +151,7 @@ begin
       left join holdfast.command on command.command_id = taken.command_id and command.domain || '' = p_domain
     )
     select
-      -- A row becomes JSON in half the time of json_build_object.
+      -- Aggregating rows takes half the time of json_build_object.
       json_agg(item) filter (where current),
       array_agg(msg_id) filter (where known and not current and not refused),
       array_agg(msg_id) filter (where command_id is null or refused),
@@ -170,7 +169,7 @@ begin
     ) item;
     exit when v_unknown = 0;
 
-    -- Adopted, they are looked at again with the others.
+    -- Once adopted, they are opened again with the others.
     perform holdfast.adopt_messages(p_domain, p_now, ids, messages, headers);
   end loop;
   insert into holdfast.audit (at, model, event, subject_id, detail)
@@ -180,8 +179,8 @@ begin
 end
 $$;
 
--- Received commands with what is known of those whose last claim was not released in order (K-26): they have been read more
--- often than attempts have ended. A claim that was lost beside other work, or interrupted, uses up no attempt.
+-- Received commands, with the loss record of those whose last claim was not released in order (K-26): they were read more often than
+-- attempts have ended. A claim that was lost beside other work, or interrupted, uses up no attempt.
 -- planner: no jit, no seqscan
 create or replace function holdfast.weigh_lost_commands(p_queue text, p_domain text, items json)
 returns json
@@ -212,7 +211,7 @@ begin
   ),
   changed as (
     update holdfast.command
-    -- A loss that is the first on record stands for all receives since the last attempt that ended.
+    -- The first recorded loss stands for all receives since the last attempt that ended.
     set uncounted = least(claimed.epoch - 1, uncounted + case
           when claimed.counted then 0
           when claimed.known_before then 1

@@ -1,11 +1,10 @@
--- revision: 8
+-- revision: 9
 -- after: command-queues
 --
--- Sending commands. PGMQ's tables have a name per queue, so the hot statements on them are in functions per queue (see
--- command-queues.sql) and rare ones are built by the name of the queue. Everything else is static, with its planner
--- settings pinned (see ARCHITECTURE.md). Commands are looked up by their id; the domain is compared as `domain || ''`,
--- which no index serves: a plan that was made while the table was empty would otherwise read all commands of the domain
--- for each one, and be kept.
+-- Sends commands. PGMQ has a table per queue, so frequent statements on it are in functions per queue (command-queues.sql), and rare
+-- ones are built with the name of the queue. All other statements are static, with pinned planner settings (ARCHITECTURE.md). What must
+-- not break: commands are looked up by id, and the domain is compared as `domain || ''`, which no index can serve. Otherwise a plan
+-- that was made while the table was empty would read all commands of the domain for each one, and the connection would keep that plan.
 
 -- The schema of this installation, quoted, for statements that are built.
 create or replace function holdfast.own_schema()
@@ -16,7 +15,7 @@ as $$
   select relnamespace::regnamespace::text from pg_class where oid = (select tableoid from holdfast.clock)
 $$;
 
--- Whether there is a queue of this name. A sequence or an index of PGMQ's has a name that begins like a queue's.
+-- Whether there is a queue of this name. Sequences and indexes of PGMQ have names that begin like a queue's.
 create or replace function holdfast.queue_exists(p_queue text)
 returns boolean
 language sql
@@ -28,7 +27,7 @@ as $$
   )
 $$;
 
--- The most that one value may take as JSON in this installation (K-10).
+-- The largest size of one value as JSON in this installation (K-10).
 create or replace function holdfast.payload_bytes()
 returns int
 language sql
@@ -37,7 +36,7 @@ as $$
   select coalesce((select value::int from holdfast.setting where name = 'payload_bytes'), 1048576)
 $$;
 
--- Refuses a value that SQL hands in and that is over that limit. `p_what` is the beginning of the sentence.
+-- Refuses a value from SQL that exceeds that limit. `p_what` is the beginning of the message.
 create or replace function holdfast.check_payload(p_what text, p_value jsonb)
 returns void
 language plpgsql
@@ -54,9 +53,9 @@ end
 $$;
 
 -- Sends commands: the command, its SENT audit, its message, and its place in a batch, in one call (C-01).
--- Only inserts, so it may run inside anybody's transaction (K-15). The request is a list of domains, each with its queue
--- and its commands, and `plain` where none of them has a key, a batch or a reply queue. Returns a row for each
--- that was not sent: 'duplicate', or what is wrong with it; nothing was written for those.
+-- It only inserts, so it may run inside a caller's transaction (K-15). The request is a list of domains, each with its queue and its
+-- commands, and `plain` if none of them has a key, a batch or a reply queue. Returns a row for each command that was not sent:
+-- 'duplicate', or what is wrong with it; nothing was written for those.
 -- planner: looped, no material
 create or replace function holdfast.send_commands(request jsonb)
 returns table (in_domain text, id uuid, outcome text)
@@ -87,13 +86,13 @@ begin
     order by 1, 2
   loop
     if not holdfast.queue_exists(v_queue) then
-      -- An answer, not an error: others' commands are in the same request.
+      -- Returned and not raised: the request has commands of other senders too.
       return query select v_domain, (it ->> 'command_id')::uuid, 'queue gone' from jsonb_array_elements(v_rows) as it;
       continue;
     end if;
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue), 'msg_id');
     if not v_plain then
-      -- Sealing locks the batch for update and so waits for senders under way; counting and closing do not wait for them.
+      -- Sealing locks the batch for update and so waits for senders in flight; counting and closing do not wait for them.
       v_batches := array(
         select batch_id
         from holdfast.batch
@@ -109,7 +108,7 @@ begin
         where it ->> 'reply_to' is not null and not holdfast.queue_exists(it ->> 'reply_to')
       );
     end if;
-    -- Most that are sent together are of one type, and their audits say the same.
+    -- Most commands that are sent together have one type, and then their audit rows have the same text.
     v_type := v_rows -> 0 ->> 'type';
     v_detail := jsonb_build_object('domain', v_domain, 'type', v_type);
     with sent as (
@@ -131,7 +130,7 @@ begin
         coalesce((it ->> 'run_at')::timestamptz, v_now + (it ->> 'delay_ms')::float8 * interval '1 ms'),
         v_now,
         (it ->> 'token')::uuid,
-        -- Reading a field that is not there costs as much as any other.
+        -- Reading a missing field costs as much as reading any other.
         case when not v_plain then it ->> 'key' end,
         it -> 'data',
         nullif(it -> 'notes', 'null')
@@ -150,7 +149,7 @@ begin
     select
       count(*),
       array_agg(msg_id),
-      -- Never before now: claims begin where the last one ended, and find what lies before that late.
+      -- Never before now: claims begin where the last one ended, and would find an earlier message late.
       array_agg(greatest(run_at, v_now)),
       array_agg(to_jsonb(message)),
       array_agg(case when notes is not null then jsonb_build_object('notes', notes) end),
@@ -175,8 +174,8 @@ begin
         end
       from jsonb_array_elements(v_rows) as it
       left join holdfast.command on command.command_id = (it ->> 'command_id')::uuid and command.domain || '' = v_domain
-      -- What has our token, or an id that the client made, was sent by us, now or by an earlier flush whose answer was
-      -- lost (K-05).
+      -- A command with our token, or with an id that the client generated, was sent by us: now, or by an earlier flush whose response
+      -- was lost (K-05).
       where case
         when it ->> 'token' is null then command.command_id is null
         else command.send_token is distinct from (it ->> 'token')::uuid
@@ -199,8 +198,8 @@ begin
 end
 $$;
 
--- The same for a flush of many senders: a command id that somebody is just inserting in an open transaction makes the
--- whole flush wait for that transaction, so the wait is cut short and the sender whose id it is retried apart (K-05).
+-- The same for a flush of many senders. A command id that an open transaction is inserting would make the whole flush wait for that
+-- transaction, so the wait is short, and the sender of that id is retried apart (K-05).
 create or replace function holdfast.flush_sends(request jsonb)
 returns table (in_domain text, id uuid, outcome text)
 language sql

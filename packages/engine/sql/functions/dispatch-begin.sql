@@ -1,13 +1,13 @@
--- revision: 2
+-- revision: 3
 -- after: kernel, limiter
 --
--- Where it is decided that an execution of dispatch begins (D-14): in the claim that leases it. A claim asks these functions
--- about what was dispatched and has not begun; it does not call them for anything else. Two things are decided here: nothing is
--- let through while the kill switch is on, and what comes too late for its start gets a new one, so that a backlog of passed
--- starts (after a resume, a paused definition, a standstill of workers or database) does not begin all at once.
+-- Decides whether a dispatched execution may begin (D-14), in the claim that leases it. Claims call these functions only for work that
+-- was dispatched and has not begun. What must not break: nothing begins while the kill switch is on, and an execution that is too late
+-- for its start gets a new start. So a backlog of missed starts (after a resume, a pause, or an outage of workers or database) does not
+-- begin all at once.
 
--- What the kill switch and claims meet at. A claim shares it until it commits; the kill switch has it alone, so that it waits
--- for claims under way and none that comes later gets past it.
+-- The advisory lock between the kill switch and claims. A claim shares it until it commits. The kill switch takes it exclusively: it
+-- waits for claims in flight, and later claims see the switch.
 create or replace function holdfast.dispatch_gate(p_type text)
 returns bigint
 language sql
@@ -16,8 +16,8 @@ as $$
   select hashtextextended('holdfast dispatch gate ' || p_type, (select tableoid from holdfast.clock)::bigint)
 $$;
 
--- How late an execution may begin without a new start; null: any time, since nothing paces this type. The starts of a rate
--- limit lie close together, those of batches are seconds apart.
+-- How late an execution may begin without a new start; null: at any time, because this type has no rate. The starts of a rate limit are
+-- close together, those of batches are seconds apart.
 create or replace function holdfast.dispatch_tolerance(config holdfast.dispatch_config)
 returns interval
 language sql
@@ -30,7 +30,7 @@ as $$
   end
 $$;
 
--- New starts for so many executions, in order; null where somebody else is just taking some, which a claim does not wait for.
+-- New starts for `p_count` executions, in order; null if another transaction is reserving starts, because a claim must not wait for it.
 create or replace function holdfast.new_dispatch_starts(config holdfast.dispatch_config, p_count int)
 returns timestamptz[]
 language plpgsql
@@ -66,8 +66,8 @@ begin
 end
 $$;
 
--- Which of these processes may be leased now, of those that are locked by a claim. The others are left without a lease: held,
--- or due at their new start.
+-- Which of these processes, which the claim has locked, may be leased now. The others get no lease: they are held back, or due at their new
+-- start.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.admit_dispatched(ids uuid[])
 returns uuid[]
@@ -90,7 +90,7 @@ begin
       v_refused := v_refused || v_group;
       continue;
     end if;
-    -- Read when the gate is passed: a switch that was turned before is seen.
+    -- Read after the lock was taken, so that an earlier change of the switch is seen.
     select * into v_config from holdfast.dispatch_config where item_type = v_type;
     if found and not v_config.enabled then
       update holdfast.process set due_at = null, queued_at = null where id = any (v_group);
@@ -103,7 +103,7 @@ begin
 end
 $$;
 
--- Gives all late executions of the type new starts, if there is one among these. Answers which of these may not begin now.
+-- Gives all late executions of the type new starts, if one of these is late. Returns which of these may not begin now.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.refuse_late_processes(config holdfast.dispatch_config, ids uuid[])
 returns uuid[]
@@ -125,7 +125,7 @@ begin
   if v_late = '{}' then
     return v_late;
   end if;
-  -- All that are late, not these alone: otherwise each claim would find the next late one, and nothing would begin.
+  -- All late executions, not only these: otherwise each claim would find the next late one, and nothing would begin.
   select * into v_cycle from holdfast.dispatch_cycle where item_type = config.item_type;
   v_late := array(
     select process.id

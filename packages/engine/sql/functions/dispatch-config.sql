@@ -1,11 +1,11 @@
--- revision: 6
+-- revision: 7
 -- after: kernel, dispatch-begin
 --
--- The configuration of dispatch (D-02), and its kill switch. Both hold whichever program writes the row, so they are triggers.
--- What must not break: a setting out of its bounds is refused, every change is audited, and what was made for a type that is
--- switched off does not begin until it is switched on again.
+-- The configuration of dispatch (D-02) and its kill switch. They are triggers, because any program may write the row. What must not
+-- break: a setting out of its bounds is refused, every change is audited, and executions of a type that is switched off do not begin
+-- until it is switched on again.
 
--- Refuses in a sentence what the constraints of the table refuse in code. The API passes the sentence on.
+-- Refuses with a message what the constraints of the table refuse with a code. The API passes the message on.
 create or replace function holdfast.check_dispatch_config()
 returns trigger
 language plpgsql
@@ -33,7 +33,7 @@ begin
     ('max_batches_ahead', 1, 100000),
     ('trip_after', 1, 1000000)
   loop
-    -- NaN and infinity are texts in JSON, and out of every range.
+    -- NaN and infinity are strings in JSON, and out of every range.
     v_value := case when to_jsonb(new) ->> v_column ~ '^[-+0-9.eE]+$' then (to_jsonb(new) ->> v_column)::numeric end;
     if to_jsonb(new) ->> v_column is not null and (v_value is null or v_value not between v_low and v_high) then
       raise exception '% must be from % to %, not %', v_column, v_low, v_high, to_jsonb(new) ->> v_column
@@ -72,8 +72,8 @@ create or replace trigger dispatch_config_is_sound
 before insert or update on holdfast.dispatch_config
 for each row execute function holdfast.check_dispatch_config();
 
--- Every change is on record (K-12), with who and why where the API knows it. Switching off takes the due time from what
--- our own engine has been given and has not begun (D-04); switching on gives it back.
+-- Audits every change (K-12), with actor and reason if the API knows them. Switching a type off removes the due time of executions that
+-- were dispatched to our own engine and have not begun (D-04); switching it on restores it.
 create or replace function holdfast.carry_out_dispatch_config()
 returns trigger
 language plpgsql
@@ -93,8 +93,8 @@ begin
   elsif new.enabled and not old.enabled then
     v_held := holdfast.unhold_dispatched(new.item_type, new.engine);
   end if;
-  -- The next cycle goes by it at once, not after the interval that was.
-  -- A cycle that somebody has in hand is left alone: it may be waiting for this very row, and it looks again by itself.
+  -- The next cycle uses the change at once, not after the old interval. A cycle that a worker has leased is not changed: it may be
+  -- waiting for this very row, and reads the configuration again by itself.
   update holdfast.dispatch_cycle
   set due_at = holdfast.now()
   where item_type = any (array(
@@ -117,8 +117,8 @@ create or replace trigger dispatch_config_is_carried_out
 after update on holdfast.dispatch_config
 for each row execute function holdfast.carry_out_dispatch_config();
 
--- A release holds the row of the configuration FOR SHARE until it commits, and a claim shares the gate, so none is under way
--- that these would miss. In the order of ids, as everybody locks executions.
+-- A release holds the row of the configuration FOR SHARE until it commits, and a claim shares the advisory lock, so none is in flight
+-- that this function would miss. Executions are locked in the order of ids, as everywhere.
 -- planner: no seqscan
 create or replace function holdfast.hold_dispatched(p_type text, p_engine text)
 returns int
@@ -130,7 +130,7 @@ declare
 begin
   perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
-    -- A start without a due time is one that nobody takes.
+    -- No worker claims a start without a due time.
     update holdfast.workflow_step
     set handler = null, due_at = null, rank = null, ready = false
     where number = -1
@@ -157,8 +157,8 @@ begin
 end
 $$;
 
--- Executions that a worker has claimed and may not have begun yet: what a claim leaves to begin is given back after less than
--- two seconds (kill-switch.ts). A root is begun by one write.
+-- Counts executions that a worker has claimed and may not have begun yet. A worker releases what it has claimed and not begun after
+-- less than two seconds (kill-switch.ts). The start of a workflow begins with one write.
 -- planner: no seqscan
 create or replace function holdfast.count_dispatched_beginning(p_type text)
 returns int
@@ -198,7 +198,7 @@ declare
   v_type text;
   v_count int;
 begin
-  -- A claim that saw the switch off may just be holding one: it is waited for, and what it holds is seen below.
+  -- A claim that saw the switch off may be holding an execution back right now: wait for it, so that the statements below see it.
   perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
@@ -254,7 +254,7 @@ as $$
   )
 $$;
 
--- Sets what is named in `changes`; what is not stays. Answers whether the type is known.
+-- Sets the settings that are named in `changes`; others stay. Returns whether the type is known.
 create or replace function holdfast.set_dispatch_config(p_type text, changes jsonb)
 returns boolean
 language plpgsql
@@ -280,7 +280,7 @@ begin
 end
 $$;
 
--- The same by an operator, who says why. The names are the transaction's own, and gone with it.
+-- The same for an operator, with actor and reason. Both are settings of the transaction and end with it.
 create or replace function holdfast.configure_dispatch(p_type text, changes jsonb, p_actor text, p_reason text)
 returns boolean
 language plpgsql
@@ -295,7 +295,7 @@ begin
 end
 $$;
 
--- Switches a type on and lets a window that has stopped by itself go on. Answers whether the type is known.
+-- Switches a type on and resumes a window that has stopped by itself. Returns whether the type is known.
 create or replace function holdfast.resume_dispatch(p_type text, p_actor text, p_reason text)
 returns boolean
 language plpgsql

@@ -1,11 +1,11 @@
--- revision: 5
+-- revision: 6
 -- after: kernel
 --
--- The cycles of dispatch: a row per item type, leased by the worker that runs it (D-03). Releases and claims call them. What
--- must not break: everything that a cycle takes from the queue locks that row and compares the epoch, so that a worker that has
+-- The cycles of dispatch: a row per item type, leased by the worker that runs it (D-03). Releases and claims call these functions. What
+-- must not break: every statement that takes items from the queue locks that row and compares its epoch, so that a worker that has
 -- lost its lease takes nothing.
 
--- Is this cycle still that of the epoch? Locks it until the end of the transaction.
+-- Whether the cycle still has this epoch. Locks it until the end of the transaction.
 create or replace function holdfast.hold_dispatch_cycle(p_type text, p_epoch int)
 returns boolean
 language sql
@@ -15,8 +15,8 @@ as $$
   )
 $$;
 
--- Ends a cycle. The next one begins an interval after this one began, and not before the rest is over, which ends early
--- when an item falls due. Answers how many dead letters no dispatcher has counted yet; null where the lease was lost.
+-- Ends a cycle. The next one begins one interval after this one began, and not before the idle time is over, which ends early when an
+-- item falls due. Returns how many dead letters no dispatcher has counted yet; null if the lease was lost.
 -- planner: no seqscan, no bitmapscan
 create or replace function holdfast.finish_dispatch_cycle(
   p_type text, p_epoch int, p_interval_ms float8, p_rest_ms float8, p_error text
@@ -34,7 +34,7 @@ declare
   v_count int;
 begin
   if p_rest_ms > 0 then
-    -- From now on only: what is due already was left for a reason.
+    -- Only items that fall due from now on: those that are due already were left for a reason.
     select due_at
     into v_next
     from holdfast.dispatch_item
@@ -59,7 +59,7 @@ begin
 end
 $$;
 
--- How many items may be claimed now, up to so many: what a rate limit is asked for.
+-- How many items may be claimed now, up to `p_most`: the number of slots to ask the rate limit for.
 -- planner: no seqscan, no bitmapscan
 create or replace function holdfast.count_releasable_items(p_type text, p_most int)
 returns int
@@ -87,7 +87,7 @@ begin
 end
 $$;
 
--- Fails the first item that is due: the one with which a release of its own could not be carried out.
+-- Fails the first due item: the one whose release failed although it was released alone.
 -- planner: no seqscan, no bitmapscan
 create or replace function holdfast.fail_first_due(
   p_type text, p_epoch int, from_due timestamptz, from_seq bigint, p_code text, p_message text
@@ -120,8 +120,8 @@ begin
 end
 $$;
 
--- How many executions have been made for items of this type and have not begun, up to so many. Counting begins at the
--- oldest that had not begun the last time: what lies before it is over.
+-- How many executions of this type's items exist and have not begun, up to `p_most`. Counting begins at the oldest one that had not
+-- begun the last time, because all before it have begun.
 -- planner: generic, no seqscan, no bitmapscan
 create or replace function holdfast.count_dispatched_ahead(p_type text, p_most int)
 returns int
@@ -170,8 +170,8 @@ begin
 end
 $$;
 
--- Locks the first items of a type that are due by a moment, from a place in their order on; returns them in that order, and where the
--- last one is. Items that another transaction holds are skipped.
+-- Locks the first items of a type that are due by a moment, beginning at a place in their order; returns them in that order, and the
+-- place of the last one. Items that another transaction has locked are skipped.
 -- planner: indexed
 create or replace function holdfast.lock_due_items(
   p_type text, from_due timestamptz, from_seq bigint, p_until timestamptz, p_most int,

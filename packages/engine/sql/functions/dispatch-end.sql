@@ -1,11 +1,11 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
--- How items of dispatch end, and how they fail (D-06). Every engine of ours ends its items through end_dispatched, in the
--- transaction that ends the execution; what becomes of a failure is decided in fail_dispatch_items and nowhere else.
+-- Ends and failures of dispatch items (D-06). Each of our engines ends its items through `end_dispatched`, in the transaction that ends
+-- the execution. What must not break: only `fail_dispatch_items` decides whether a failed item is retried or becomes a dead letter.
 
--- Ends the items of executions that have ended. Outcomes: 'COMPLETED', 'FAILED' (for good), 'RETRY' (a technical failure).
--- Each end is guarded by the item being DISPATCHED with that execution. Answers how many became dead letters.
+-- Ends the items of executions that have ended. Outcomes: 'COMPLETED', 'FAILED' (for good), 'RETRY' (a technical failure). An item
+-- changes only if it is DISPATCHED with that execution. Returns how many became dead letters.
 -- planner: indexed
 create or replace function holdfast.end_dispatched(
   item_types text[], item_ids text[], execution_ids text[], outcomes text[], codes text[], messages text[]
@@ -30,12 +30,12 @@ begin
       and item.status = 'DISPATCHED'
       and item.execution_id = asked.execution_id
       and asked.outcome in ('COMPLETED', 'FAILED')
-      -- Always true, and estimated as one row: the planner begins with what was asked for, not with a young table.
+      -- Always true, and estimated as one row: the plan begins with the requested items, not with the table.
       and asked.item_id = asked.item_id || ''
     returning item.item_type, item.item_id, item.status, item.batch_id, item.last_error
   ),
   told as (
-    -- Completions are the many, and each is on record as an execution; a failure is worth a line.
+    -- Only failures are audited. Completions are numerous, and each is on record as an execution.
     insert into holdfast.audit (at, model, event, subject_name, before, after, detail)
     select v_now, 'dispatch', 'FAILED', item_type || '/' || item_id, '{"status": "DISPATCHED"}', '{"status": "FAILED"}',
       jsonb_build_object('batchId', batch_id, 'error', last_error)
@@ -61,8 +61,8 @@ begin
 end
 $$;
 
--- The items of processes that have ended. What the business said no to has ended COMPENSATED; FAILED is technical (a wait
--- that timed out), and started again, unless the deadline has passed: it would be late again.
+-- Ends the items of processes that have ended. A process that a business failure ended is COMPENSATED. FAILED is technical (a wait that
+-- timed out), so the item is started again, unless the deadline has passed: another execution would be late too.
 -- planner: looped
 create or replace function holdfast.end_dispatched_processes(ids uuid[])
 returns void
@@ -96,8 +96,8 @@ begin
 end
 $$;
 
--- The items of workflows that have ended. One that failed has been undone, and what was cancelled or aborted is a person's
--- decision: none of them is started again.
+-- Ends the items of workflows that have ended. A failed workflow has been undone, and a cancelled or aborted one was an operator's
+-- decision, so none of them is started again.
 -- planner: looped
 create or replace function holdfast.end_dispatched_workflows(ids uuid[])
 returns void
@@ -116,10 +116,10 @@ begin
 end
 $$;
 
--- Counts a failure of each of these items: back to READY, or beyond the limit to the dead letters. `from` is the status
--- that each must have; `execution` is named where an execution failed, so that the next one gets a new id (a start that
--- is tried again keeps its id: it may have happened already, and is then recognised). The first retry comes after the
--- interval, each later one after twice as long. Answers how many became dead letters.
+-- Counts a failure of each of these items: it is READY again, or beyond the limit a dead letter. `from` is the status that the item must
+-- have. `execution` is given if an execution failed, so that the next one gets a new id; a repeated start keeps its id, because it may
+-- have happened already and is then recognised. The first retry comes after the interval, each later one after twice as long. Returns
+-- how many became dead letters.
 -- planner: looped
 create or replace function holdfast.fail_dispatch_items(failures jsonb)
 returns int
@@ -179,7 +179,7 @@ begin
 end
 $$;
 
--- The same for all failures of one code whose messages differ only in numbers, ids and what is quoted.
+-- The fingerprint of a failure: equal for failures of one code whose messages differ only in numbers, ids and quoted text.
 create or replace function holdfast.dispatch_fingerprint(code text, message text)
 returns text
 language sql

@@ -1,14 +1,13 @@
--- revision: 6
+-- revision: 7
 -- after: kernel
 --
--- What operators do with the items of dispatch. Handles of items and `hf.trouble` call it. What must not break: every change is
--- audited with who and why in the same transaction, and what does not fit the status of an item is refused and changes nothing.
+-- Operations on dispatch items by operators. Handles of items and `hf.trouble` call it. What must not break: every change is audited
+-- with actor and reason in the same transaction, and an operation that the status of an item does not allow is refused.
 
--- What an operator does with items (D-15): RESCHEDULE and EXPEDITE of READY ones, RETRY, DISCARD and COMPLETE of dead letters,
--- CANCEL of both. COMPLETE, and RETRY with `notDone`, also settle a CLAIMED item of which nobody knows whether the target started it
--- (K-20): the next start has the same id; with `inTrouble` only dead letters are meant. `change`: { execTime (ms), notDone, inTrouble,
--- context, notes, version, checked, details }. Returns for each that was asked for: 'done', 'unknown', or the status of one that it
--- cannot be done to, with its execution.
+-- Operations on items (D-15): RESCHEDULE and EXPEDITE of READY items, RETRY, DISCARD and COMPLETE of dead letters, CANCEL of both.
+-- COMPLETE, and RETRY with `notDone`, also resolve a CLAIMED item whose start has an unknown outcome (K-20): the next start has the same
+-- id. With `inTrouble` only dead letters are changed. `change`: { execTime (ms), notDone, inTrouble, context, notes, version, checked,
+-- details }. Returns for each requested item: 'done', 'unknown', or the status that does not allow the operation, with its execution.
 -- planner: no seqscan
 create or replace function holdfast.operate_dispatch_items(
   p_operation text, p_type text, ids text[], change jsonb, p_actor text, p_reason text
@@ -43,7 +42,7 @@ begin
     for no key update
   );
   if p_operation = 'EXPEDITE' then
-    -- Before everything else that waits.
+    -- Before all other waiting items.
     select least(v_now, due_at - interval '1 ms') into v_first
     from holdfast.dispatch_item
     where item_type = p_type and due_at is not null

@@ -1,13 +1,13 @@
--- revision: 8
+-- revision: 9
 -- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
--- Releasing items to our own engine. The worker that holds the lease of a cycle calls it. What must not break: claim, start and
--- record of a batch are one statement and one transaction, so that no crash comes between them (D-05, D-07); an item has one
--- execution for each of its execution ids; a cycle whose lease is lost releases nothing.
+-- Releases items to our own engine. The worker that has the lease of a cycle calls it. What must not break: claim, start and record of a
+-- batch are one statement and one transaction, so that no crash can come between them (D-05, D-07); an item has one execution for each
+-- of its execution ids; a worker that has lost the lease of the cycle releases nothing.
 
--- Releases up to so many items, from a watermark on (the due time and seq of the last one claimed; null: from the first).
--- `slots` are the moments that a rate limit has granted, in milliseconds since 1970; without them starts are spread by the
--- jitter. Answers what happened; `lost` where the lease of the cycle is another's.
+-- Releases up to the requested number of items, beginning at a watermark (the due time and seq of the last claimed item; null: at the
+-- first). `slots` are the moments that a rate limit has granted, in milliseconds since 1970; without them starts are spread by the
+-- jitter. Returns what happened; `lost` if another worker has the lease of the cycle.
 -- planner: indexed
 create or replace function holdfast.release_dispatch_items(request jsonb, from_due timestamptz, from_seq bigint, slots float8[])
 returns json
@@ -32,7 +32,7 @@ begin
   if not holdfast.hold_dispatch_cycle(v_type, (request ->> 'epoch')::int) then
     return '{"outcome": "lost"}';
   end if;
-  -- The kill switch waits for this transaction, and then sees what it made.
+  -- The kill switch waits for this transaction, and then sees the executions that it created.
   select * into v_config from holdfast.dispatch_config where item_type = v_type for share;
   if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
@@ -60,13 +60,13 @@ begin
     end if;
   end if;
   if v_most <= 0
-    -- Executions that came too late have been given the starts of the next batches.
+    -- Executions that were late have got the starts of the next batches.
     or slots is null and exists (select from holdfast.dispatch_pace where dispatch_pace.item_type = v_type and until > v_now)
   then
     return json_build_object('outcome', 'ahead', 'claimed', 0);
   end if;
 
-  -- Slots begin now: with a rate limit nothing is claimed ahead of its time.
+  -- Slots begin now: with a rate limit no item is claimed before its time.
   select * into v_ids, v_last_due, v_last_seq
   from holdfast.lock_due_items(
     v_type, from_due, from_seq, v_now + case when slots is null then v_config.pre_start_buffer_mins else 0 end * interval '1 minute', v_most
@@ -81,7 +81,7 @@ begin
     into v_bad, v_existing
     from holdfast.start_dispatched(request, v_config, v_ids, slots, v_now, null) as found;
   exception when unique_violation then
-    -- Looked for only now: a look before every insert costs more than all of them together.
+    -- Searched only after a conflict: a search before every insert costs more than all inserts together.
     select found.bad, found.existing
     into v_bad, v_existing
     from holdfast.start_dispatched(
@@ -92,7 +92,7 @@ begin
     v_dead := holdfast.fail_dispatch_items(v_bad);
   end if;
   if v_existing is not null then
-    -- Made by an earlier release that somebody has undone by hand; those that have ended end their items now.
+    -- These executions exist, although their items were set back by hand. If they have ended, their items end now.
     if v_config.engine = 'WORKFLOW' then
       perform holdfast.end_dispatched_workflows(v_existing);
     else
@@ -116,7 +116,7 @@ begin
 end
 $$;
 
--- The kill switch looks for what has not begun among the executions of these definitions.
+-- Records which definitions were started for a type: the kill switch searches their executions for those that have not begun.
 create or replace function holdfast.note_exec_type(p_type text, p_exec_type text)
 returns void
 language sql
@@ -126,8 +126,8 @@ as $$
   where item_type = p_type and p_exec_type <> all (exec_types)
 $$;
 
--- The name of an execution, made from three things so that no two different triples share one (D-07): a type has no colon,
--- and what follows the last colon is the number. An item id may be anything, so it stands between them.
+-- The id of an execution, built so that no two different triples give the same id (D-07): a type has no colon, and the text after the
+-- last colon is the number. An item id may be any text, so it stands between them.
 create or replace function holdfast.execution_id(item_type text, item_id text, failed_executions int)
 returns text
 language sql
@@ -137,8 +137,8 @@ begin atomic
   select 'exec:' || item_type || ':' || item_id || ':' || failed_executions;
 end;
 
--- The id of an item's next execution. One that was tried before keeps the id it had, also if it was made in another form (types of
--- items once had no domain): a start that had happened after all is recognised by it. After a failed execution it is a new one.
+-- The id of an item's next execution. An item that was tried before keeps its id, also if that has the older form without a domain, so
+-- that an earlier start of unknown outcome is recognised. After a failed execution the id is new.
 create or replace function holdfast.next_execution_id(item_type text, item_id text, failed_executions int, last_id text)
 returns text
 language sql
@@ -151,7 +151,7 @@ begin atomic
   end;
 end;
 
--- Has an operator paused the domain or the type (K-18)?
+-- Whether an operator has paused the domain or the type (K-18).
 create or replace function holdfast.is_dispatch_paused(item_type text)
 returns boolean
 language sql
@@ -160,7 +160,7 @@ as $$
   select holdfast.is_paused(array['domain:' || split_part(item_type, '/', 1), 'definition:' || item_type])
 $$;
 
--- Which of these items have an execution id that is in use already: { item: [execution, whether it is the item's own] }.
+-- Which of these items have an execution id that is in use: { item: [execution, whether it is the item's own] }.
 create or replace function holdfast.taken_executions(config holdfast.dispatch_config, ids text[], p_exec_type text)
 returns jsonb
 language sql
@@ -183,9 +183,9 @@ as $$
     and (detail.id is not null or workflow.id is not null)
 $$;
 
--- Makes the executions of a batch of items whose rows are locked, and marks the items DISPATCHED: processes, or workflows whose
--- first steps are decided by the worker that takes their start. Returns the items that could not be started, as
--- fail_dispatch_items wants them, and the executions that were there already.
+-- Creates the executions of a batch of locked items, and marks the items DISPATCHED. An execution is a process, or a workflow whose
+-- first steps are decided by the worker that claims its start. Returns the items that could not be started, in the form of
+-- fail_dispatch_items, and the executions that existed already.
 -- planner: indexed
 create or replace function holdfast.start_dispatched(
   request jsonb, config holdfast.dispatch_config, ids text[], slots float8[], p_now timestamptz, taken jsonb
@@ -200,7 +200,7 @@ declare
   v_context_version int := (request ->> 'contextVersion')::int;
   v_redirected boolean := (request ->> 'redirected')::boolean;
   v_definition int := (request ->> 'definitionId')::int;
-  -- Ids of one batch lie together in the index, as those that the client makes do.
+  -- Ids of one batch are close together in the index, like the ids that clients generate.
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
   v_ids uuid[];
   v_starts timestamptz[];
@@ -222,7 +222,7 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- To be parsed again by the process, and encoded: notes say so, also where there is nothing to note.
+      -- The worker that executes the process parses and encodes it again. Notes say so, so they are not null.
       case
         when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
@@ -276,7 +276,7 @@ begin
         when context is null then 'the context of the item is missing'
         else 'the execution id ' || execution_id || ' is that of something else'
       end,
-      -- Another id is tried next.
+      -- The next attempt uses another id.
       'execution', case when context is not null then execution_id end
     )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),

@@ -1,14 +1,13 @@
--- revision: 8
+-- revision: 9
 -- after: dispatch-cycle, dispatch-end, dispatch-release, dispatch-trip
 --
--- Releasing items to engines elsewhere: claimed here, started there, recorded here; and finding out what became of those whose
--- record is missing or whose execution goes on (D-13). The worker that holds the lease of a cycle calls them, and `report_end`
--- is called by other systems. What must not break: an item that was claimed is checked until its end is known, and an end is
--- recorded once.
+-- Releases items to remote targets: claimed here, started there, recorded here. It also finds out what happened to starts without a
+-- record and to executions that have not ended (D-13). The worker that has the lease of a cycle calls these functions; other systems
+-- call `report_end`. What must not break: a claimed item is checked until its end is known, and an end is recorded once.
 
--- Claims up to so many items with their contexts. What has failed before is claimed in smaller and smaller company, so
--- that an item which kills whoever starts it takes no others to the dead letters with it. Items without a context fail
--- here. Answers the items; `lost` where the lease of the cycle is another's.
+-- Claims up to the requested number of items with their contexts. Items that have failed before are claimed in smaller and smaller
+-- batches, so that an item which ends its dispatcher does not turn others into dead letters. Items without a context fail here. Returns
+-- the items; `lost` if another worker has the lease of the cycle.
 -- planner: indexed
 create or replace function holdfast.claim_dispatch_items(request jsonb, from_due timestamptz, from_seq bigint, slots float8[])
 returns json
@@ -34,11 +33,11 @@ begin
   if not found or not v_config.enabled or holdfast.is_dispatch_paused(v_type) then
     return '{"outcome": "off"}';
   end if;
-  -- Never more than one cycle ahead: what was handed over cannot be held back any more (D-04).
+  -- At most one cycle ahead: an item that was handed over cannot be held back any more (D-04).
   v_until := v_now + case when slots is null then least(
     v_config.pre_start_buffer_mins * interval '1 minute', v_config.dispatch_interval_secs * interval '1 second'
   ) else interval '0' end;
-  -- Slots that have passed while nobody could use them are nobody's (D-14).
+  -- Slots that passed before they were used are not used any more (D-14).
   if slots is not null then
     slots := array(
       select slot
@@ -58,7 +57,7 @@ begin
   order by due_at, seq
   limit 1;
   v_most := greatest(1, v_most / 4 ^ least(v_retries, 10));
-  -- While nothing begins, fewer are risked.
+  -- After a start that failed, fewer items are tried.
   if (select failures_in_row > 0 from holdfast.dispatch_cycle where item_type = v_type) then
     v_most := greatest(1, v_most / 4);
   end if;
@@ -118,9 +117,9 @@ begin
 end
 $$;
 
--- Records what became of the starts of a batch, with one summary. No fence: the guard is that the item is still claimed by
--- this batch, and what was started is on record even if the lease was lost meanwhile. A failure with `unknown` says that the
--- start may have happened: its item stays CLAIMED, and the target is asked about it before it is started again (K-20).
+-- Records the starts of a batch, with one summary. There is no fence: an item changes only if this batch still has it claimed, and a
+-- start is recorded even if the lease was lost meanwhile. A failure with `unknown` says that the start may have happened: its item stays
+-- CLAIMED, and the target is asked about it before it is started again (K-20).
 -- planner: no seqscan
 create or replace function holdfast.record_dispatch_starts(p_type text, p_batch uuid, started text[], failures jsonb, p_claimed int)
 returns json
@@ -184,8 +183,8 @@ begin
 end
 $$;
 
--- The items that somebody has to look after: claims without a record, executions that have not been heard of for a while.
--- Up to four calls' worth: a round asks about so many side by side.
+-- The items to check: claims without a record, and executions that were not checked for a while. Up to four calls' worth, because a
+-- round makes that many calls at the same time.
 -- planner: no seqscan
 create or replace function holdfast.due_dispatch_checks(p_type text)
 returns table ("itemId" text, "executionId" text, status text)
@@ -199,8 +198,8 @@ as $$
   limit (select 4 * max_stale_recovery_per_cycle from holdfast.dispatch_config where dispatch_config.item_type = p_type)
 $$;
 
--- Applies what was found out about them: [{ id, execution, found, code, message }]. What nobody could tell is left alone,
--- and looked at again after the others.
+-- Applies the results of checks: [{ id, execution, found, code, message }]. An item that the target could not describe is not changed,
+-- and is checked again after the others.
 -- planner: no seqscan
 create or replace function holdfast.apply_dispatch_checks(p_type text, findings jsonb)
 returns json
@@ -249,8 +248,8 @@ begin
 end
 $$;
 
--- The item that an execution id belongs to; null where the id is not one of this type's. Types of the domain `default` had no domain
--- once, and their ids neither.
+-- The item that an execution id belongs to; null if it is not an id of this type. Types of the domain `default` once had no domain, and
+-- neither had their ids.
 create or replace function holdfast.item_of_execution(p_type text, p_execution text)
 returns text
 language sql
@@ -265,9 +264,8 @@ as $$
   end
 $$;
 
--- A target says itself how executions ended (D-13): [{ execution, found, code, message }], found as apply_dispatch_checks wants
--- it. Answers for each: 'done'; 'ended' where the item has ended or has another execution by now; 'unknown' where no item of
--- the type has or had it.
+-- Applies ends that a target reports (D-13): [{ execution, found, code, message }], with `found` as in apply_dispatch_checks. Returns for
+-- each: 'done'; 'ended' if the item has ended or has another execution by now; 'unknown' if no item of the type has or had it.
 -- planner: no seqscan
 create or replace function holdfast.report_dispatch_ends(p_type text, ends jsonb)
 returns table ("executionId" text, outcome text)

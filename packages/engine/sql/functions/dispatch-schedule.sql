@@ -1,11 +1,11 @@
--- revision: 8
+-- revision: 9
 -- after: kernel
 --
--- Scheduling items of dispatch. The library and `holdfast.schedule` call it. It only inserts unless `replace` is asked for, so
--- it may run in a caller's transaction. What must not break: the same item again changes nothing, another time or context for
--- it is refused or replaces it on record, and an item never exists without its context.
+-- Schedules dispatch items. The library and `holdfast.schedule` call it. It only inserts unless `replace` is given, so it may run in a
+-- caller's transaction. What must not break: scheduling the same item again changes nothing; another time or context is refused, or
+-- replaces the item on record; an item never exists without its context.
 
--- Makes the rows of an item type that is new; what is there stays as operators have set it.
+-- Creates the rows of a new item type. Existing rows stay as operators have set them.
 create or replace function holdfast.note_dispatch(p_type text, p_engine text, settings jsonb)
 returns void
 language plpgsql
@@ -32,7 +32,7 @@ begin
     where item_type = p_type and engine <> p_engine;
   end if;
   insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type, v_now) on conflict (item_type) do nothing;
-  -- Looking after executions elsewhere is a cycle of its own, beside that of the releases (D-13). No type has a colon.
+  -- Checks of remote executions are a cycle of its own, beside the cycle of releases (D-13). No type has a colon.
   if p_engine = 'REMOTE' then
     insert into holdfast.dispatch_cycle (item_type, due_at) values (p_type || ':checks', v_now)
     on conflict (item_type) do nothing;
@@ -40,9 +40,9 @@ begin
 end
 $$;
 
--- Schedules items: { type, replace, version, checked, items: [[id, exec time in ms, context, notes, init workflow, details]] }.
--- Answers how many are new, and for each of the others its place and what was found: 'same', 'replaced', or why it is
--- refused: 'other time', 'other context', or its status where it was to be replaced.
+-- Schedules items: `{ type, replace, version, checked, items: [[id, exec time in ms, context, notes, init workflow, details]] }`.
+-- Returns how many are new, and for each of the others its place and the result: 'same', 'replaced', or why it is refused: 'other time',
+-- 'other context', or the status of an item that was to be replaced.
 -- planner: indexed
 create or replace function holdfast.schedule_items(request jsonb)
 returns json
@@ -58,7 +58,7 @@ declare
   v_new text[];
 begin
   if not exists (select from holdfast.dispatch_config where item_type = v_type) then
-    -- One who believes that it made the type known does so again: the database was restored to an earlier state.
+    -- The caller has registered the type before, so the database was restored to an earlier state: the caller registers it again.
     if (request ->> 'noted')::boolean then
       return '{"created": 0, "unknown": true}';
     end if;
@@ -102,7 +102,7 @@ begin
 end
 $$;
 
--- The same for a flush of many callers, which waits for nobody's open transaction (K-05).
+-- The same for a flush of many callers, which must not wait for another open transaction (K-05).
 create or replace function holdfast.flush_schedule(request jsonb)
 returns json
 language sql
@@ -111,7 +111,7 @@ as $$
   select holdfast.schedule_items(request)
 $$;
 
--- What tells one context from another after it is gone.
+-- Identifies a context after the context itself is deleted.
 create or replace function holdfast.context_hash(context jsonb, notes jsonb)
 returns bigint
 language sql
@@ -121,7 +121,7 @@ begin atomic
   select jsonb_hash_extended(context, 0) # jsonb_hash_extended(coalesce(notes, 'null'), 1);
 end;
 
--- An item that is there already: the same, or replaced where that was asked for and it is still READY (D-01).
+-- An item that exists already: the same, or replaced if that was requested and it is still READY (D-01).
 -- planner: no seqscan
 create or replace function holdfast.meet_scheduled(
   p_type text, it jsonb, p_version int, p_checked boolean, p_replace boolean, p_now timestamptz

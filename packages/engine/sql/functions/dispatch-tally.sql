@@ -1,9 +1,9 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
--- Counting the items of dispatch (D-12). A trigger leaves, for each statement that changes items, one row per status and minute
--- with the difference it made; a chore adds them up. Depth and forecast are sums over few rows, whatever the number of items.
--- What must not break: no counter is updated in place, since all workers would wait for its row.
+-- Counts the items of dispatch (D-12). For each statement that changes items, a trigger inserts one row per status and minute with the
+-- difference; a chore adds them up. Depth and forecast are sums over few rows, whatever the number of items. What must not break: no
+-- counter is updated in place, because all workers would wait for its row.
 
 create or replace function holdfast.tally_dispatch_items()
 returns trigger
@@ -54,14 +54,14 @@ after delete on holdfast.dispatch_item
 referencing old table as removed
 for each statement execute function holdfast.tally_dispatch_items();
 
--- Items that were there before anything counted them; the triggers above keep everybody else out until this commits.
+-- Items from before anything counted them. The creation of the triggers above locks other writers out until this commits.
 insert into holdfast.dispatch_tally (item_type, status, minute, count)
 select item_type, status, date_trunc('minute', due_at), count(*)
 from holdfast.dispatch_item
 where not exists (select from holdfast.dispatch_tally)
 group by 1, 2, 3;
 
--- Adds up what has come together. Rows that another transaction holds or has not committed are left for the next time.
+-- Adds up the rows that have accumulated. Rows that another transaction has locked or not committed are left for the next time.
 create or replace function holdfast.compact_dispatch_tallies()
 returns void
 language plpgsql
@@ -85,8 +85,8 @@ begin
 end
 $$;
 
--- How many of the items that fall due in this minute are due already. Exact where one side of the moment has few items;
--- else in proportion to the time that has passed, since counting them would take too long.
+-- How many of the items that fall due in this minute are due already. Exact if there are few items before or after the present moment;
+-- otherwise in proportion to the time that has passed, because counting would take too long.
 -- planner: no seqscan, no bitmapscan
 create or replace function holdfast.count_due_this_minute(p_type text, p_count bigint)
 returns bigint

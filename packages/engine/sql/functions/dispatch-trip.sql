@@ -1,12 +1,12 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
--- A type of items whose executions cannot begin stops by itself (D-16): one cause would otherwise send all of them to the dead
--- letters. Cycles call it with what began and what failed. What must not break: one execution that begins ends the count, and a
--- type that has stopped stays stopped until an operator resumes it.
+-- Stops a type of items whose executions cannot begin (D-16): otherwise one cause would turn all of them into dead letters. Cycles call
+-- it with the numbers of starts and failures. What must not break: one execution that begins resets the count, and a type that has
+-- stopped stays stopped until an operator resumes it.
 
--- Counts items in a row that could not begin, and stops the window when there are too many (D-16). Answers why, where it has
--- just stopped.
+-- Counts items in a row that could not begin, and stops the window when there are too many (D-16). Returns the reason if it has just
+-- stopped.
 create or replace function holdfast.note_dispatch_failures(
   config holdfast.dispatch_config, p_failed int, p_began int, p_reason text
 )
@@ -39,7 +39,7 @@ begin
 end
 $$;
 
--- Is there a worker that can begin executions of this definition? Workers say so every minute.
+-- Whether a worker can begin executions of this definition. Workers record their definitions every minute.
 create or replace function holdfast.has_dispatch_worker(p_engine text, p_exec_type text)
 returns boolean
 language sql

@@ -1,9 +1,9 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- Names and options of the functions that other languages call (entry-points.sql). Options are a JSON object with the names and
--- the forms of the TypeScript API: a duration is `'5s'`, `'PT1H'` or milliseconds, a moment is a text. What must not break: an
--- option that is unknown, or has another form, is refused with its name, and never ignored.
+-- Names and options of the functions that other languages call (entry-points.sql). Options are a JSON object with the names and forms of
+-- the TypeScript API: a duration is `'5s'`, `'PT1H'` or milliseconds, a moment is a string. What must not break: an unknown option, or
+-- one of another form, is refused with its name and never ignored.
 
 -- The name of a definition.
 create or replace function holdfast.full_name(p_domain text, p_type text)
@@ -35,7 +35,7 @@ begin
 end
 $$;
 
--- Refuses options that are no object, and names that are not in the list.
+-- Refuses options that are not an object, and names that are not in the list.
 create or replace function holdfast.check_options(p_function text, p_options jsonb, p_known text[])
 returns void
 language plpgsql
@@ -66,7 +66,7 @@ begin
 end
 $$;
 
--- One option as a text, checked; null where it is not given. Durations are in milliseconds.
+-- One option as text, checked; null if it is not given. Durations are in milliseconds.
 create or replace function holdfast.option_of(p_function text, p_options jsonb, p_name text, p_kind text)
 returns text
 language plpgsql
@@ -160,7 +160,7 @@ begin
 end
 $$;
 
--- When something is to begin: `startAt`, or `delay` from now on; null for at once.
+-- When work begins: `startAt`, or `delay` from now; null for at once.
 create or replace function holdfast.start_option(p_function text, p_options jsonb)
 returns timestamptz
 language sql
@@ -188,7 +188,7 @@ begin
 end
 $$;
 
--- The id of a thing that has a key, as `keyedId` of the library derives it; null without a key.
+-- The id of work with a key, derived as `keyedId` of the library does; null without a key.
 create or replace function holdfast.keyed_id(p_model text, p_domain text, p_type text, p_key text)
 returns uuid
 language sql
@@ -199,7 +199,7 @@ as $$
     left(encode(sha256(convert_to(
       '[' || concat_ws(',', to_json(p_model), to_json(p_domain), to_json(p_type), to_json(p_key)) || ']', 'UTF8'
     )), 'hex'), 32)
-    -- A UUID of version 8: made by a rule of our own.
+    -- A UUID of version 8, whose content is our own choice.
     placing '8' from 13) placing '8' from 17)::uuid
   where p_key is not null
 $$;

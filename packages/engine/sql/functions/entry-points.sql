@@ -1,14 +1,14 @@
--- revision: 3
+-- revision: 4
 -- after: entry-options, commands-send, processes-start, processes-inbox, workflows-start, dispatch-schedule
 --
--- What programs in other languages call, in transactions of their own: docs/reference/sql.md. Each function takes domain and
--- type, the payload, and its options as a JSON object with the names of the TypeScript API. They only insert, so they wait for
--- no other transaction (K-15); payloads are checked against their schemas by the worker that runs them. What must not break:
--- a name that no worker has ever had, an unknown option and a payload over the size limit are refused here, because the caller
--- would wait for ever. Their signatures are public: a changed one gets a new name.
+-- The public functions for programs in other languages, called in their own transactions: docs/reference/sql.md. Each takes domain and
+-- type, the payload, and its options as a JSON object with the names of the TypeScript API. They only insert, so they wait for no other
+-- transaction (K-15); the worker that executes the work checks its payload against the schema. What must not break: a name that no
+-- worker has ever registered, an unknown option and a payload over the size limit are refused here, because the caller would otherwise
+-- wait for ever. The signatures are public: a changed one gets a new name.
 
--- Sends a command; returns its id. A `key` makes it idempotent: the id is derived from it, and a command that is there already
--- is left as it is.
+-- Sends a command; returns its id. A `key` makes it idempotent: the id is derived from the key, and a command that exists already is not
+-- changed.
 create or replace function holdfast.send(domain text, type text, data jsonb, options jsonb default '{}')
 returns uuid
 language plpgsql
@@ -66,8 +66,8 @@ begin
 end
 $$;
 
--- Starts a process, or an instance of a workflow; returns its id, which is that of the one that has this id or key already. A
--- worker runs it after the commit.
+-- Starts a process or a workflow instance; returns its id. If one with this id or key exists already, it returns that one's id. A worker
+-- executes it after the commit.
 create or replace function holdfast.start(domain text, type text, input jsonb, options jsonb default '{}')
 returns uuid
 language plpgsql
@@ -105,7 +105,7 @@ begin
   ]);
   perform holdfast.check_payload('the state of the process', p_input);
   perform holdfast.check_payload('the attributes of the process', v_attributes);
-  -- A flat object only, as in the TypeScript API: nested values could not be shown or searched for.
+  -- A flat object, as in the TypeScript API: nested values could be neither shown nor searched.
   if jsonb_typeof(v_attributes) <> 'object'
     or v_attributes @? 'strict $.* ? (@.type() != "string" && @.type() != "number" && @.type() != "boolean")'
   then
@@ -129,7 +129,7 @@ begin
 end
 $$;
 
--- Of the newest version. A worker makes the first decision, as for instances that begin later.
+-- Starts the newest version. A worker makes the first decision, as for instances that begin later.
 create or replace function holdfast.start_workflow_from_sql(p_name text, p_input jsonb, options jsonb)
 returns uuid
 language plpgsql
@@ -163,8 +163,8 @@ begin
 end
 $$;
 
--- Tells a process something that it may wait for; `process` is its id or key. A response that does not fit its schema is
--- audited as RESPONSE_REFUSED by the worker that hands it over.
+-- Sends a response to a process; `process` is its id or key. The worker that delivers it audits a response that does not fit its schema
+-- as RESPONSE_REFUSED.
 create or replace function holdfast.respond(
   domain text, type text, process text, name text, data jsonb, options jsonb default '{}'
 )
@@ -189,7 +189,7 @@ begin
     raise exception 'process % is a %, not a %', process, v_actual, v_type
       using errcode = 'invalid_parameter_value', hint = 'Name the domain and type that the process was started with.';
   end if;
-  -- The process may be started by a transaction that has not committed yet; its definition is known then.
+  -- A transaction that has not committed yet may start the process; its definition is known then.
   if v_actual is null and not exists (
     select from holdfast.worker_definition as known where known.model = 'processes' and known.name = v_type
   ) then
@@ -203,9 +203,9 @@ begin
 end
 $$;
 
--- Confirms or rejects a human step of a workflow. The engine decides what comes next, so a worker applies it after the commit,
--- as a start that is queued: a row of `workflow_step` with a number below -1. One that does not fit the step any more by then is
--- audited as DECISION_REFUSED.
+-- Confirms or rejects a human step of a workflow. The engine decides what comes next, so a worker applies the decision after the commit,
+-- like a queued start: a row of `workflow_step` with a number below -1. A decision that the step no longer allows by then is audited as
+-- DECISION_REFUSED.
 create or replace function holdfast.decide(id uuid, step text, decision text, by jsonb)
 returns void
 language plpgsql
@@ -254,8 +254,8 @@ begin
 end
 $$;
 
--- Schedules an item of dispatch; returns whether it is new. One that is there with another time or context is refused, unless
--- the option `replace` is true and it is still READY. Its context is checked by the worker that executes it.
+-- Schedules a dispatch item; returns whether it is new. An existing item with another time or context is refused, unless the option
+-- `replace` is true and it is still READY. The worker that executes the item checks its context.
 create or replace function holdfast.schedule(
   domain text, type text, key text, context jsonb, start_at timestamptz, options jsonb default '{}'
 )

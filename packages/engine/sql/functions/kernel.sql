@@ -1,10 +1,10 @@
--- revision: 6
+-- revision: 7
 --
--- The functions that all models share. A changed file raises its revision; a signature that is in use never changes
--- (an older release may still call it): a new one gets a new name.
+-- The functions that all models share: clock, pauses, wake-ups, and the audit trail. What must not break: a signature that is in use
+-- never changes, because an older release may still call it; a new signature gets a new name.
 
--- The one clock (SPEC: STABLE over statement_timestamp(), so that `due_at <= holdfast.now()` can use an index; with a
--- volatile function a claim among a million parked rows took 110 ms instead of 0.2).
+-- The one clock. STABLE over statement_timestamp(), so that `due_at <= holdfast.now()` can use an index: with a volatile function a claim
+-- among a million waiting rows took 110 ms instead of 0.2 ms.
 create or replace function holdfast.now()
 returns timestamptz
 language sql
@@ -14,7 +14,7 @@ begin atomic
   select statement_timestamp() + (select shift from holdfast.clock);
 end;
 
--- Is any of these subjects paused (K-18)? Claims ask it for every type they go through.
+-- Whether any of these subjects is paused (K-18). Claims call it for every type they go through.
 create or replace function holdfast.is_paused(subjects text[])
 returns boolean
 language sql
@@ -24,7 +24,7 @@ begin atomic
   select exists (select from holdfast.pause where subject = any (subjects));
 end;
 
--- Topics are hashed into the sixteen rows of wake_bucket; a listener asks which one is its own.
+-- Topics are hashed into the sixteen rows of wake_bucket; a listener uses this to find its own.
 create or replace function holdfast.wake_bucket_of(topic text)
 returns int
 language sql
@@ -44,9 +44,9 @@ begin atomic
   select 'holdfast_' || 'holdfast.clock'::regclass::oid;
 end;
 
--- Wakes the idle workers of a topic when the caller's transaction commits, at most once in five milliseconds whoever
--- calls (K-06). NOTIFY takes a lock of the whole database at commit: one in each of 50 concurrent transactions cuts
--- commits to a quarter. Whoever is skipped here is found by the woken worker, which looks again shortly after.
+-- Wakes up the idle workers of a topic when the caller's transaction commits, at most once in five milliseconds for all callers together
+-- (K-06). NOTIFY takes a lock of the whole database at commit: one in each of 50 concurrent transactions reduces commits to a quarter.
+-- Work whose notification is skipped here is found by the worker that was woken up, because it polls again shortly after.
 create or replace function holdfast.wake(topic text)
 returns void
 language plpgsql
@@ -55,7 +55,7 @@ as $$
 declare
   v_bucket int := holdfast.wake_bucket_of(topic);
   v_now bigint := extract(epoch from clock_timestamp()) * 1000;
-  -- By its name and by assignments: a query for each would cost an idle sender more than the notification.
+  -- By the sequence's name and with assignments: a query for each would cost an idle sender more than the notification.
   v_sequence regclass := ('holdfast.wake_' || v_bucket)::regclass;
   v_last bigint := pg_sequence_last_value(v_sequence);
 begin
@@ -67,7 +67,7 @@ begin
 end
 $$;
 
--- Somebody waits for the end of something of this model, for the next half a minute (K-22).
+-- A caller waits for the end of work of this model during the next half minute (K-22).
 create or replace function holdfast.await_results(p_model text)
 returns void
 language sql
@@ -78,7 +78,7 @@ as $$
   where result_wait.until < excluded.until - interval '5 seconds'
 $$;
 
--- Something of this model has ended or needs a person: notifies those who wait, if anybody does.
+-- Work of this model has ended or needs an operator: notifies the callers that wait, if there are any.
 create or replace function holdfast.wake_results(p_model text)
 returns void
 language plpgsql
@@ -99,17 +99,17 @@ begin
 end
 $$;
 
--- On the table itself, for statements that change nothing too.
+-- On the table itself, so that it also fires for statements that change no row.
 create or replace trigger audit_is_append_only
 before update or delete or truncate on holdfast.audit
 for each statement execute function holdfast.refuse_audit_change();
 
--- PostgreSQL copies it to every partition there is and to every one to come (K-27): a statement may name a partition.
+-- PostgreSQL copies it to every present and future partition (K-27), because a statement may name a partition.
 create or replace trigger audit_rows_stay
 before update or delete on holdfast.audit
 for each row execute function holdfast.refuse_audit_change();
 
--- TRUNCATE knows no rows, so each partition has a trigger of its own against it.
+-- A row trigger does not fire for TRUNCATE, so each partition has a trigger of its own against it.
 create or replace function holdfast.protect_audit_partition(partition regclass)
 returns void
 language plpgsql
@@ -122,10 +122,10 @@ begin
 end
 $$;
 
--- Makes the partitions of this week and of the given number of weeks to come; returns the names of the new ones.
--- Each is filled in as a plain table and then attached, which locks out nobody who reads or writes the audit; the short
--- lock of the (normally empty) default partition is given up after a moment and tried again by the next chore.
--- With the rights of its owner: a role that only runs workers makes no tables (docs/operations/rights.md).
+-- Creates the partitions of this week and of the given number of weeks to come; returns the names of the new ones. Each is created as a
+-- plain table and then attached, which blocks no reader or writer of the audit trail. The short lock of the (normally empty) default
+-- partition is given up after a moment and taken by the next chore. Runs with the rights of its owner, because a role that only runs
+-- workers may not create tables (docs/operations/rights.md).
 create or replace function holdfast.ensure_audit_partitions(weeks_ahead int)
 returns setof text
 language plpgsql
@@ -138,7 +138,7 @@ declare
   v_week timestamptz;
   v_name text;
 begin
-  -- Transaction-level, so that two workers do not make the same partition; nothing else takes it.
+  -- An advisory lock of the transaction, so that two workers do not create the same partition; nothing else takes it.
   if not pg_try_advisory_xact_lock(hashtextextended('holdfast audit partitions', (select tableoid from holdfast.clock)::bigint)) then
     return;
   end if;
@@ -163,7 +163,7 @@ begin
       v_schema, v_name, v_week, v_week + interval '7 days'
     );
     perform holdfast.protect_audit_partition(format('%s.%I', v_schema, v_name)::regclass);
-    -- The check spared the attaching a look at all rows; the partition's bounds say the same from now on.
+    -- The check constraint saved a scan of all rows during the attach. The bounds of the partition say the same from now on.
     execute format('alter table %s.%I drop constraint %I', v_schema, v_name, v_name || '_week');
     return next v_name;
   end loop;
@@ -177,11 +177,11 @@ select holdfast.protect_audit_partition(inhrelid)
 from pg_inherits
 where inhparent = 'holdfast.audit'::regclass;
 
--- The first ones, so that the trail of a new installation does not begin in the default partition.
+-- The first partitions, so that the trail of a new installation does not begin in the default partition.
 select holdfast.ensure_audit_partitions(4);
 
--- Makes a function whose body is built: those of a queue, and those of a table of work. Its search path is fixed and it is marked
--- as internal here, since it may be made when no migration runs (K-27).
+-- Creates a function whose body is generated: those of a queue, and those of a work table. It fixes the search path and marks the
+-- function as internal here, because no migration may be running then (K-27).
 create or replace function holdfast.make_function(p_name text, p_arguments text, p_body text, p_settings text default '')
 returns void
 language plpgsql
@@ -195,7 +195,7 @@ begin
   begin
     execute v_definition;
   exception when invalid_function_definition then
-    -- One of another shape cannot be replaced.
+    -- A function with another result type cannot be replaced.
     execute format('drop function %s%I', 'holdfast.', p_name);
     execute v_definition;
   end;

@@ -1,21 +1,21 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- Keeping what was claimed, once for all tables of work: heartbeat, giving back, ending a lease early, and the age of the oldest
--- item that is due. Workers call the functions that are made here, through `leasesOfTable` of the library; claims of large
--- tables are written by hand, because their indexes and limits differ. A row is ours as long as its `lease_epoch` is the one that our
--- claim set. What must not break: rows are locked in the order of their keys, rows that another transaction holds are skipped and
--- named in neither list (one open transaction of a user never costs a worker its other leases), and each statement reads only the
--- rows that it was asked for, whatever the planner knows of the table (K-17).
+-- Leases of claimed rows, once for all work tables: heartbeat, release, early end of a lease, and the age of the oldest due item. Workers
+-- call the functions that are generated here through `leasesOfTable` of the library. Claims of large tables are written by hand, because
+-- their indexes and limits differ. A row belongs to a worker as long as its `lease_epoch` is the one that the worker's claim set. What
+-- must not break: rows are locked in the order of their keys; rows that another transaction has locked are skipped and are in neither
+-- result list, so that one open transaction of a user never costs a worker its other leases; each statement reads only the requested
+-- rows, whatever the planner knows of the table (K-17).
 --
---   extend_<name>    moves the ends of leases; returns which are extended and which are lost
---   release_<name>   gives back what was claimed and never begun: due at once
---   expire_<name>    ends leases now, of rows that stay not released (K-19)
---   oldest_<name>    how many seconds ago the oldest due item of these lanes fell due
+--   extend_<name>    extends leases; returns which are extended and which are lost
+--   release_<name>   releases rows that were claimed and not begun: due at once
+--   expire_<name>    ends leases now, of rows that count as not released (K-19)
+--   oldest_<name>    for how many seconds the oldest due item of these lanes has been due
 --
 -- Messages of queues have a table per queue: commands-lease.sql does the same for them.
 
--- The claim of a table of a handful of rows, one for each lane, where no index and no watermark is needed. Larger tables have claims of
+-- The claim of a table with a handful of rows, one for each lane, which needs no index and no watermark. Larger tables have claims of
 -- their own.
 create or replace function holdfast.make_claim_function(p_name text, p_table text, p_key text)
 returns void
@@ -57,9 +57,9 @@ begin
 end
 $$;
 
--- The parts that the statements share. A table has one key column, or a second one that is a number: `p_keys` and `p_types`.
--- `p_held` says of a row `it` that its lease is kept. `free` locks the rows that are ours. `chosen` joins them with the table `it`; its
--- last condition is always true and is estimated as one row, so that a plan begins with what was asked for.
+-- The parts that the statements share. A table has one key column, or a second one that is a number: `p_keys` and `p_types`. `p_held` is
+-- the condition that the lease of a row `it` is kept. `free` locks the rows that still have our epoch. `chosen` joins them with the table
+-- `it`; its last condition is always true and is estimated as one row, so that a plan begins with the requested rows.
 create or replace function holdfast.lease_parts(
   p_table text, p_keys text[], p_types text[], p_held text,
   out arguments text, out asked text, out matches text, out id text, out asked_id text, out free text, out chosen text
@@ -93,7 +93,7 @@ begin
 end
 $$;
 
--- `p_more` are further arguments, `p_changes` what is changed besides the end of the lease, `p_lease_ms` how long it is.
+-- `p_more` are further arguments, `p_changes` further columns to set, `p_lease_ms` the length of the lease.
 create or replace function holdfast.make_extend_function(
   p_name text, p_table text, p_keys text[], p_types text[], p_held text default '(it.leased_at is not null)',
   p_more text default '', p_changes text default '', p_lease_ms text default 'lease_ms'
@@ -138,8 +138,8 @@ begin
 end
 $$;
 
--- Gives leases back ('release_') or ends them ('expire_'). `p_changes` is what is changed besides the due time, `p_lane` the column
--- that claims go by, `p_topic` what its workers are woken by; `p_beside` is a statement over the rows `free`.
+-- Releases leases ('release_') or ends them ('expire_'). `p_changes` are further columns to set, `p_lane` the column by which rows are
+-- claimed, `p_topic` the topic that wakes up its workers; `p_beside` is a further statement over the rows `free`.
 create or replace function holdfast.make_ending_function(
   p_verb text, p_name text, p_table text, p_keys text[], p_types text[], p_lane text, p_topic text default null,
   p_changes text default '', p_beside text default 'select'
@@ -176,7 +176,7 @@ begin
       end
       $body$,
       v_parts.free, p_beside, 'holdfast.' || p_table, 'holdfast.', p_changes, p_lane,
-      -- Due before a worker would look again, and a slot may be what others wait for.
+      -- The row is due before a worker would poll, and its slot may be what other processes wait for.
       case when p_topic is null then 'null' else format('perform %swake(%L || v_lane)', 'holdfast.', p_topic) end,
       v_parts.chosen
     ),
@@ -185,8 +185,8 @@ begin
 end
 $$;
 
--- `p_lanes` are the lanes to look at, each by itself, as the index of `p_table` has them: the oldest of all at once would read the
--- whole backlog.
+-- `p_lanes` are the lanes to read, one by one, as the index of `p_table` has them: the minimum over all at once would read the whole
+-- backlog.
 create or replace function holdfast.make_oldest_function(
   p_name text, p_table text, p_matches text, p_lanes text default 'unnest(lanes) as lane (name)',
   p_due text default 'it.due_at <= v_now', p_since text default 'due_at', p_order text default 'it.due_at'
@@ -221,7 +221,7 @@ begin
 end
 $$;
 
--- The settings that `-- planner: looped` stands for, for functions that are made here.
+-- The settings of `-- planner: looped`, for functions that are generated here.
 create or replace function holdfast.planner_looped()
 returns text
 language sql
@@ -237,15 +237,15 @@ select holdfast.make_ending_function('release_', 'chores', 'chore', array['name'
   p_changes => ', leased_by = null, leased_at = null');
 select holdfast.make_oldest_function('chores', 'chore', 'it.name = lane.name');
 
--- The age is that of the oldest item: a cycle is due all the time.
+-- The age is that of the oldest item, because a cycle is always due.
 select holdfast.make_claim_function('claim_dispatch_cycles', 'dispatch_cycle', 'item_type');
 select holdfast.make_extend_function('dispatch_cycles', 'dispatch_cycle', array['item_type'], array['text']);
 select holdfast.make_ending_function('release_', 'dispatch_cycles', 'dispatch_cycle', array['item_type'], array['text'], 'item_type',
   p_changes => ', leased_by = null, leased_at = null');
 select holdfast.make_oldest_function('dispatch_cycles', 'dispatch_item', 'it.item_type = lane.name');
 
--- What is given back does not count as a crash, and a crash before it is not forgotten. Of what was dispatched, it has still not
--- begun. Versions have an index each.
+-- A release does not count as a crash, and does not erase an earlier one. A dispatched process that is released has still not begun.
+-- Each version has an index of its own.
 select holdfast.make_extend_function('processes', 'process', array['id'], array['uuid']);
 select holdfast.make_ending_function('release_', 'processes', 'process', array['id'], array['uuid'], 'type', 'processes:',
   p_changes => ', leased_by = null, leased_at = null, rested_epoch = rested_epoch + 1,'
@@ -257,13 +257,13 @@ select holdfast.make_oldest_function('processes', 'process', 'it.type = lane.typ
           select distinct name as type, version from holdfast.worker_definition where model = 'processes' and name = any (lanes)
         ) as lane$sql$);
 
--- The first row of a group carries the lease. processes-inbox.sql gives groups back.
+-- The first row of a group carries the lease. processes-inbox.sql releases groups.
 select holdfast.make_extend_function('inbox', 'process_inbox', array['id'], array['uuid']);
 select holdfast.make_oldest_function('inbox', 'process_inbox', 'it.type = lane.name');
 
--- A lease that has ended is extended as long as no worker has claimed the step (K-03), also if a claim that had no room for it has
--- made it ready. Workflows may say how long their steps are leased. workflows-lease.sql gives steps back. The oldest is the first in
--- the order of claims: with aging it is among the oldest, and no other index would say more.
+-- A lease that has ended is extended as long as no worker has claimed the step (K-03), also if a claim without room for it has made it
+-- ready. A workflow may set the length of its leases. workflows-lease.sql releases steps. The oldest step is the first in the order of
+-- claims: with aging it is among the oldest, and no other index would be more exact.
 select holdfast.make_extend_function('workflow_steps', 'workflow_step', array['workflow_id', 'number'], array['uuid', 'smallint'],
   p_held => '(it.leased_at is not null or it.ready and it.in_flight)',
   p_more => ', worker text, own_ms int',

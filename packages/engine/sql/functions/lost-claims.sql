@@ -1,13 +1,13 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- Claims that were not released in order (K-26): which items were lost, and whether anything else ran beside them. An item
--- is to blame for the death of its worker only where it ran alone. Called by the claims of the models for the few items
--- whose last claim was lost, and by workers around the execution of these items.
+-- Claims that were not released in order (K-26): which items were lost, and whether other work ran beside them. The claims of the models
+-- call it for the few items whose last claim was lost, and workers call it around the execution of these items. What must not break: a
+-- crash counts against an item only if the item ran alone.
 
--- Weighs items that were just claimed and whose claim before (`epoch - 1`) was not released in order. Answers how often
--- in a row that has happened without progress. `counted`: it ran alone when it was lost the last time. `first_to_try`: it
--- had begun, or was on trial, when its worker died; of many that were lost together it is tried first.
+-- Updates the loss records of items that were just claimed and whose claim before (`epoch - 1`) was not released in order. Returns how
+-- often in a row that has happened without progress. `counted`: it ran alone when it was last lost. `first_to_try`: it had begun, or was
+-- to run alone, when its worker died; of many that were lost together it is tried first.
 create or replace function holdfast.weigh_lost_claims(p_source text, ids text[], epochs int[], progresses text[])
 returns table (
   id text, lost_alone int, lost_shared int, known_before boolean, counted boolean, interrupted boolean, first_to_try boolean
@@ -35,7 +35,7 @@ begin
     insert into holdfast.lost_claim as noted (source, id, epoch, progress, state, lost_alone, lost_shared, at)
     select
       p_source, asked.id, asked.epoch, asked.progress,
-      -- What was interrupted, or lost for the first time, runs beside other work at once.
+      -- An item that was interrupted, or lost for the first time, runs beside other work at once.
       case when asked.state = 'interrupted' or alone + shared <= 1 then 'begun' else 'claimed' end,
       alone,
       shared,
@@ -57,7 +57,7 @@ begin
 end
 $$;
 
--- As it is told to the loop that claimed the item.
+-- The loss record as the loop that claimed the item gets it.
 create or replace function holdfast.lost_claim_json(
   lost_alone int, lost_shared int, counted boolean, interrupted boolean, first_to_try boolean
 )
@@ -80,7 +80,7 @@ as $$
   where source = p_source and id = p_id and epoch = p_epoch
 $$;
 
--- It ended in order.
+-- The item ended in order.
 create or replace function holdfast.forget_lost_claim(p_source text, p_id text, p_epoch int)
 returns void
 language sql
@@ -88,7 +88,7 @@ as $$
   delete from holdfast.lost_claim where source = p_source and id = p_id and epoch = p_epoch
 $$;
 
--- A worker that is stopped does not wait any longer for these: nobody is to blame, and what their calls did is unknown.
+-- A worker that stops no longer waits for these items. They do not count as crashes, and the outcomes of their calls are unknown.
 create or replace function holdfast.note_interrupted_claims(p_source text, ids text[], epochs int[])
 returns void
 language sql
@@ -102,7 +102,7 @@ as $$
   where lost_claim.epoch <= excluded.epoch
 $$;
 
--- Rows that are left behind where a worker died after its item had ended.
+-- Removes rows that are left where a worker died after its item had ended.
 create or replace function holdfast.clean_up_lost_claims(p_age interval, most int)
 returns int
 language plpgsql

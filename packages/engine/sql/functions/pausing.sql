@@ -1,8 +1,8 @@
--- revision: 4
+-- revision: 5
 -- after: kernel, processes-find, commands-operate, workflows-find
 --
--- What can be paused (K-18): only what somebody has registered, sent or started. A name that is misspelt would otherwise
--- pause nothing, and say that it did.
+-- What can be paused (K-18): only names that were registered, sent or started before. What must not break: pausing a misspelt name is
+-- refused, because it would pause nothing and report success.
 
 -- planner: no seqscan
 create or replace function holdfast.is_known_subject(p_kind text, p_name text)
@@ -36,7 +36,7 @@ begin
   then
     return true;
   end if;
-  -- Commands that wait for a handler which no worker has ever had.
+  -- Commands that wait for a handler that no worker has ever had.
   for v_queue in
     select queue from holdfast.command_queue
     where to_regclass(format('pgmq.%I', 'q_' || queue)) is not null

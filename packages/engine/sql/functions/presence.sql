@@ -1,10 +1,10 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- The beat of workers, and what absence means. Workers beat once a minute, each time after they have noted which
--- definitions and handlers they have.
+-- Heartbeats of workers, and when a definition counts as absent. A worker records once a minute which definitions and handlers it has,
+-- together with its heartbeat. What must not break: after an outage nothing counts as absent before every live worker has recorded again.
 
--- Says what a worker has, and that it lives.
+-- Records the definitions of a worker, and its heartbeat.
 create or replace function holdfast.note_worker(p_worker text, p_has jsonb)
 returns void
 language plpgsql
@@ -20,7 +20,7 @@ begin
 end
 $$;
 
--- When a worker last said that it has something. Null: none ever did.
+-- When a worker last recorded this definition. Null: none ever did.
 create or replace function holdfast.last_seen(p_model text, p_name text)
 returns timestamptz
 language sql
@@ -29,8 +29,8 @@ begin atomic
   select max(seen_at) from holdfast.worker_definition where model = p_model and name = p_name;
 end;
 
--- Removes the rows of workers that are gone. What was known once stays known: the last row of a definition is kept. A lease
--- lasts for a day at most, and lists go by the leases of the workers that had a definition.
+-- Removes the rows of workers that are gone. The last row of a definition is kept, so that a known name stays known. A lease lasts for a
+-- day at most, and lists use the leases of the workers that had a definition.
 create or replace function holdfast.forget_workers()
 returns void
 language sql
@@ -44,7 +44,7 @@ as $$
     )
 $$;
 
--- A worker lives. A gap of more than two beats, or a clock that went backwards, begins the count again.
+-- Records a heartbeat. A gap of more than two intervals, or a clock that went backwards, restarts the count.
 create or replace function holdfast.note_beat()
 returns void
 language sql
@@ -57,7 +57,7 @@ as $$
       end
 $$;
 
--- Whether everybody who lives has beaten since the last standstill: beats have come without a gap for two beats.
+-- Whether every live worker has recorded its definitions since the last outage: heartbeats came without a gap for two intervals.
 create or replace function holdfast.absence_counts()
 returns boolean
 language sql
@@ -70,7 +70,7 @@ as $$
   )
 $$;
 
--- Has no worker told for so long that it has something? `seen_at` is when one last did; what none has ever had is absent.
+-- Whether no worker has recorded a definition for `age`. `seen_at` is when one last did; a definition that no worker ever had is absent.
 create or replace function holdfast.is_absent(seen_at timestamptz, age interval)
 returns boolean
 language sql

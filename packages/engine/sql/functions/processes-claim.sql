@@ -1,10 +1,10 @@
--- revision: 9
+-- revision: 10
 -- after: kernel, dispatch-begin, lost-claims, processes-read, processes-slots
 --
--- Claiming processes, called by each worker for the definitions that it has. A claim leases rows of `process` and returns
--- everything that their executions need, so that an execution begins without another query. What must not break: a claim
--- never waits for a row that another transaction holds, goes through one index per definition and version (K-17), and raises
--- `lease_epoch` of each row it takes: every later write of the execution is compared with it.
+-- Claims processes, called by each worker for the definitions that it has. A claim leases rows of `process` and returns everything that
+-- their executions need, so that an execution begins without another query. What must not break: a claim never waits for a row that
+-- another transaction has locked, reads one index per definition and version (K-17), and raises `lease_epoch` of each row that it
+-- leases: every later write of the execution compares it.
 
 -- One claim. A lane is a definition, one of its versions, and how many of it may execute at once (null: no limit).
 -- planner: indexed, no sort
@@ -39,7 +39,7 @@ begin
     continue when holdfast.is_paused(array['domain:' || split_part(v_type, '/', 1), 'definition:' || v_type]);
     v_limit := coalesce((select concurrency from holdfast.process_setting where type = v_type), lane_limits[v_lane]);
     if v_limit is not null then
-      -- Never marked as looked through: a limited lane is claimed under a lock, and whoever does not get it comes again.
+      -- No watermark: a limited lane is claimed under a lock, and a worker that does not get the lock tries again.
       v_lane_ids := holdfast.claim_limited_processes(v_type, lane_versions[v_lane], lane_limits[v_lane], v_left, spare_leased);
       v_lane_lost := array(select id from holdfast.process where id = any (v_lane_ids) and leased_at is not null);
     else
@@ -60,11 +60,11 @@ begin
           for no key update skip locked
         ) due;
         exit when v_dispatched is not true;
-        -- What dispatch does not let begin now is due later, and makes room for what is behind it.
+        -- An execution that dispatch does not let begin now is due later, and makes room for the next ones.
         v_lane_ids := holdfast.admit_dispatched(v_lane_ids);
         exit when cardinality(v_lane_ids) = v_found;
       end loop;
-      -- Not marked as looked through where some were refused and are still due.
+      -- No watermark if some were refused and are still due.
       if v_dispatched is not true or cardinality(v_lane_ids) = v_found then
         v_marks := v_marks || json_build_object(
           'type', v_type || '@' || lane_versions[v_lane],
@@ -76,7 +76,7 @@ begin
     if v_lane_ids is not null then
       v_left := v_left - cardinality(v_lane_ids);
       v_ids := v_ids || v_lane_ids;
-      -- Dispatch may not have let all of them begin.
+      -- Dispatch may have refused some of them.
       v_lost := v_lost || array(select id from unnest(v_lane_lost) as id where id = any (v_lane_ids));
     end if;
     if v_left > 0 then
@@ -104,8 +104,8 @@ begin
 end
 $$;
 
--- Claimed items with what is known of those whose last claim was not released in order (K-26). The last record tells
--- whether a process has got on since it was lost the time before.
+-- Claimed items, with the loss record of those whose last claim was not released in order (K-26). The number of the last event tells
+-- whether a process has made progress since the loss before.
 -- planner: generic, no seqscan
 create or replace function holdfast.weigh_lost_processes(items json, lost uuid[])
 returns json
@@ -117,7 +117,7 @@ declare
   v_progresses text[];
 begin
   select array_agg(process.id::text), array_agg(process.lease_epoch), array_agg(process.generation || '/' || coalesce((
-    -- That calls were interrupted is on record too, and is nothing new.
+    -- Events that only record interrupted calls are no progress.
     select max(seq)
     from holdfast.process_history as history
     where history.process_id = process.id
@@ -145,7 +145,7 @@ begin
 end
 $$;
 
--- Leases rows that are locked already, and tells everything that an execution needs of them.
+-- Leases locked rows, and returns everything that their executions need.
 -- planner: indexed
 create or replace function holdfast.lease_processes(ids uuid[], worker text, lease_ms int)
 returns json
@@ -153,8 +153,8 @@ language plpgsql
 as $$
 declare
   v_now timestamptz := holdfast.now();
-  -- A claim loads about 32 MB at most (K-23): of each process a page of its history and one of its responses. Larger ones are read on by
-  -- the execution, page by page. The first row is always in it.
+  -- A claim loads about 32 MB at most (K-23): for each process a page of its history and a page of its responses. The execution reads
+  -- further pages itself. The first row is always included.
   v_page int := greatest(16777216 / cardinality(ids), 16384);
   v_items json;
 begin
@@ -180,7 +180,7 @@ begin
     'createdAt', floor(extract(epoch from it.created_at) * 1000),
     'key', detail.key, 'state', detail.state, 'stateNotes', detail.state_notes, 'stateResponses', detail.state_responses, 'stateUnmet', detail.state_unmet,
     'stateChecked', detail.state_checked,
-    -- Rows as lists: a history of thousands is read at once, and names would be most of it. A first claim has none.
+    -- Rows as arrays: a history of thousands of rows is read at once, and field names would be most of it. A first claim has none.
     'history', case
       when not (it.lease_epoch > 1 or it.generation > 1) then null
       when (
@@ -201,7 +201,7 @@ begin
       select max(seq) from holdfast.process_history as history where process_id = it.id and history.generation = it.generation
     ) end,
     'stateEvents', detail.state_events,
-    -- Not what an earlier generation has done with: only by the index, since there may be a million of those.
+    -- Without responses that an earlier generation has used. By the index, because there may be a million of those.
     'responses', case
       when it.responses = 0 then null
       when (

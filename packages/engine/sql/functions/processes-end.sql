@@ -1,12 +1,12 @@
--- revision: 1
+-- revision: 2
 -- after: processes-operate
 --
--- Ending a process by hand: cancelling it, with or without compensation, and completing it with a result. `operate_processes` and the
--- library call them. What must not break: commands that a process has sent and that have not begun are cancelled with it, and an
--- operator's end is recorded once, whatever the execution does at the same moment: it raises the epoch.
+-- Ends of processes by operators: cancelling with or without compensation, and completing with a result. `operate_processes` and the
+-- library call these functions. What must not break: commands that a process has sent and that have not begun are cancelled with it; an
+-- operator's end is recorded once, whatever the execution does at the same moment, because it raises the epoch.
 
--- Ends a command of a process that is being undone or has ended, if it has had no effect (K-19): one that no worker has received
--- yet, and one that waits for an operator because it could not be called or was refused. Answers as `cancel_command` does.
+-- Cancels a command of a process that is compensating or has ended, if the command has had no effect (K-19): one that no worker has
+-- received yet, or one that waits for an operator because it could not be called or was refused. Returns what `cancel_command` returns.
 create or replace function holdfast.call_off_command(p_domain text, p_command_id uuid, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -28,8 +28,8 @@ begin
 end
 $$;
 
--- Ends the command that a step-based process waits for, if it has had no effect; its reply tells the process. One that has begun
--- goes on, and so does a compensation. Other processes call off what they have sent themselves.
+-- Cancels the command that a step-based process waits for, if it has had no effect; its reply informs the process. A command that has
+-- begun continues, and so does a compensation. Other processes cancel their commands themselves.
 create or replace function holdfast.call_off_managed(p_id uuid, p_generation int, p_actor text)
 returns void
 language plpgsql
@@ -58,8 +58,8 @@ begin
 end
 $$;
 
--- Asks a process to end (P-16): a running one hears of it at its next call, one that rests becomes due. Answers 'done',
--- 'unknown', or the status of a process that has ended.
+-- Cancels a process (P-16): a running one notices it at its next call, a suspended one becomes due. Returns 'done', 'unknown', or the
+-- status of a process that has ended.
 create or replace function holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -80,7 +80,7 @@ begin
   set cancel = p_mode,
       due_at = case when leased_at is null then v_now else due_at end,
       queued_at = null,
-      -- It no longer waits for a person: nobody is to retry it while it is being cancelled.
+      -- It no longer waits for an operator, so that it cannot be retried while it is being cancelled.
       status = case
         when status <> 'WAITING_FOR_TSQ' then status
         when holdfast.process_is_unwinding(p_id, generation) then 'COMPENSATING'
@@ -102,8 +102,8 @@ begin
 end
 $$;
 
--- Ends a process as completed, whatever it waits for (P-16). The projection was made from what the process was at this
--- epoch and number of responses: 'changed' where it is something else by now. A dead worker's lease does not protect it.
+-- Ends a process as completed, whatever it waits for (P-16). The caller made the projection from this epoch and number of responses;
+-- returns 'changed' if they differ by now. The lease of a dead worker does not prevent it.
 create or replace function holdfast.complete_process(
   p_id uuid, p_epoch int, p_responses int, projection jsonb, p_actor text, p_reason text, p_overrides jsonb
 )

@@ -1,10 +1,10 @@
--- revision: 5
+-- revision: 6
 -- after: processes-operate
 --
--- Reading processes: lists, counts and single records (P-21). The library calls them for `hf.processes` and for handles. What
--- must not break: each filter is answered from an index and by pages, so that no list becomes slower with the age of the table.
+-- Reads processes: lists, counts and single records (P-21). The library calls it for `hf.processes` and for handles. What must not break:
+-- each filter uses an index and reads by pages, so that no list becomes slower with the age of the table.
 
--- The types that there are: one step through the index for each, however many processes they have.
+-- The types that exist: one index lookup for each, however many processes they have.
 -- planner: no jit, no seqscan, no bitmapscan
 create or replace function holdfast.process_types(p_domain text, p_type text)
 returns text[]
@@ -31,8 +31,8 @@ begin
 end
 $$;
 
--- What is leased. Its due_at is the end of its lease, so nothing is looked at that is due later than the longest lease
--- of the type; among a million that wait for hours, that is almost nothing but what executes.
+-- Leased processes. Their due_at is the end of the lease, so rows that are due later than the longest lease of the type are not read:
+-- among a million processes that wait for hours, almost all rows that are read are executing.
 -- planner: no jit, no seqscan
 create or replace function holdfast.leased_processes(types text[])
 returns setof uuid
@@ -54,7 +54,7 @@ begin
           limit 1
         )
       ) as newest,
-      -- Starters lease for 30 s.
+      -- Callers that execute their own starts lease for 30 s.
       greatest(coalesce(max(lease_ms), 0), 30000) as lease_ms
     from holdfast.worker_definition as definition
     where definition.model = 'processes' and definition.name = known.type
@@ -67,8 +67,8 @@ begin
 end
 $$;
 
--- Whether a process fits what a filter says besides its type and its time. Whether one that is leased is executing or
--- being undone is left to whoever asks.
+-- Whether a process matches a filter besides its type and its time. The caller decides whether a leased one is executing or
+-- compensating.
 create or replace function holdfast.process_fits(
   filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamptz
 )
@@ -89,9 +89,9 @@ begin atomic
     end;
 end;
 
--- Which processes a filter may mean, the newest. What is asked for decides by which index: ids, key, batch, parent or
--- attributes; else what rests with a status, what is leased, or what was created last, each of them per type, so that no
--- more is read than is told. Only the completed of a type that hardly ever completes have to be looked for.
+-- The newest processes that may match a filter. The filter decides which index is used: ids, key, batch, parent or attributes; otherwise
+-- suspended processes by status, leased ones, or the newest, each per type, so that no more rows are read than returned. Only completed
+-- processes of a type that hardly ever completes need a longer search.
 -- planner: custom, no seqscan, no hashjoin, no mergejoin
 create or replace function holdfast.process_candidates(
   filter jsonb, types text[], since timestamptz, until timestamptz, most int
@@ -103,7 +103,7 @@ as $$
 declare
   v_status text := filter ->> 'status';
   v_leased boolean := coalesce(v_status in ('EXECUTING', 'COMPENSATING'), false);
-  -- Of those that are leased, which are few, the caller takes what it means.
+  -- There are few leased processes, and the caller filters them.
   v_most int := case when not v_leased then most end;
   -- The last row of the page before.
   v_after_at timestamptz := coalesce((filter ->> 'after_at')::timestamptz, 'infinity');
@@ -130,7 +130,7 @@ begin
   elsif filter ? 'parent_id' then
     return query select id from holdfast.process_detail where parent_id = (filter ->> 'parent_id')::uuid;
   elsif filter ? 'waiting_for' then
-    -- Among those that rest and have not ended, however old the table is.
+    -- Among suspended processes that have not ended, however old the table is.
     return query
     select newest.id
     from unnest(types) as known (type)
@@ -157,7 +157,7 @@ begin
       limit most
     ) as newest;
   elsif filter ? 'attributes' or v_status is null or v_status = 'COMPLETED' then
-    -- Among many that have these attributes the newest are found by time, a few by the attributes: the planner knows.
+    -- If many processes have these attributes, the newest are found by time, and a few by their attributes: the planner chooses.
     return query
     select newest.id
     from unnest(types) as known (type)
@@ -199,8 +199,8 @@ begin
 end
 $$;
 
--- Those that fit, and their statuses; at least the newest `most` of them, all without it. A cursor has milliseconds, the column
--- microseconds: where the row of the cursor is still there, its own time counts.
+-- The processes that match, with their statuses: at least the newest `most` of them, or all if it is null. A cursor has milliseconds,
+-- the column microseconds: if the row of the cursor still exists, its own time is used.
 -- planner: custom, no seqscan, no hashjoin, no mergejoin
 create or replace function holdfast.fitting_processes(filter jsonb, most int)
 returns table (id uuid, created_at timestamptz, status text)
@@ -244,7 +244,7 @@ begin
 end
 $$;
 
--- How many fit.
+-- How many processes match.
 create or replace function holdfast.count_processes(filter jsonb)
 returns bigint
 language sql
@@ -253,7 +253,7 @@ as $$
   select count(*) from holdfast.fitting_processes(filter, null)
 $$;
 
--- One process, or those that fit, the newest first.
+-- One process, or those that match, newest first.
 -- planner: custom, no seqscan, no hashjoin, no mergejoin
 create or replace function holdfast.find_processes(filter jsonb)
 returns setof jsonb
@@ -264,7 +264,7 @@ declare
   v_most int := (filter ->> 'limit')::int;
 begin
   return query
-  -- Apart from the states, which may be large: they are fetched for what is returned only.
+  -- Without the states, which may be large: they are read only for the rows that are returned.
   with picked as (
     select fitting.id, fitting.created_at, fitting.status
     from holdfast.fitting_processes(filter, v_most) as fitting

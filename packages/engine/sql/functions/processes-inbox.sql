@@ -1,12 +1,12 @@
--- revision: 6
+-- revision: 7
 -- after: kernel, processes-operate
 --
--- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only
--- insert. A worker claims all rows of one process together and hands them over in the order of `place` (K-25). The first
--- row of a group carries the lease; while it is leased, nobody takes a later row of the same process.
+-- The inbox of processes: responses from callers' transactions, from other languages and of ended children. Callers only insert. A
+-- worker claims all rows of one process together and delivers them in the order of `place` (K-25). What must not break: the first row of
+-- a group carries the lease, and while it is leased no worker takes a later row of the same process.
 
--- A caller may have several transactions open: the order that counts is that of their commits. A constraint trigger fires
--- when the transaction commits. Our own rows (`@child`) have no order to keep.
+-- A caller may have several transactions open: responses are ordered by their commits. A constraint trigger fires when the transaction
+-- commits. Our own rows (`@child`) need no order.
 create or replace function holdfast.place_response()
 returns trigger
 language plpgsql
@@ -32,8 +32,8 @@ begin
 end
 $$;
 
--- Puts responses into the inbox: only inserts, for callers' own transactions (K-15). A row that is there already is the
--- same one, posted again because its answer was lost.
+-- Puts responses into the inbox. It only inserts, for callers' own transactions (K-15). A row that exists already is the same response,
+-- sent again because the database's reply was lost.
 create or replace function holdfast.post_responses(responses jsonb)
 returns void
 language plpgsql
@@ -58,7 +58,7 @@ begin
 end
 $$;
 
--- Under which names rows of the inbox may mean the same process: its id, its key, and what the caller wrote.
+-- The names under which inbox rows may refer to the same process: its id, its key, and what the caller wrote.
 create or replace function holdfast.inbox_names(p_type text, p_ref text)
 returns text[]
 language sql
@@ -69,9 +69,9 @@ as $$
   left join holdfast.process_detail as detail on detail.id = named.id and detail.type = p_type
 $$;
 
--- Claims the inbox, process by process. Rows that became due behind a leased group are moved to the end of its lease, so
--- that they are not met again and again; whoever ends the group makes them due. Both lock the group's first row for it,
--- so neither misses the other: where it cannot be locked, the rows stay due.
+-- Claims the inbox, process by process. Rows that became due behind a leased group are moved to the end of its lease, so that claims do
+-- not read them again and again; the worker that ends the group makes them due. Both lock the group's first row for this, so neither
+-- misses the other: if it cannot be locked, the rows stay due.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.claim_inbox_groups(
   lane_types text[], lane_froms float8[], worker text, most int, lease_ms int, spare_leased boolean, ceiling_ms int
@@ -140,8 +140,8 @@ begin
 end
 $$;
 
--- Takes what can be taken of one process: from the first row on, up to one that somebody else holds, a hundred rows or
--- 8 MB. Null where the first is leased, or held.
+-- Leases rows of one process: from the first row up to one that another transaction has locked, a hundred rows or 8 MB. Null if the
+-- first is leased or locked.
 -- planner: generic, no seqscan
 create or replace function holdfast.lease_inbox_group(
   p_type text, p_names text[], p_worker text, p_now timestamptz, p_lease_ms int
@@ -181,7 +181,7 @@ begin
     );
     v_until := p_now + p_lease_ms * interval '1 ms';
   end if;
-  -- Behind a group whose lease we could lock, until that ends; otherwise due now, for the next claim.
+  -- Behind a group whose first row we could lock: until its lease ends. Otherwise due now, for the next claim.
   update holdfast.process_inbox
   set due_at = case when v_leased = any (v_locked) or cardinality(v_group) > 0 then v_until else p_now end,
       leased_by = null,
@@ -208,8 +208,8 @@ begin
 end
 $$;
 
--- Ends the lease of a group: removes what was handed over, audits and removes what was refused, and makes the rest of the
--- process due after `p_again_ms`. False where the lease was lost: nothing is changed.
+-- Ends the lease of a group: removes delivered rows, audits and removes refused ones, and makes the remaining rows of the process due
+-- after `p_again_ms`. Returns false if the lease was lost; nothing is changed then.
 -- planner: generic, no seqscan
 create or replace function holdfast.finish_inbox_group(
   p_head uuid, p_epoch int, p_handed uuid[], p_refused jsonb, p_again_ms int
@@ -239,7 +239,7 @@ begin
   end if;
   delete from holdfast.process_inbox
   where id = any (p_handed || array(select (it ->> 'id')::uuid from jsonb_array_elements(p_refused) as it));
-  -- A statement of its own, begun after the first row was locked: it sees what others have put behind the group.
+  -- A statement of its own, begun after the first row was locked: it sees the rows that others have put behind the group.
   update holdfast.process_inbox
   set due_at = v_now + p_again_ms * interval '1 ms', leased_by = null, leased_at = null
   where type = v_head.type and process_ref = any (v_names);
@@ -250,7 +250,7 @@ begin
 end
 $$;
 
--- Gives back groups that were claimed and never handed over. One that another transaction holds is left to the end of its lease.
+-- Releases groups that were claimed and not delivered. A group that another transaction has locked stays leased until its lease ends.
 -- planner: looped
 create or replace function holdfast.release_inbox(ids uuid[], epochs int[])
 returns void

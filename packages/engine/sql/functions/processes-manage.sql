@@ -1,12 +1,12 @@
--- revision: 4
+-- revision: 5
 -- after: commands-send, processes-start, processes-write, processes-replies
 --
--- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on what is read here, outside any
--- transaction; what they decide is applied behind a fence, and decided again where the process has changed meanwhile.
--- Where such a process stands is the last row of its history: each names the step, its command, and how often every
--- step has been entered, so that reading it costs the same after a thousand steps as after one.
+-- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on the data that is read here, outside any
+-- transaction. What must not break: a decision is written behind a fence, and is made again if the process has changed meanwhile. The
+-- last row of the history holds the position of the process: the step, its command, and how often every step has been entered, so that
+-- reading it costs the same after a thousand steps as after one.
 
--- What the handlers decide by.
+-- The input of the handlers.
 -- planner: indexed
 create or replace function holdfast.managed_processes(asked jsonb)
 returns json
@@ -58,8 +58,8 @@ begin
 end
 $$;
 
--- Of replies that are not to the command that the process waits for: [message, [kind, step, occurrence, answered] of the
--- command that it sent, whether the same reply is recorded already].
+-- For replies that do not belong to the command that the process waits for: [message, [kind, step, occurrence, answered] of the command
+-- that it sent, whether the same reply is recorded already].
 -- planner: indexed
 create or replace function holdfast.known_replies(asked jsonb)
 returns json
@@ -92,8 +92,8 @@ begin
 end
 $$;
 
--- The commands of a process before a record that have completed, or have failed and may have had their effect (K-19), the last
--- one first: what there is to undo.
+-- The commands of a process before a record that have completed, or have failed and may have had their effect (K-19), last one first:
+-- those that a compensation undoes.
 create or replace function holdfast.completed_commands(p_id uuid, p_generation int, p_before int)
 returns json
 language sql
@@ -108,8 +108,8 @@ as $$
     and (status = 'COMPLETED' or status = 'FAILED' and detail ->> 'outcome' = 'unknown')
 $$;
 
--- After somebody else was faster: the processes and messages as they are now. Messages that another reader has taken, or
--- that are gone, are not in `mine`.
+-- Reads processes and messages again after a write found them changed. Messages that another worker has claimed, or that are gone, are
+-- not in `mine`.
 create or replace function holdfast.read_managed(p_queue text, asked jsonb)
 returns table (managed json, known json, mine json)
 language plpgsql
@@ -128,10 +128,10 @@ begin
 end
 $$;
 
--- Applies what the handlers of many processes decided: history, status, state, the next command, and the removal of the
--- replies, in one transaction (M-03). The fence is the epoch, which every effect raises, together with all that the
--- decision depended on and that is changed without it: status, cancellation, responses.
--- Answers, in order: 0 done, 2 held by somebody else, 3 changed meanwhile: decide again.
+-- Writes the decisions of the handlers of many processes: history, status, state, the next command, and the removal of the replies, in
+-- one transaction (M-03). The fence is the epoch, which every write raises, together with everything else that the decision depended on:
+-- status, cancellation, responses.
+-- Returns, in order: 0 done, 2 locked by another transaction, 3 changed meanwhile: decide again.
 -- planner: indexed
 create or replace function holdfast.apply_managed(p_queue text, writes jsonb)
 returns int[]
@@ -144,7 +144,7 @@ declare
   v_writes jsonb := writes;
   v_rests jsonb;
 begin
-  -- In the order of ids, in which the writes come.
+  -- In the order of ids, which is the order of the writes.
   select array_agg(locked.id)
   into v_mine
   from jsonb_to_recordset(writes) as asked (id uuid, epoch int, from_status text, cancel text, heard int)
@@ -254,7 +254,7 @@ begin
 end
 $$;
 
--- Has another reader taken one of these messages, or is one gone?
+-- Whether another worker has claimed one of these messages, or one is gone.
 create or replace function holdfast.replies_are_lost(p_queue text, p_messages jsonb)
 returns boolean
 language plpgsql
@@ -276,7 +276,7 @@ begin
 end
 $$;
 
--- A reply to a process that has ended: in the state that readers see, on record, and nothing else (M-03).
+-- A reply to a process that has ended: it changes the state that readers see, is on record, and has no other effect (M-03).
 create or replace function holdfast.patch_ended(writes jsonb, v_now timestamptz)
 returns void
 language plpgsql
@@ -299,8 +299,8 @@ begin
 end
 $$;
 
--- Sends the commands of processes in the same transaction. One that cannot be sent undoes it all: who asked is found by
--- splitting the batch (K-05), and its process is told.
+-- Sends the commands of processes in the same transaction. If one cannot be sent, the transaction is rolled back; splitting the batch
+-- finds its process (K-05), which then gets the failure.
 create or replace function holdfast.send_for_processes(writes jsonb)
 returns void
 language plpgsql
@@ -328,8 +328,8 @@ begin
 end
 $$;
 
--- Starts step-based processes: the process, its first command, its history, in one transaction that only inserts (M-02,
--- K-15). Answers what start_processes answers.
+-- Starts step-based processes: the process, its first command and its history, in one transaction that only inserts (M-02, K-15).
+-- Returns what start_processes returns.
 -- planner: looped
 create or replace function holdfast.start_managed(starts jsonb)
 returns json
@@ -342,7 +342,7 @@ declare
   );
   v_new uuid[];
 begin
-  -- The first record tells one that was created now from one that an earlier flush had created, whose answer was lost.
+  -- The first event tells a process that was created now from one that an earlier flush had created, whose response was lost.
   with recorded as (
     insert into holdfast.process_history (process_id, generation, seq, epoch, at, kind, name, occurrence, status, detail)
     select asked.id, 1, 1, 0, holdfast.now(), asked.first ->> 'kind', asked.first ->> 'name', 1, 'STARTED', asked.first -> 'detail'
@@ -359,7 +359,7 @@ begin
 end
 $$;
 
--- The same for a flush of many starters, which waits for nobody's open transaction (K-05).
+-- The same for a flush of many callers, which must not wait for another open transaction (K-05).
 create or replace function holdfast.flush_managed_starts(starts jsonb)
 returns json
 language sql

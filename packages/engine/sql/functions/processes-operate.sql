@@ -1,12 +1,12 @@
--- revision: 9
+-- revision: 10
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
--- What operators do with processes that go on (P-16, P-23): retry, resolve, resume. `hf.processes`, handles and
--- `hf.trouble` call them; processes-end.sql has what ends a process. Every change is audited in the same transaction with who and
--- why. What must not break: each change raises the epoch of the process, so that the epoch alone is the fence, and several processes
--- are locked in the order of their ids.
+-- Operations of operators on processes that continue (P-16, P-23): retry, resolve, resume. `hf.processes`, handles and `hf.trouble` call
+-- them; processes-end.sql has those that end a process. What must not break: every change is audited with actor and reason in the same
+-- transaction; each change raises the epoch of the process, so that the epoch alone is the fence; several processes are locked in the
+-- order of their ids.
 
--- Which process an id or key of a definition is; null where a key is not there.
+-- The process that an id or key of a definition names; null if no process has the key.
 create or replace function holdfast.process_id_of(p_type text, p_ref text)
 returns uuid
 language sql
@@ -18,7 +18,7 @@ as $$
   end
 $$;
 
--- Retries, cancels or resumes processes, each named by its id or key. With `in_trouble` only those that need a person. Returns for
+-- Retries, cancels or resumes processes, each named by its id or key. With `in_trouble` only those that need an operator. Returns for
 -- each: 'done', 'unknown', 'other type', or why not.
 -- planner: no jit
 create or replace function holdfast.operate_processes(
@@ -32,7 +32,7 @@ begin
     select asked.ref, detail.id, detail.type
     from unnest(refs) as asked (ref)
     left join holdfast.process_detail as detail on detail.id = holdfast.process_id_of(p_type, asked.ref)
-    -- In one order, so that two operators never wait for each other in a circle.
+    -- In the order of ids, so that two operators cannot deadlock.
     order by detail.id
   loop
     outcome := case
@@ -49,7 +49,7 @@ begin
 end
 $$;
 
--- Whether a process needs a person, and its row, locked: it stays so until the end of the transaction.
+-- Whether a process needs an operator. Its row is locked, so that this does not change until the end of the transaction.
 create or replace function holdfast.lock_troubled_process(p_id uuid)
 returns boolean
 language sql
@@ -57,7 +57,7 @@ as $$
   select status = 'WAITING_FOR_TSQ' from holdfast.process where id = p_id for no key update
 $$;
 
--- What the audit says of a process before somebody changes it.
+-- The values of a process before a change, for the audit.
 create or replace function holdfast.process_before(p_id uuid)
 returns jsonb
 language sql
@@ -72,7 +72,7 @@ as $$
   where process.id = p_id
 $$;
 
--- It waits for nothing and has no error any more: it is about to go on.
+-- Clears what the process waited for and its error, because it is about to continue.
 create or replace function holdfast.process_goes_on(p_id uuid, p_now timestamptz)
 returns void
 language plpgsql
@@ -97,7 +97,7 @@ as $$
   )
 $$;
 
--- What an operator did goes into the history too, where a replay meets it. Answers its place.
+-- Records an operation in the history too, where a replay finds it. Returns its number.
 create or replace function holdfast.record_operation(
   p_id uuid, p_generation int, p_epoch int, p_kind text, p_seen int, p_now timestamptz
 )
@@ -112,8 +112,8 @@ as $$
   returning seq
 $$;
 
--- The calls of a process that have failed without anybody knowing whether they have had their effect (K-20): the last record of
--- each says so. In troubleshooting only; a retry has let all others begin again.
+-- The calls of a process that failed with an unknown outcome (K-20), according to the last event of each. Only for a process in
+-- troubleshooting, because a retry lets all other calls begin again.
 create or replace function holdfast.unresolved_calls(p_id uuid, p_generation int)
 returns table (name text, occurrence int, no_inquire boolean)
 language sql
@@ -134,10 +134,10 @@ as $$
     and not coalesce((last.detail ->> 'afterEnd')::boolean, false)
 $$;
 
--- Lets a process in troubleshooting go on (P-16): what failed begins anew. A correction is a response: recorded with its
--- number, and in the state from the retry on. With `not_done` a person says that no call of unknown outcome was done. Returns 'done',
--- 'deadline' (passed, and no new one given), 'unresolved <call>' (an at-most-once call that only a person can say the outcome of,
--- K-20), or its status.
+-- Retries a process in troubleshooting (P-16): the failed call begins again. A correction is a response: recorded with its number, and
+-- applied to the state from the retry on. With `not_done` an operator says that no call of unknown outcome was done. Returns 'done',
+-- 'deadline' (passed, and no new one given), 'unresolved <call>' (an at-most-once call whose outcome only an operator can say, K-20), or
+-- the status of the process.
 create or replace function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -211,7 +211,7 @@ begin
 end
 $$;
 
--- `pay`, and `pay#2` where the name is used again: as everything that shows a call names it.
+-- The displayed name of a call: `pay`, and `pay#2` if the name is used again.
 create or replace function holdfast.call_id(p_name text, p_occurrence int)
 returns text
 language sql
@@ -220,7 +220,7 @@ as $$
   select p_name || case when p_occurrence > 1 then '#' || p_occurrence else '' end
 $$;
 
--- A person said what became of a failed call. Goes into the history, where a replay finds it. Returns its place.
+-- Records in the history what an operator said about a failed call, where a replay finds it. Returns its number.
 create or replace function holdfast.record_resolved(
   p_id uuid, p_generation int, p_epoch int, p_name text, p_occurrence int, options jsonb, p_now timestamptz
 )
@@ -238,8 +238,8 @@ as $$
   returning seq
 $$;
 
--- The step that a process in troubleshooting failed at and that can be skipped: nothing has happened to it since, and nothing is being
--- undone. No row: it waits for something else. Reads only the end of the history.
+-- The failed step of a process in troubleshooting, if it can be skipped: nothing has happened since its failure, and no compensation
+-- runs. No row: the process waits for something else. Reads only the end of the history.
 create or replace function holdfast.failed_step(p_id uuid, p_generation int)
 returns table (name text, occurrence int)
 language sql
@@ -267,9 +267,9 @@ as $$
     )
 $$;
 
--- A person says what became of a call of unknown outcome (K-20): it was done, with this result, or it was not, and is called
--- again. Or the failed step is skipped: it counts as done without a result. Returns 'done', 'deadline', 'nothing' (no such call waits
--- for an answer), 'not skippable', or the status of the process.
+-- Resolves a call of unknown outcome (K-20): it was done, with this result, or it was not and is called again. Or skips the failed step,
+-- which counts as done without a result. Returns 'done', 'deadline', 'nothing' (no such call is unresolved), 'not skippable', or the
+-- status of the process.
 create or replace function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -329,8 +329,8 @@ begin
 end
 $$;
 
--- Makes a process that waits look again now (P-16): its conditions, its next attempt, its start. Timeouts and deadline
--- stay as they are. Answers 'done', or its status where there is nothing to wait for.
+-- Resumes a waiting process now (P-16): its conditions, its next attempt or its start. Timeouts and deadline do not change. Returns
+-- 'done', or the status of a process that does not wait.
 create or replace function holdfast.resume_process(p_id uuid, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -356,7 +356,7 @@ begin
       lease_epoch = lease_epoch + 1,
       rested_epoch = rested_epoch + 1
   where id = p_id;
-  -- One that was to start later starts now, and its own clock with it.
+  -- A process that was to start later starts now, and its clock with it.
   update holdfast.process_detail set updated_at = v_now, start_at = least(start_at, v_now) where id = p_id;
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, detail)
   values (v_now, 'processes', 'OPERATOR_RESUME', p_id, p_actor, p_reason, v_before,

@@ -1,11 +1,11 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
--- Reading what an execution needs, page by page: its history and its responses. Claims call these functions for the first
--- page, executions for the pages that follow. What must not break: a page has at least one row where there is one, at most
--- about the given number of bytes (K-23), and rows come in the order of their numbers.
+-- Reads the input of an execution page by page: its history and its responses. Claims call these functions for the first page,
+-- executions for the next ones. What must not break: a page has at least one row if there is one, at most about the given number of
+-- bytes (K-23), and rows are in the order of their numbers.
 
--- How many bytes a value takes as JSON, at most: what is stored compressed is up to about a hundred times as long, and is not read for this.
+-- The largest possible size of a value as JSON. A compressed value is up to about a hundred times as long; it is not read for this.
 create or replace function holdfast.most_bytes(p_value jsonb)
 returns int
 language sql
@@ -15,8 +15,8 @@ begin atomic
   select coalesce(pg_column_size(p_value) * case when pg_column_compression(p_value) is null then 1 else 100 end, 0);
 end;
 
--- The next page of a history, after the record with the number `p_after`; at least one record where there is one. Row by row: each value is
--- measured once, and nothing behind the page is read.
+-- The next page of a history, after event number `p_after`; at least one event if there is one. Row by row, so that each value is
+-- measured once and nothing behind the page is read.
 create or replace function holdfast.read_process_history(p_id uuid, p_generation int, p_after int, p_bytes int)
 returns json
 language plpgsql
@@ -46,7 +46,7 @@ begin
 end
 $$;
 
--- The same of the responses that a claim would tell of.
+-- The same for the responses that a claim would return.
 create or replace function holdfast.read_process_responses(p_id uuid, p_after int, p_bytes int)
 returns json
 language plpgsql

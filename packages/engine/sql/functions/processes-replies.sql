@@ -1,14 +1,13 @@
--- revision: 4
+-- revision: 5
 -- after: commands-receive, processes-respond
 --
--- Replies to processes: PGMQ's queue `<domain>__process_replies` as a source of work. `vt` is the due time of a message,
--- (`msg_id`, `read_ct`) its fence, as for commands. Workers of the domain claim and record them. What must not break: a reply
--- is removed only after its response is recorded, or where it belongs to no process; messages that another transaction holds
--- are skipped.
+-- Replies to processes: PGMQ's queue `<domain>__process_replies` as a source of work. `vt` is the due time of a message and
+-- (`msg_id`, `read_ct`) its fence, as for commands. Workers of the domain claim and record replies. What must not break: a reply is
+-- removed only after its response is recorded, or if it belongs to no process; messages that another transaction has locked are skipped.
 
--- Claims replies, in the order in which they became visible. What belongs to no process of the domain is removed and
--- named in `unknown`; what is no reply at all is archived and counted in `malformed`. A reply to a step-based process
--- comes with everything that its handlers decide by, so that nothing has to be read again.
+-- Claims replies, in the order in which they became visible. A reply that belongs to no process of the domain is removed and listed in
+-- `unknown`; a message that is not a reply is archived and counted in `malformed`. A reply to a step-based process is returned with the
+-- input of its handlers, so that nothing has to be read again.
 -- planner: indexed
 create or replace function holdfast.claim_replies(
   p_queue text, p_domain text, p_from float8, p_most int, p_lease_ms int, p_spare_leased boolean, p_ceiling_ms int
@@ -87,7 +86,7 @@ begin
       perform pgmq.archive(p_queue, v_foreign);
     end if;
     if v_paused is not null then
-      -- Looked at again every second: the resumption of a definition tells its workers, and the queue is the domain's.
+      -- Claimed again after a second: a resume wakes up the workers of the definition, but this queue belongs to the domain.
       execute format('update pgmq.%I set vt = $1, read_ct = read_ct - 1 where msg_id = any ($2)', v_table)
       using v_now + interval '1 s', v_paused;
     end if;
@@ -108,7 +107,7 @@ begin
 end
 $$;
 
--- The second half of the claim: whose replies the messages are.
+-- The second half of the claim: finds the processes that the replies belong to.
 -- planner: looped, no material
 create or replace function holdfast.open_replies(
   p_domain text, ids bigint[], reads int[], messages jsonb[], headers jsonb[],
@@ -164,9 +163,9 @@ begin
 end
 $$;
 
--- Records final replies to processes of sequential code as their responses `@command`, and removes the messages. Writes
--- without an `id` are only removed. Answers what respond_processes answers, in order. A message that somebody holds just
--- now stays, and is found to be recorded when it is read again.
+-- Records final replies to processes of sequential code as their responses `@command`, and removes the messages. Writes without an `id`
+-- are only removed. Returns what respond_processes returns, in order. A message that another transaction has locked stays; when it is
+-- read again, its response is found recorded.
 -- planner: no jit
 create or replace function holdfast.record_replies(p_queue text, writes jsonb)
 returns json
@@ -182,7 +181,7 @@ begin
   if v_responses is not null then
     v_answers := holdfast.respond_processes(v_responses)::jsonb;
   end if;
-  -- Put back into the order of the writes.
+  -- In the order of the writes again.
   select jsonb_agg(
     case when it ? 'id' then v_answers -> (nth - 1)::int else '["done", 0]' end
     order by place
@@ -218,7 +217,7 @@ begin
 end
 $$;
 
--- Gives a reply back for somebody else, or for later; its reading does not count.
+-- Releases a reply for another worker, or for later; the receive does not count.
 create or replace function holdfast.return_reply(p_queue text, p_msg_id bigint, p_read_ct int, p_delay_ms float8)
 returns void
 language plpgsql

@@ -1,16 +1,16 @@
--- revision: 4
+-- revision: 5
 -- after: kernel
 --
--- Recording responses to processes: from callers, from the inbox and from replies. The library calls it for many responses at
--- once. What must not break: a response id is recorded once for each process; responses are numbered on the row of the process,
--- which is locked for it, so that a process that stops to wait at the same moment is not left asleep (P-09).
+-- Records responses to processes: from callers, from the inbox and from replies. The library calls it for many responses at once. What
+-- must not break: a response id is recorded once for each process; responses are numbered on the row of the process, which is locked
+-- here, so that a process that suspends at the same moment does not miss its response (P-09).
 
--- Records responses, each with its process's next number, and makes waiting processes due (P-11). The number stands on
--- the process's own row, which is locked here: the statement that pauses an execution compares it there, so no wake-up is
--- lost. Waiting for a retry or a person, or executing: recorded, and met when the process goes on.
--- Answers, in order: ["done", number], ["held"], ["unknown"], ["other type"], ["late", …] for a process that has ended:
--- nothing is recorded, whoever responded applies it to the projection (apply_late_response); or ["behind"] for a `direct`
--- one while responses to the same process are in the inbox, which were committed before it: it has to follow them (K-25).
+-- Records responses, each with its process's next number, and makes waiting processes due (P-11). The number is on the process's own
+-- row, which is locked here: the statement that suspends an execution compares it, so no wake-up is lost. If the process waits for a
+-- retry or an operator, or executes, the response is recorded and read when the process continues.
+-- Returns, in order: ["done", number], ["held"], ["unknown"], ["other type"], ["late", …] for a process that has ended: nothing is
+-- recorded, and the caller applies it to the projection (apply_late_response); or ["behind"] for a `direct` response while the inbox has
+-- responses to the same process that were committed before it: it has to follow them (K-25).
 -- planner: indexed
 create or replace function holdfast.respond_processes(responses jsonb)
 returns json
@@ -57,7 +57,7 @@ begin
       )
     ) with ordinality as asked (id, type, name, response_id, data, notes, direct, place)
   ),
-  -- The same one may come twice at once.
+  -- The same response may come twice in one call.
   once as (
     select distinct on (asked.id, asked.response_id) asked.*
     from asked
@@ -85,7 +85,7 @@ begin
         due_at = case
           when leased_at is not null or queued_at is not null then due_at
           when status = 'WAITING_FOR_ASYNC' then least(due_at, v_now)
-          -- What it waits for before it undoes.
+          -- It waits for this before it compensates.
           when status = 'COMPENSATING' and due_at is null then v_now
           else due_at
         end
@@ -111,7 +111,7 @@ begin
         when asked.direct and asked.id = any (v_behind) then json_build_array('behind')
         when process.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then json_build_array(
           'late', process.responses,
-          -- One that ended without having rested before has shown nothing but what it began with.
+          -- A process that ended without ever suspending has no projection but its initial state.
           case when detail.projection_responses is null then detail.state else detail.projection end,
           case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
           (
@@ -135,8 +135,8 @@ begin
 end
 $$;
 
--- A response to a process that has ended: recorded, in the projection, audited, and nothing is replayed. Answers whether
--- it was applied; not when another response came between (its number is the fence).
+-- Applies a response to a process that has ended: recorded, in the projection, audited; nothing is replayed. Returns whether it was
+-- applied; false if another response came first (its number is the fence).
 create or replace function holdfast.apply_late_response(
   p_id uuid, p_after int, p_name text, p_response_id text, p_data jsonb, p_notes jsonb, p_projection jsonb,
   p_projection_notes jsonb

@@ -1,15 +1,15 @@
--- revision: 1
+-- revision: 2
 -- after: kernel, dispatch-begin
 --
--- Definitions with a limit of concurrent executions (P-20). `claim_processes` calls `claim_limited_processes` for them. Each
--- execution has a row in `process_slot`; what is due beyond the limit has no `due_at` and queues by `queued_at`. What must not
--- break: slots are taken under the definition's advisory lock only, which a change of the limit takes too, so that there are
--- never more executions than the limit.
+-- Definitions with a limit of concurrent executions (P-20). `claim_processes` calls `claim_limited_processes` for them. Each execution
+-- has a row in `process_slot`; due processes beyond the limit have no `due_at` and queue by `queued_at`. What must not break: slots are
+-- taken only under the definition's advisory lock, which a change of the limit takes too, so that there are never more executions than
+-- the limit.
 
--- What of a limited definition may execute now (P-20). One claimer at a time per definition, and nobody waits for it:
--- the lock is the transaction's, and whoever changes the limit takes it too. A crashed process keeps its slot. Then come
--- those that crashed before there was a limit, those that queue, oldest first, and what has become due since. What is due
--- beyond the limit loses its due_at and queues.
+-- Claims processes of a limited definition (P-20). One worker at a time per definition; others do not wait for it. The lock belongs to
+-- the transaction, and a change of the limit takes it too. A crashed process keeps its slot. Then come processes that crashed before
+-- there was a limit, queued ones, oldest first, and those that have become due since. Due processes beyond the limit lose their due_at
+-- and queue.
 -- planner: generic, no seqscan
 create or replace function holdfast.claim_limited_processes(
   p_type text, p_version int, p_limit int, p_most int, spare_leased boolean
@@ -28,7 +28,7 @@ begin
   if not pg_try_advisory_xact_lock(holdfast.slots_lock(p_type)) then
     return null;
   end if;
-  -- Read under the lock: the limit may have gone since the caller looked.
+  -- Read under the lock: the limit may have been removed since the caller read it.
   v_limit := coalesce((select concurrency from holdfast.process_setting where type = p_type), p_limit);
   if v_limit is null then
     return null;
@@ -77,7 +77,7 @@ begin
   end if;
   if exists (select from holdfast.process where id = any (v_new) and dispatch_type is not null) then
     v_new := holdfast.admit_dispatched(v_new);
-    -- Those that have been given a later start are not due any more.
+    -- Those that got a later start are not due any more.
     v_due := array(
       select id from unnest(v_due) with ordinality as due (id, place)
       where exists (select from holdfast.process where process.id = due.id and due_at <= v_now)
@@ -100,8 +100,8 @@ as $$
   select hashtextextended('holdfast slots ' || p_type, (select tableoid from holdfast.clock)::bigint)
 $$;
 
--- How many slots are taken. When all are, those of processes that no longer execute are given up first: a limit that an
--- operator sets counts what executes already, and such an execution does not know that it has a slot to give back.
+-- How many slots are taken. If all are, slots of processes that no longer execute are freed first: a limit that an operator sets counts
+-- running executions, and such an execution does not know that it has a slot to free.
 create or replace function holdfast.count_slots(p_type text, p_limit int)
 returns int
 language plpgsql

@@ -1,13 +1,12 @@
--- revision: 7
+-- revision: 8
 -- after: kernel
 --
--- Starting processes: from callers, from other processes and through SQL. It only inserts, so it may run in a caller's
--- transaction (K-15). What must not break: an id or key that is there already starts nothing; a process and its place in a
--- batch are written together; a start that its caller executes itself is leased from the first moment, so that no worker takes
--- it too.
+-- Starts processes: from callers, from other processes and through SQL. It only inserts, so it may run in a caller's transaction (K-15).
+-- What must not break: an id or key that exists already starts nothing; a process and its place in a batch are written together; a
+-- process that its caller executes itself is leased from the first moment, so that no worker claims it too.
 
--- Creates processes, and leases those at once whose starter executes them itself. Only inserts, so it may run inside
--- anybody's transaction (K-15). Answers, in order: the id, whether it was created now, where it stands.
+-- Creates processes, and leases those that their callers execute themselves. It only inserts, so it may run inside a caller's
+-- transaction (K-15). Returns, in order: the id, whether it was created now, its status.
 -- planner: indexed
 create or replace function holdfast.start_processes(starts jsonb)
 returns json
@@ -20,7 +19,7 @@ declare
   v_type text;
 begin
   if exists (select from holdfast.pause) and starts @? '$[*].lease_ms' then
-    -- Paused: its starter does not execute it; a worker does when it is resumed (K-18).
+    -- Paused: its caller does not execute it; a worker does when it is resumed (K-18).
     starts := (
       select jsonb_agg(
         case when it ? 'lease_ms' and holdfast.is_paused(array[
@@ -60,7 +59,7 @@ begin
     returning id, batch_id, type
   ),
   members as (
-    -- Under the whole name: a command of the same id may be in the same batch.
+    -- With the full name as domain: a command of the same id may be in the same batch.
     insert into holdfast.batch_open (batch_id, command_id, domain)
     select batch_id, id, type from created where batch_id is not null
   ),
@@ -70,13 +69,13 @@ begin
   )
   select array_agg(id) into v_created from created;
 
-  -- Those with a lease are executed by their starter, from the first moment; the others become due.
+  -- Those with a lease are executed by their callers, from the first moment; the others become due.
   insert into holdfast.process (id, type, version, status, due_at, lease_epoch, leased_by, leased_at, last_write, created_at, deadline_at)
   select
     asked.id, asked.type, asked.version, coalesce(asked.status, 'PENDING'),
     case
       when asked.lease_ms is not null then v_now + asked.lease_ms * interval '1 ms'
-      -- A step-based one has sent its first command and is due only where its first step waits for no longer than a time.
+      -- A step-based process has sent its first command; it is due only if its first step waits and has a time limit.
       when asked.model = 'PROCESS_STEP' or asked.looks then greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms')
     end,
     case when asked.lease_ms is not null then 1 else 0 end,
@@ -84,7 +83,7 @@ begin
     case when asked.lease_ms is not null then v_now end,
     asked.token,
     v_now,
-    -- A time is counted from the start, which may be later.
+    -- A duration is counted from the start, which may be later.
     coalesce(
       to_timestamp(asked.deadline_ms / 1000),
       greatest(v_now, to_timestamp(asked.start_ms / 1000), v_now + asked.start_in_ms * interval '1 ms') + asked.deadline_in_ms * interval '1 ms'
@@ -126,8 +125,8 @@ begin
 end
 $$;
 
--- The same for a flush of many starters: an id or key that somebody is just inserting in an open transaction would make
--- the whole flush wait, so the wait is cut short and the starter whose key it is tried apart (K-05).
+-- The same for a flush of many callers. An id or key that an open transaction is inserting would make the whole flush wait, so the wait
+-- is short, and the caller with that key is retried apart (K-05).
 create or replace function holdfast.flush_starts(starts jsonb)
 returns json
 language sql
@@ -136,8 +135,8 @@ as $$
   select holdfast.start_processes(starts)
 $$;
 
--- The version that starts through SQL take: the newest of those that workers have lately had. Not the newest ever: a
--- release that was rolled back must not leave processes that nobody claims.
+-- The version that a start through SQL uses: the newest that workers have lately had. Not the newest ever, because a release that was
+-- rolled back must not leave processes that no worker claims.
 create or replace function holdfast.newest_definition(p_type text)
 returns int
 language sql
@@ -149,8 +148,8 @@ as $$
     and seen_at > holdfast.last_seen('processes', p_type) - interval '1 hour'
 $$;
 
--- Workers say, when they start and every minute, which definitions they have without a limit of their own. What queues for a
--- limit that is no more becomes due.
+-- Workers call it when they start and every minute, with their definitions that have no limit. Processes that queue for a removed limit
+-- become due.
 create or replace function holdfast.free_unlimited_processes(types text[])
 returns void
 language plpgsql
@@ -171,7 +170,7 @@ begin
 end
 $$;
 
--- There is no limit any more: what queued becomes due. Due now, not when it was: claims have looked past that.
+-- A limit was removed: queued processes become due. Due now, not at their old time, because claims have passed that watermark.
 create or replace function holdfast.free_queued_processes(p_type text, p_now timestamptz)
 returns void
 language plpgsql
@@ -189,9 +188,9 @@ begin
 end
 $$;
 
--- The state of a process that was started through SQL, parsed by its definition: kept behind the fence, before any code
--- of the definition sees it. The deadline is what the definition says, unless the starter said one. Answers the
--- deadline; no row where the lease is lost.
+-- Stores the state of a process that was started through SQL, parsed by its definition: behind the fence, before any code of the
+-- definition sees it. The deadline is that of the definition, unless the caller gave one. Returns the deadline; no row if the lease is
+-- lost.
 create or replace function holdfast.store_checked_state(
   p_id uuid, p_epoch int, p_state jsonb, p_notes jsonb, p_deadline_ms float8, p_deadline_in_ms float8
 )

@@ -1,14 +1,14 @@
--- revision: 8
+-- revision: 9
 -- after: kernel
 --
--- What executions write: history, and the state in which an execution pauses or ends. One statement for many executions (K-05).
--- What must not break: the row of the process is locked and its epoch compared in the statement that writes, so that an
--- execution that has lost its lease writes nothing; history, status, audit and what was sent change together.
+-- The writes of executions: history, and the state in which an execution suspends or ends. One statement for many executions (K-05).
+-- What must not break: the statement locks the row of the process and compares its epoch, so that an execution that has lost its lease
+-- writes nothing; history, status, audit and sent commands change together.
 
--- Each write names its process and epoch and brings events; one with a `to_status` also ends the execution: the process
--- rests with that status until `due_ms`, or has ended. A rest takes place only where no response and no cancellation has
--- come that the execution has not heard of; otherwise nothing is written and the news is the answer (P-11, P-16).
--- Answers, in order: 0 done, 1 lease lost, 2 held by somebody else, or the news.
+-- Each write names its process and epoch and brings events. A write with a `to_status` also ends the execution: the process is suspended
+-- with that status until `due_ms`, or has ended. A process is suspended only if no response and no cancellation has come that the
+-- execution has not seen; otherwise nothing is written, and these are returned (P-11, P-16).
+-- Returns, in order: 0 done, 1 lease lost, 2 locked by another transaction, or what has come.
 -- planner: indexed
 create or replace function holdfast.write_processes(writes jsonb)
 returns json
@@ -22,7 +22,7 @@ declare
   v_inserted int;
   v_rests boolean;
 begin
-  -- The fence: the row is locked and its epoch compared, in the order of ids, in which the writes come.
+  -- The fence: the row is locked and its epoch compared, in the order of ids, which is the order of the writes.
   select array_agg(locked.id)
   into v_mine
   from jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, responses int, heard_cancel boolean)
@@ -64,7 +64,7 @@ begin
   into v_events, v_rests
   from jsonb_array_elements(v_writes) as it;
   if v_inserted < v_events then
-    -- Ours from an earlier flush whose answer was lost; anything else means that two executions wrote one history.
+    -- Ours, from an earlier flush whose response was lost. Anything else means that two executions wrote one history.
     if exists (
       select
       from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, generation int, events jsonb)
@@ -102,7 +102,7 @@ begin
   set status = asked.to_status,
       due_at = to_timestamp(asked.due_ms / 1000),
       lease_epoch = lease_epoch + 1,
-      -- Given where the record was not followed: what is known of an earlier interruption is kept (K-19).
+      -- Given if the execution did not replay the whole history: what is known of an earlier interruption is kept (K-19).
       rested_epoch = coalesce(asked.rested, lease_epoch + 1),
       leased_by = null,
       leased_at = null,
@@ -156,7 +156,7 @@ begin
       id, type, since, step, error_kind, error_code, error_message, error_stack, fingerprint, batch_id
     )
     select asked.id, detail.type, v_now,
-      -- What it waits for, or what failed last.
+      -- What it waits for, or the last failure.
       coalesce(asked.waiting_for, (
         select history.name || case when history.occurrence > 1 then '#' || history.occurrence else '' end
         from holdfast.process_history as history
@@ -175,7 +175,7 @@ begin
         error_message = excluded.error_message, error_stack = excluded.error_stack, fingerprint = excluded.fingerprint;
   end if;
   if writes @> '[{"error": {"code": "DEADLINE_EXCEEDED"}}]' then
-    -- The history has no record of it; a turn to undoing is one.
+    -- A deadline that ends the process or needs an operator has no event in the history. One that compensates has.
     insert into holdfast.audit (at, model, event, subject_id, detail)
     select v_now, 'processes', 'DEADLINE_EXCEEDED', asked.id, jsonb_build_object('status', asked.to_status)
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, error jsonb)
@@ -202,8 +202,8 @@ begin
     using jsonb_to_recordset(writes) as asked (id uuid, epoch int, to_status text, limited boolean)
     where process_slot.process_id = asked.id and asked.limited and asked.to_status is not null;
   end if;
-  -- A continued process is due at once, a freed slot is somebody else's chance, and what rested outside a worker is due
-  -- at a time that no worker knows of.
+  -- A continued process is due at once, a freed slot is for another process, and a process that its caller suspended is due at a time
+  -- that no worker knows of.
   for v_type in
     select distinct process.type
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, continues boolean, limited boolean, wakes boolean)
@@ -215,7 +215,7 @@ begin
 end
 $$;
 
--- What the end of processes means to others: their parents hear of it, their batches count them.
+-- Effects of ended processes on other work: their parents get a response, and their batches count them.
 -- planner: looped
 create or replace function holdfast.processes_ended(ids uuid[])
 returns void
@@ -225,7 +225,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_type text;
 begin
-  -- Only an inbox row: the parent's own row is somebody else's to lock.
+  -- Only an inbox row: this transaction must not lock the parent's own row.
   insert into holdfast.process_inbox (id, type, process_ref, name, response_id, data, notes, checked, created_at, due_at)
   select gen_random_uuid(), parent.type, parent.id::text, '@child', detail.id::text,
     jsonb_build_object(
@@ -294,7 +294,7 @@ as $$
   left join holdfast.process on process.id = asked.id
 $$;
 
--- For a transaction of the user's: locks the process first, and answers whether it is still this epoch's (P-05).
+-- For a transaction of the user: locks the process first, and returns whether it still has this epoch (P-05).
 create or replace function holdfast.hold_process(p_id uuid, p_epoch int)
 returns boolean
 language sql
@@ -304,7 +304,7 @@ as $$
   )
 $$;
 
--- What has come for executions in progress: responses and cancellations they have not heard of.
+-- Responses and cancellations that have come for running executions and that they have not seen.
 create or replace function holdfast.process_news(ids uuid[], heard int[])
 returns json
 language sql

@@ -1,12 +1,11 @@
--- revision: 3
+-- revision: 4
 -- after: kernel, commands-send
 --
 -- The rights of a role that only runs Holdfast (K-27): docs/operations/rights.md. The owner of the schema calls it for each
 -- role, and again after each migration. What must not break: such a role can neither change nor remove audit rows, move the
 -- test clock, or change the schema.
 
--- Gives a role what senders and workers need, and nothing by which it could change or remove audit rows, move the test clock,
--- or change the schema. Called by the owner of the schema, once for each role and again after each migration.
+-- Grants a role what senders and workers need. The owner of the schema calls it once for each role, and again after each migration.
 create or replace function holdfast.grant_runtime(role_name text)
 returns void
 language plpgsql
@@ -17,7 +16,7 @@ declare
 begin
   execute format('grant usage on schema %s to %I', v_schema, role_name);
   execute format('grant execute on all functions in schema %s to %I', v_schema, role_name);
-  -- The wake-ups' sequences are set, not only read.
+  -- The sequences of wake-ups are set, not only read.
   execute format('grant usage, select, update on all sequences in schema %s to %I', v_schema, role_name);
   for v_table in
     select relname, relkind, oid::regclass as name
@@ -38,7 +37,7 @@ begin
       v_table.name, role_name
     );
   end loop;
-  -- Queues are made on first use, each with a table of its own.
+  -- Queues are created on first use, each with a table of its own.
   execute format('grant usage, create on schema pgmq to %I', role_name);
   execute format('grant execute on all functions in schema pgmq to %I', role_name);
   execute format('grant select, insert, update, delete on all tables in schema pgmq to %I', role_name);

@@ -1,16 +1,16 @@
--- revision: 3
+-- revision: 4
 -- after: processes-operate
 --
--- Work that needs a person, of all models, in one view. A view and not a table of its own: each model writes its failed work in the
--- same statement as the change that made it fail, and a copy could differ from it.
+-- Work of all models that needs an operator, in one view. It is a view and not a table, because each model writes its failed work in the
+-- statement that made it fail, and a copy could differ from it.
 --
--- Each part reads one table and looks up everything else in its list of columns. So the planner takes the parts apart: a part of
--- another model is left out, and each condition and the order (`since desc, place desc`) are answered from an index of the part's own
--- table. A join in a part would end that; the test with EXPLAIN would fail.
+-- What must not break: each part reads one table and looks up everything else in its list of columns. So the planner can separate the
+-- parts: a part of another model is left out, and each condition and the order (`since desc, place desc`) use an index of the part's own
+-- table. A join in a part would prevent this, and the test with EXPLAIN would fail.
 --
--- `place` tells the troubles of a model apart: one workflow instance may have several. `work_id` is `id` where ids are UUIDs, for the
--- primary keys; of items it is a constant, which the planner sees to be none of the ids asked for, and not null, which it would keep.
--- `can` is what an operator can do.
+-- `place` distinguishes several troubles of one workflow instance. `work_id` is `id` where ids are UUIDs, so that the primary keys are
+-- used. For items it is a constant and not null, because the planner can exclude a constant that is none of the requested ids. `can` is
+-- what an operator can do.
 create or replace view holdfast.trouble as
 select
   'commands'::text as model,
@@ -111,7 +111,7 @@ select
   ),
   letter.failure ->> 'stack',
   case
-    -- What has no handler of its own (a fork, a condition) has no result that a person could give.
+    -- A fork or a condition has no handler, so there is no result that an operator could give.
     when letter.kind = 'step' and letter.step_type <> 'task' then array['retry', 'cancel']
     when letter.kind = 'step' then array['retry', 'complete', 'cancel', 'skip']
     when exists (
@@ -143,7 +143,7 @@ select
   letter.item_id collate "default",
   null,
   letter.error_code,
-  -- Only technical failures are tried again until they are given up.
+  -- Only technical failures are retried until they become dead letters.
   'TRANSIENT',
   letter.error_message,
   letter.fingerprint,
@@ -154,7 +154,7 @@ select
   ),
   null,
   array['retry', 'complete', 'cancel'],
-  -- An execution that is started again has the same id: the target knows it.
+  -- A repeated start has the same id, so the target recognises it.
   false,
   false,
   (

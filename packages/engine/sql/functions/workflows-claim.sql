@@ -1,15 +1,14 @@
--- revision: 10
+-- revision: 11
 -- after: kernel, workflows-write, workflows-set-aside, lost-claims, dispatch-begin
 --
--- Claiming steps of workflows, called by each worker for the handlers that it has. One claim goes through all handlers in the
--- order of priorities (W-12), which `rank` has. What must not break: a claim never waits for a row that another transaction
--- holds, reads a bounded number of rows however large the backlog is (K-17), and raises `lease_epoch` of each step it takes.
+-- Claims workflow steps, called by each worker for the handlers that it has. One claim covers all handlers in the order of priorities
+-- (W-12), which is in `rank`. What must not break: a claim never waits for a row that another transaction has locked, reads a bounded
+-- number of rows however large the backlog is (K-17), and raises `lease_epoch` of each step that it leases.
 
--- One claim over all handlers that a worker has, in the order in which items reach priority 100 (W-12). A step that is as
--- the queue says begins here: it is running, and the call is counted before it is made. Anything else (a call that was lost,
--- a step that is not due to be called any more) comes with `fresh` false, and the engine decides. What was called off and whose
--- lease has ended comes to every worker, whatever handlers it has and whatever is paused: nothing is called for it, and the
--- service that had the call may be gone (W-11).
+-- One claim over all handlers of a worker, in the order in which items reach priority 100 (W-12). A step that is as the queue says begins
+-- here: it is running, and the call is counted before it is made. Any other step (a lost call, a step that must not be called any more)
+-- is returned with `fresh` false, and the engine decides. A cancelled step whose lease has ended is returned to every worker, whatever
+-- its handlers and pauses: no handler is called for it, and the service that had the call may be gone (W-11).
 -- planner: indexed
 create or replace function holdfast.claim_workflow_steps(
   handlers text[], worker text, most int, p_lease_ms int, p_beat_ms int, spare_leased boolean, ceiling_ms int
@@ -21,7 +20,7 @@ declare
   v_now timestamptz := holdfast.now();
   v_handlers text[] := handlers;
   v_paused int[];
-  -- How many of each handler's first steps may be claimed, where some are set aside because they are paused.
+  -- How many of each handler's first steps may be claimed, where paused steps are being set aside.
   v_free int[];
   v_ids uuid[];
   v_numbers smallint[];
@@ -46,7 +45,7 @@ begin
   if exists (select from holdfast.workflow_set_aside) then
     perform holdfast.take_back_workflow_steps(v_paused);
   end if;
-  -- What was delayed and has fallen due, and leases that have ended.
+  -- Delayed steps that have fallen due, and leases that have ended.
   with due as (
     select it.workflow_id, it.number
     from unnest(v_handlers) as wanted
@@ -84,7 +83,7 @@ begin
   into v_ids, v_numbers, v_fresh, v_leases
   from (
     select found.workflow_id, found.number, found.fresh,
-      -- Never shorter than what the worker's heartbeat is made for.
+      -- Never shorter than the lease that the worker's heartbeat is set up for.
       greatest(
         coalesce((select lease_ms from holdfast.workflow_definition where id = found.definition_id), p_lease_ms), p_beat_ms
       ) as lease_ms
@@ -94,7 +93,7 @@ begin
         not in_flight and status = case when compensates then 'COMPENSATING' else 'PENDING' end as fresh
       from holdfast.workflow_step
       where handler = wanted and ready and not abort and (v_paused is null or definition_id <> all (v_paused))
-        -- A call that was lost and that a claim without room for it has made ready.
+        -- A lost call that a claim without room for it has made ready.
         and (not spare_leased or not in_flight)
       order by rank, scheduled_at
       limit least(v_room, v_free[lane.place])
@@ -104,7 +103,7 @@ begin
     limit v_room
   ) as it;
   if -1 = any (v_numbers) then
-    -- Starts of what was dispatched: those that dispatch does not let begin now are due later.
+    -- Starts of dispatched instances: those that dispatch does not let begin now are due later.
     v_starts := array(select id from unnest(v_ids, v_numbers) as it (id, number) where number = -1);
     v_admitted := holdfast.admit_dispatched_roots(v_starts);
     if cardinality(v_admitted) < cardinality(v_starts) then
@@ -139,14 +138,14 @@ begin
       from claimed
       where fresh and not compensates and number >= 0
     )
-    -- Rows as lists: names would be most of it.
+    -- Rows as arrays: field names would be most of the result.
     select json_agg(json_build_array(
       workflow_id, number, definition_id, handler, compensates, lease_epoch, fresh,
       case when compensates then compensation_attempts else attempts end, input, input_notes,
       case when compensates then output end, case when compensates then output_notes end, outcome, compensation_outcome,
       extract(epoch from v_now - scheduled_at)::float8 * 1000
     ) order by rank, scheduled_at),
-    -- Not fresh, and a call was on its way: it was lost.
+    -- Not fresh although a call was in flight: the call was lost.
     array_agg(workflow_id) filter (where in_flight and not fresh),
     array_agg(number) filter (where in_flight and not fresh)
     into v_items, v_lost, v_lost_numbers
@@ -156,7 +155,7 @@ begin
     end if;
   end if;
   if coalesce(cardinality(v_ids), 0) < most and most > any (v_free) then
-    -- More of what is paused stands in front: the next claim goes on there, at once.
+    -- More paused steps are in front: the next claim continues there, at once.
     v_next := v_now;
   elsif coalesce(cardinality(v_ids), 0) < most then
     select min(it.due_at)
@@ -181,7 +180,7 @@ begin
 end
 $$;
 
--- Claimed items with what is known of those whose last call was lost (K-26), as their last element.
+-- Claimed items, with the loss record of those whose last call was lost (K-26) as their last element.
 -- planner: no jit, no seqscan
 create or replace function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[])
 returns json

@@ -1,12 +1,12 @@
--- revision: 6
+-- revision: 7
 -- after: kernel, workflows-write, presence
 --
--- What operators and housekeeping ask of workflows: steps that wait for a handler that no worker has, removing instances that
--- ended long ago, and retrying a step at once. Chores and handles call them. What must not break: an instance with a dead
--- letter is never removed.
+-- Queries of operators and housekeeping on workflows: steps that wait for a handler that no worker has, removing instances that ended
+-- long ago, and retrying a step at once. Chores and handles call them. What must not break: an instance with a dead letter is never
+-- removed.
 
--- Handlers that steps wait for and no worker has had for two minutes (W-04): told on the step that has waited longest, at
--- most once a minute each. Nobody makes delayed steps ready either that nobody has a handler for, so both indexes are asked.
+-- Handlers that steps wait for and that no worker has had for two minutes (W-04): recorded on the step that has waited longest, at most
+-- once a minute each. Delayed steps without a handler are not made ready by any claim, so both indexes are read.
 -- planner: no seqscan
 create or replace function holdfast.note_missing_handlers()
 returns table (handler text, waiting bigint, oldest_seconds float8)
@@ -92,7 +92,7 @@ begin
   )
   select
     longest.wanted,
-    -- Enough to see how bad it is.
+    -- Counts up to a limit, which is enough to see the size of the backlog.
     (
       select count(*)
       from (select from holdfast.workflow_step as it where it.handler = longest.wanted and it.ready limit 10000) as first_ones
@@ -110,8 +110,8 @@ begin
 end
 $$;
 
--- Ended instances that ended before a moment, oldest first, with all that belongs to them (W-14). What still has a dead
--- letter waits for a person. The audit trail has a retention of its own.
+-- Removes instances that ended before a moment, oldest first, with all their rows (W-14). An instance with a dead letter waits for an
+-- operator and is kept. The audit trail has a retention of its own.
 -- planner: no seqscan
 create or replace function holdfast.clean_up_workflows(statuses text[], before timestamptz, most int)
 returns int
@@ -126,7 +126,7 @@ begin
     where ended_at < before
       and status = any (statuses)
       and not exists (select from holdfast.workflow_dead_letter where workflow_id = workflow.id)
-      -- A call that nobody has heard of yet.
+      -- A call that has not reported its end yet.
       and not exists (select from holdfast.workflow_step where workflow_id = workflow.id and due_at is not null)
     order by ended_at
     limit most
@@ -139,7 +139,7 @@ begin
 end
 $$;
 
--- A step that waits for its next attempt is due at once.
+-- Makes a step that waits for its next attempt due at once.
 create or replace function holdfast.retry_workflow_step(p_id uuid, p_step text, p_actor text, p_reason text)
 returns boolean
 language plpgsql
@@ -150,7 +150,7 @@ declare
 begin
   with due as (
     update holdfast.workflow_step
-    -- It has waited since now: with the time of its own retry it would stand behind everything that is due.
+    -- It has waited since now. With the time of its retry it would come after everything that is due.
     set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
     returning *

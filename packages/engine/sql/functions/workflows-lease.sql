@@ -1,12 +1,12 @@
--- revision: 2
+-- revision: 3
 -- after: kernel
 --
--- Giving back steps that were claimed and never called, called by workers that stop; leases.sql has the heartbeat. What must not
--- break: rows are locked in the order of their keys and rows that another transaction holds are skipped; a step that is given back
--- is as it was before its claim, but for its epoch, since another worker may have decided on what it saw.
+-- Releases steps that were claimed and not called, for workers that stop; leases.sql has the heartbeat. What must not break: rows are
+-- locked in the order of their keys, and rows that another transaction has locked are skipped; a released step is as it was before its
+-- claim, except for its epoch, because another worker may have decided on what it saw.
 
--- Gives back what was claimed and never called: as if it had not been claimed, but for an event. Answers what was called off
--- meanwhile, and so must not be queued again: the engine decides about it.
+-- Releases steps as if they had not been claimed, except for an event. Returns the steps that were cancelled meanwhile and so must not
+-- be queued again: the engine decides about them.
 -- planner: no seqscan
 create or replace function holdfast.give_back_workflow_steps(ids uuid[], numbers smallint[], epochs int[], freshness boolean[])
 returns table (workflow_id uuid, number smallint, epoch int, definition_id int, compensates boolean, attempts int)
@@ -34,7 +34,7 @@ begin
           due_at = v_now,
           leased_by = null,
           leased_at = null,
-          -- Somebody may have seen it in this hand, and would decide on that.
+          -- Another worker may have seen it leased, and would decide on that.
           lease_epoch = step.lease_epoch + 1,
           in_flight = step.in_flight and not free.fresh,
           status = case when free.fresh and step.status = 'RUNNING' then 'PENDING' else step.status end,

@@ -1,15 +1,13 @@
--- revision: 1
+-- revision: 2
 -- after: kernel
 --
--- Steps of paused workflows (K-18). A claim calls these functions first: they take paused steps out of the order of claims,
--- and back into it when the pause is over, a bounded number with each claim. A step that was set aside is due at infinity and
--- keeps its rank. What must not break: a paused backlog of any size is read once and not with every claim, and no step stays
--- set aside after its definition was resumed.
+-- Steps of paused workflows (K-18). A claim calls these functions first. They take paused steps out of the order of claims, and put them
+-- back when the pause is over, a bounded number with each claim. A step that is set aside is due at infinity and keeps its rank. What
+-- must not break: a paused backlog of any size is read once and not with every claim, and no step stays set aside after its definition
+-- was resumed.
 
--- Sets aside what is paused among the first steps of each handler (K-18): it leaves the order of claims, so that a paused
--- backlog of any size is gone through once, a bounded part with each claim, and not with every claim. A step that was set
--- aside is due at infinity. Answers, for each handler, how many may be claimed without meeting a paused one that is still
--- there; null where all were looked at.
+-- Sets aside paused steps among the first steps of each handler. Returns, for each handler, how many steps may be claimed before the next
+-- paused one that is still in the order; null if all were checked.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.set_aside_workflow_steps(handlers text[], paused int[], p_window int)
 returns int[]
@@ -61,8 +59,7 @@ begin
 end
 $$;
 
--- Takes back what was set aside of definitions that are not paused any more, a bounded part with each claim. It keeps its
--- place: rank and time are as they were.
+-- Puts steps back whose definitions are not paused any more. They keep their place: rank and time are unchanged.
 -- planner: looped
 create or replace function holdfast.take_back_workflow_steps(paused int[])
 returns void

@@ -1,15 +1,14 @@
--- revision: 4
+-- revision: 6
 -- after: kernel, workflows-write
 --
--- How instances of workflows begin: at once, with what the engine has decided, or later, as a queued start. The library,
--- dispatch and `holdfast.start` call them. They only insert, so they may run in a caller's transaction (K-15). What must not
--- break: an id or key that is there already is left as it is, and an instance never exists without its first steps or its
--- queued start.
+-- Starts of workflow instances: at once, with the engine's first decision, or later, as a queued start. The library, dispatch and
+-- `holdfast.start` call these functions. They only insert, so they may run in a caller's transaction (K-15). What must not break: an
+-- existing id or key is not changed, and an instance never exists without its first steps or its queued start.
 
--- New instances with what their start decided. One that is there already, by its id or by its name and key, is left as it
--- is. Answers, in order, the id, whether it was created, the workflow and version.
+-- Creates instances with their first decision. An instance that exists already, by its id or by its name and key, is not changed.
+-- Returns, in order: the id, whether it was created, the workflow and version.
 -- planner: indexed
-create or replace function holdfast.start_workflows(docs jsonb)
+create or replace function holdfast.start_workflow_instances(docs jsonb)
 returns json
 language plpgsql
 as $$
@@ -66,8 +65,8 @@ begin
 end
 $$;
 
--- Instances that begin later, or were made without the engine: a step before the first one is due at their start, and
--- whichever worker takes it lets the engine decide what comes first.
+-- Queues starts of instances that begin later, or were created without the engine: a step before the first one is due at their start,
+-- and the worker that claims it lets the engine decide what comes first.
 create or replace function holdfast.queue_workflow_starts(ids uuid[], definition_ids int[], starts timestamptz[])
 returns void
 language plpgsql

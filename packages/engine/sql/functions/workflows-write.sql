@@ -1,12 +1,12 @@
--- revision: 7
+-- revision: 9
 -- after: kernel
 --
--- What the decisions about workflow instances write, for many instances in one statement (K-05), and reading what a decision
--- needs. The engine decides. What must not break: a decision is stored only if the instance still has the revision, and its
--- steps the epochs, on which it was made; otherwise nothing of it is.
+-- Writes the engine's decisions about workflow instances, many in one statement (K-05), and reads the input of a decision. What must not
+-- break: a decision is stored only if the instance still has the revision, and its steps the epochs, on which it was made; otherwise
+-- nothing of it is stored.
 
--- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. As
--- stable as adding an interval is, so that it is inlined.
+-- When an item's priority reaches 100 (W-12). Without aging never: such items come after all that age, by priority. STABLE, as adding an
+-- interval is, so that PostgreSQL inlines it.
 create or replace function holdfast.workflow_rank(scheduled timestamptz, priority int, aging float4)
 returns timestamptz
 language sql
@@ -20,7 +20,7 @@ begin atomic
   end;
 end;
 
--- How fast what waits gains priority, in this installation (W-12).
+-- How fast waiting steps gain priority in this installation (W-12).
 create or replace function holdfast.workflow_aging()
 returns float4
 language sql
@@ -29,7 +29,7 @@ as $$
   select aging from holdfast.workflow_setting
 $$;
 
--- Changes it for what is queued from now on. Answers what it was.
+-- Changes it for steps that are queued from now on. Returns the old value.
 create or replace function holdfast.set_workflow_aging(p_aging float4, p_actor text, p_reason text)
 returns float4
 language plpgsql
@@ -46,7 +46,7 @@ begin
 end
 $$;
 
--- The priority that people see.
+-- The displayed priority.
 create or replace function holdfast.shown_priority(priority int, aging float4, scheduled timestamptz, at timestamptz)
 returns int
 language sql
@@ -56,11 +56,40 @@ begin atomic
   select least(100, priority + floor(greatest(0, extract(epoch from at - scheduled)) * aging)::bigint)::int;
 end;
 
--- Each document names an instance, the revision on which it was decided, and of every step that it changes the epoch of its
--- last claim. Answers, in order: 0 done, 1 decided on something that has changed, 2 held by somebody else, 3 unknown; null
--- where all are done. The documents come in the order of ids.
+-- The steps of documents, with what is left out filled in.
+create or replace function holdfast.workflow_step_changes(docs jsonb, at timestamptz)
+returns table (
+  workflow_id uuid, definition_id int, number smallint, epoch int, name text, status text, queue text, handler text,
+  compensates boolean, due timestamptz, priority smallint, in_flight boolean, abort boolean, attempts int,
+  compensation_attempts int, outcome text, compensation_outcome text, ended_order int, side text, dlq boolean, ended boolean,
+  has_input boolean, input jsonb, input_notes jsonb, has_output boolean, output jsonb, output_notes jsonb, failure jsonb
+)
+language sql
+stable
+parallel safe
+begin atomic
+  select
+    doc.id, doc.definition_id, step.number, step.epoch, step.name, step.status, step.queue, step.handler,
+    coalesce(step.compensates, false), case step.queue when 'add' then at + coalesce(step.delay_ms, 0) * interval '1 ms' end,
+    step.priority, coalesce(step.in_flight, false), coalesce(step.abort, false), coalesce(step.attempts, 0),
+    coalesce(step.compensation_attempts, 0), step.outcome, step.compensation_outcome, step.ended_order, step.side,
+    coalesce(step.dlq, false), coalesce(step.ended, false), step.has_input, step.input, step.input_notes, step.has_output,
+    step.output, step.output_notes, step.failure
+  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
+  cross join lateral jsonb_to_recordset(doc.steps) as step (
+    number smallint, epoch int, name text, status text, queue text, handler text, compensates boolean, delay_ms float8,
+    priority smallint, in_flight boolean, abort boolean, attempts int, compensation_attempts int, outcome text,
+    compensation_outcome text, ended_order int, side text, dlq boolean, ended boolean, has_input boolean, input jsonb,
+    input_notes jsonb, has_output boolean, output jsonb, output_notes jsonb, failure jsonb
+  );
+end;
+
+-- Each document names an instance, the revision on which it was decided, the token of the write, and of every step that it changes
+-- the epoch of its last claim. `queue` says what becomes of the step's place in the queue: keep, add or remove. What is false or 0 is
+-- left out. Returns, in order: 0 done, now or by an earlier write with the same token, 1 decided on something that has changed,
+-- 2 locked by another transaction; null where all are done. The documents come in the order of ids.
 -- planner: indexed
-create or replace function holdfast.write_workflows(docs jsonb)
+create or replace function holdfast.write_workflow_changes(docs jsonb)
 returns json
 language plpgsql
 as $$
@@ -85,15 +114,15 @@ begin
   if v_mine is null then
     return holdfast.workflow_write_answers(docs, '{}');
   end if;
-  -- A claim changes a step without a decision.
+  -- A claim changes a step without a decision, so the epochs of the steps are compared too.
   select count(*), count(locked.number)
   into v_changed, v_locked
   from jsonb_to_recordset(docs) as asked (id uuid, steps jsonb)
-  cross join lateral jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+  cross join lateral jsonb_to_recordset(asked.steps) as step (number smallint, epoch int)
   left join lateral (
     select number
     from holdfast.workflow_step
-    where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+    where workflow_id = asked.id and workflow_step.number = step.number and lease_epoch = step.epoch
     for no key update skip locked
   ) as locked on true
   where step.epoch is not null;
@@ -104,11 +133,11 @@ begin
       where asked.id = any (v_mine)
         and not exists (
           select
-          from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
+          from jsonb_to_recordset(asked.steps) as step (number smallint, epoch int)
           where step.epoch is not null
             and not exists (
               select from holdfast.workflow_step
-              where workflow_id = asked.id and number = step.n and lease_epoch = step.epoch
+              where workflow_id = asked.id and workflow_step.number = step.number and lease_epoch = step.epoch
               for no key update skip locked
             )
         )
@@ -130,13 +159,13 @@ begin
         updated_at = v_now,
         status = coalesce(asked.status, workflow.status),
         ended_at = case when asked.ended then v_now else workflow.ended_at end,
-        output = case when asked.ho then asked.output else workflow.output end,
-        output_notes = case when asked.ho then asked.output_notes else workflow.output_notes end,
-        failed_step = case when asked.hf then asked.failed_step else workflow.failed_step end,
-        failure = case when asked.hf then asked.failure else workflow.failure end
+        output = case when asked.has_output then asked.output else workflow.output end,
+        output_notes = case when asked.has_output then asked.output_notes else workflow.output_notes end,
+        failed_step = case when asked.has_failure then asked.failed_step else workflow.failed_step end,
+        failure = case when asked.has_failure then asked.failure else workflow.failure end
     from jsonb_to_recordset(v_docs) as asked (
-      id uuid, revision int, token uuid, status text, ended boolean, ho boolean, output jsonb, output_notes jsonb,
-      hf boolean, failed_step text, failure jsonb
+      id uuid, revision int, token uuid, status text, ended boolean, has_output boolean, output jsonb,
+      output_notes jsonb, has_failure boolean, failed_step text, failure jsonb
     )
     where workflow.id = asked.id and asked.revision = asked.revision + 0
     returning workflow.id, asked.ended and workflow.dispatch_item is not null as dispatched
@@ -145,51 +174,46 @@ begin
 
   update holdfast.workflow_step
   set status = asked.status,
-      handler = case asked.q when 0 then workflow_step.handler when 1 then asked.h end,
-      compensates = case asked.q when 1 then asked.comp else workflow_step.compensates end,
-      due_at = case asked.q when 0 then workflow_step.due_at when 1 then v_now + asked.delay * interval '1 ms' end,
-      ready = case asked.q when 0 then workflow_step.ready when 1 then asked.delay <= 0 else false end,
-      scheduled_at = case asked.q when 0 then workflow_step.scheduled_at when 1 then v_now + asked.delay * interval '1 ms' end,
-      priority = case asked.q when 0 then workflow_step.priority when 1 then asked.prio end,
-      aging = case asked.q when 0 then workflow_step.aging when 1 then v_aging end,
-      rank = case asked.q when 0 then workflow_step.rank
-        when 1 then holdfast.workflow_rank(v_now + asked.delay * interval '1 ms', asked.prio, v_aging) end,
-      leased_by = case asked.q when 0 then leased_by end,
-      leased_at = case asked.q when 0 then leased_at end,
-      in_flight = asked.fl,
-      abort = case asked.q when 0 then workflow_step.abort or asked.abort else false end,
-      attempts = asked.att,
-      compensation_attempts = asked.catt,
+      handler = case asked.queue when 'keep' then workflow_step.handler when 'add' then asked.handler end,
+      compensates = case asked.queue when 'add' then asked.compensates else workflow_step.compensates end,
+      due_at = case asked.queue when 'keep' then workflow_step.due_at when 'add' then asked.due end,
+      ready = case asked.queue when 'keep' then workflow_step.ready when 'add' then asked.due <= v_now else false end,
+      scheduled_at = case asked.queue when 'keep' then workflow_step.scheduled_at when 'add' then asked.due end,
+      priority = case asked.queue when 'keep' then workflow_step.priority when 'add' then asked.priority end,
+      aging = case asked.queue when 'keep' then workflow_step.aging when 'add' then v_aging end,
+      rank = case asked.queue when 'keep' then workflow_step.rank
+        when 'add' then holdfast.workflow_rank(asked.due, asked.priority, v_aging) end,
+      leased_by = case asked.queue when 'keep' then leased_by end,
+      leased_at = case asked.queue when 'keep' then leased_at end,
+      in_flight = asked.in_flight,
+      abort = case asked.queue when 'keep' then workflow_step.abort or asked.abort else false end,
+      attempts = asked.attempts,
+      compensation_attempts = asked.compensation_attempts,
       outcome = asked.outcome,
       compensation_outcome = asked.compensation_outcome,
-      ended_order = asked.ord,
+      ended_order = asked.ended_order,
       side = asked.side,
       dlq = asked.dlq,
-      started_at = case when asked.att > 0 then coalesce(started_at, v_now) end,
-      ended_at = case when asked.over then coalesce(ended_at, v_now) end,
-      input = case when asked.hi then asked.input else workflow_step.input end,
-      input_notes = case when asked.hi then asked.input_notes else workflow_step.input_notes end,
-      output = case when asked.ho then asked.output else workflow_step.output end,
-      output_notes = case when asked.ho then asked.output_notes else workflow_step.output_notes end,
+      started_at = case when asked.attempts > 0 then coalesce(started_at, v_now) end,
+      ended_at = case when asked.ended then coalesce(ended_at, v_now) end,
+      input = case when asked.has_input then asked.input else workflow_step.input end,
+      input_notes = case when asked.has_input then asked.input_notes else workflow_step.input_notes end,
+      output = case when asked.has_output then asked.output else workflow_step.output end,
+      output_notes = case when asked.has_output then asked.output_notes else workflow_step.output_notes end,
       failure = asked.failure
   from (
-    select doc.id, step.*
-    from jsonb_to_recordset(v_docs) as doc (id uuid, steps jsonb)
-    cross join lateral jsonb_to_recordset(doc.steps) as step (
-      n smallint, epoch int, status text, q int, h text, comp boolean, delay float8, prio smallint, fl boolean,
-      abort boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
-      hi boolean, input jsonb, input_notes jsonb, ho boolean, output jsonb, output_notes jsonb, failure jsonb
-    )
+    select step.*
+    from holdfast.workflow_step_changes(v_docs, v_now) as step
     where step.epoch is not null
     offset 0
   ) as asked
-  where workflow_step.workflow_id = asked.id and workflow_step.number = asked.n;
+  where workflow_step.workflow_id = asked.workflow_id and workflow_step.number = asked.number;
   perform holdfast.add_workflow_rows(v_docs, v_now);
-  if v_docs @? '$[*] ? (@.root == true)' then
-    -- The first decision about an instance that waited for its start, whether to begin or to call it off.
+  if v_docs @? '$[*] ? (@.removes_start == true)' then
+    -- The first decision about an instance that waited for its start: it begins, or it is cancelled.
     delete from holdfast.workflow_step
-    using jsonb_to_recordset(v_docs) as asked (id uuid, root boolean)
-    where workflow_id = asked.id and number = -1 and asked.root;
+    using jsonb_to_recordset(v_docs) as asked (id uuid, removes_start boolean)
+    where workflow_id = asked.id and number = -1 and asked.removes_start;
   end if;
   if v_dispatched is not null then
     perform holdfast.end_dispatched_workflows(v_dispatched);
@@ -204,7 +228,7 @@ begin
 end
 $$;
 
--- What a decision adds: steps that are reached, events, dead letters, people's decisions; and who has to hear of it.
+-- The rows that a decision adds: reached steps, events, dead letters and human decisions; and the notifications for them.
 -- planner: indexed
 create or replace function holdfast.add_workflow_rows(docs jsonb, v_now timestamptz)
 returns void
@@ -216,50 +240,44 @@ declare
 begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, compensates, due_at, ready, scheduled_at, priority, aging, rank,
-    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input, input_notes, output,
-    output_notes, failure
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, reached_at, ended_at, input,
+    input_notes, output, output_notes, failure
   )
   select
-    doc.id, step.n, doc.definition_id, step.name, step.status, step.h, coalesce(step.comp, false), at.due,
-    coalesce(at.due <= v_now, false), at.due, step.prio, case when at.due is not null then v_aging end,
-    case when at.due is not null then holdfast.workflow_rank(at.due, step.prio, v_aging) end,
-    step.fl, step.att, step.catt, step.outcome, step.compensation_outcome, step.ord, step.side, step.dlq, v_now, case when step.over then v_now end,
-    step.input, step.input_notes, step.output, step.output_notes, step.failure
-  from jsonb_to_recordset(docs) as doc (id uuid, definition_id int, steps jsonb)
-  cross join lateral jsonb_to_recordset(doc.steps) as step (
-    n smallint, epoch int, name text, status text, q int, h text, comp boolean, delay float8, prio smallint,
-    fl boolean, att int, catt int, outcome text, compensation_outcome text, ord int, side text, dlq boolean, over boolean,
-    input jsonb, input_notes jsonb, output jsonb, output_notes jsonb, failure jsonb
-  )
-  cross join lateral (select case when step.q = 1 then v_now + step.delay * interval '1 ms' end) as at (due)
-  where step.epoch is null;
+    workflow_id, number, definition_id, name, status, handler, compensates, due, coalesce(due <= v_now, false), due, priority,
+    case when due is not null then v_aging end,
+    case when due is not null then holdfast.workflow_rank(due, priority, v_aging) end,
+    in_flight, attempts, compensation_attempts, outcome, compensation_outcome, ended_order, side, dlq, v_now,
+    case when ended then v_now end, input, input_notes, output, output_notes, failure
+  from holdfast.workflow_step_changes(docs, v_now)
+  where epoch is null;
 
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, detail)
   select v_now, 'workflows', event.type, doc.id, event.actor, event.reason, event.detail
   from jsonb_to_recordset(docs) as doc (id uuid, events jsonb)
   cross join lateral jsonb_to_recordset(doc.events) as event (type text, actor text, reason text, detail jsonb);
 
-  if docs @? '$[*].unletters' then
+  if docs @? '$[*].removed_dead_letters' then
     delete from holdfast.workflow_dead_letter
     using (
       select doc.id, number::smallint
-      from jsonb_to_recordset(docs) as doc (id uuid, unletters jsonb)
-      cross join lateral jsonb_array_elements_text(doc.unletters) as number
+      from jsonb_to_recordset(docs) as doc (id uuid, removed_dead_letters jsonb)
+      cross join lateral jsonb_array_elements_text(doc.removed_dead_letters) as number
     ) as gone
     where workflow_dead_letter.workflow_id = gone.id and workflow_dead_letter.number = gone.number;
   end if;
-  if docs @? '$[*].letters' then
+  if docs @? '$[*].dead_letters' then
     insert into holdfast.workflow_dead_letter (
       id, workflow_id, number, workflow_name, workflow_version, step, step_type, kind, input, input_notes, failure, fingerprint,
       reason, created_at
     )
     select
-      letter.id, doc.id, letter.n, workflow.name, workflow.version, letter.step, letter.type, letter.kind, letter.input,
+      letter.id, doc.id, letter.number, workflow.name, workflow.version, letter.step, letter.type, letter.kind, letter.input,
       letter.input_notes, letter.failure, letter.failure ->> 'fingerprint', letter.reason, v_now
-    from jsonb_to_recordset(docs) as doc (id uuid, letters jsonb)
+    from jsonb_to_recordset(docs) as doc (id uuid, dead_letters jsonb)
     join holdfast.workflow on workflow.id = doc.id
-    cross join lateral jsonb_to_recordset(doc.letters) as letter (
-      id uuid, n smallint, step text, type text, kind text, input jsonb, input_notes jsonb, failure jsonb, reason text
+    cross join lateral jsonb_to_recordset(doc.dead_letters) as letter (
+      id uuid, number smallint, step text, type text, kind text, input jsonb, input_notes jsonb, failure jsonb, reason text
     )
     on conflict (workflow_id, number) do update
     set id = excluded.id, kind = excluded.kind, input = excluded.input, input_notes = excluded.input_notes,
@@ -273,12 +291,12 @@ begin
     cross join lateral jsonb_to_recordset(doc.decisions) as it (step text, decision text, actor text, reason text);
   end if;
 
-  -- Delayed ones too: they may fall due before anybody would look.
+  -- Workers of delayed steps too: the step may fall due before their next poll.
   for v_handler in
-    select distinct step.h
+    select distinct step.handler
     from jsonb_to_recordset(docs) as doc (steps jsonb)
-    cross join lateral jsonb_to_recordset(doc.steps) as step (q int, h text)
-    where step.q = 1
+    cross join lateral jsonb_to_recordset(doc.steps) as step (queue text, handler text)
+    where step.queue = 'add'
   loop
     perform holdfast.wake('workflows:' || v_handler);
   end loop;
@@ -295,13 +313,12 @@ stable
 as $$
   select json_agg(
     case
-      when asked.id = any (mine) then 0
-      when workflow.id is null then 3
-      when workflow.revision <> asked.revision then 1
+      when asked.id = any (mine) or workflow.last_write = asked.token then 0
+      when workflow.revision is distinct from asked.revision then 1
       when exists (
         select
-        from jsonb_to_recordset(asked.steps) as step (n smallint, epoch int)
-        left join holdfast.workflow_step on workflow_id = asked.id and number = step.n
+        from jsonb_to_recordset(asked.steps) as step (number smallint, epoch int)
+        left join holdfast.workflow_step on workflow_id = asked.id and workflow_step.number = step.number
         where step.epoch is not null and workflow_step.lease_epoch is distinct from step.epoch
       ) then 1
       else 2
@@ -309,11 +326,11 @@ as $$
     order by place
   )
   from jsonb_array_elements(docs) with ordinality as it (doc, place)
-  cross join lateral jsonb_to_record(it.doc) as asked (id uuid, revision int, steps jsonb)
+  cross join lateral jsonb_to_record(it.doc) as asked (id uuid, revision int, token uuid, steps jsonb)
   left join holdfast.workflow on workflow.id = asked.id
 $$;
 
--- All that a decision needs to know of instances. Payloads are texts: conditions compare every digit of a number.
+-- The input of a decision about instances. Payloads are text, because conditions compare every digit of a number.
 -- planner: looped, no bitmapscan
 create or replace function holdfast.load_workflows(ids uuid[])
 returns table (

@@ -22,7 +22,7 @@ const run = (domain: string) => bus.hf.run({ domains: [domain], poll: '20ms', re
 const reset = () => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
 
 describe('K-20 a call that threw', () => {
-  test('K-20 without `inquire` it waits for a person, who must say notDone before it is called again', async () => {
+  test('K-20 without `inquire` it waits for an operator, who must say notDone before it is called again', async () => {
     const Pay = defineCommand('once_alone', 'Pay', { atMostOnce: true })
     let calls = 0
     bus.hf.handle(Pay, () => {
@@ -163,7 +163,7 @@ describe('K-20 a call that threw', () => {
     expect(calls).toBe(1)
   })
 
-  test('K-19 a refusal is known to have had no effect: nobody is asked, and a retry calls it', async () => {
+  test('K-19 a refusal is known to have had no effect: no inquiry is made, and a retry calls it', async () => {
     const Pay = defineCommand('once_refused', 'Pay', { atMostOnce: true, data: z.enum(['business', 'permanent']) })
     let asked = 0
     const calls: string[] = []
@@ -211,7 +211,7 @@ describe('K-20 a call that threw', () => {
   })
 })
 
-describe('K-20 a call of which nobody knows whether it began', () => {
+describe('K-20 a call that may or may not have begun', () => {
   /** A worker that received it, and died before it said what became of it. */
   const die = async (domain: string, times = 1) => {
     for (let time = 0; time < times; time += 1) {
@@ -276,7 +276,7 @@ describe('K-20 a call of which nobody knows whether it began', () => {
     expect(calls).toBe(0)
   })
 
-  test('K-20 a worker that stops leaves the call that obeyed its signal to an inquiry, and to nobody else', async () => {
+  test('K-20 a worker that stops leaves the call that ended upon its signal to an inquiry, not to an operator', async () => {
     const Pay = defineCommand('once_stopped', 'Pay', { atMostOnce: true })
     const begun = gate()
     let calls = 0
@@ -303,7 +303,7 @@ describe('K-20 a call of which nobody knows whether it began', () => {
   })
 })
 
-test('K-20 a worker that stops while it inquires leaves the question to the next one, and not to a person', async () => {
+test('K-20 a worker that stops while it inquires leaves the inquiry to the next worker, not to an operator', async () => {
   const Pay = defineCommand('asked_and_stopped', 'Pay', { atMostOnce: true })
   const patient = await openTestBus({ connectionString: bus.connectionString, inquireFor: '10m' })
   let asked = 0
@@ -387,7 +387,7 @@ describe('K-19 a handler whose time is over', () => {
   })
 })
 
-test('K-13 an `inquire` that would never be asked, or is no function, is refused', () => {
+test('K-13 an `inquire` that would never be called, or is not a function, is refused', () => {
   const Plain = defineCommand('plain', 'Plain')
   expect(() => bus.hf.handle(Plain, () => null, { inquire: () => 'notDone' })).toThrow(
     expect.objectContaining({ code: 'HF_INVALID_OPTION', message: expect.stringContaining('atMostOnce') }),
@@ -401,7 +401,7 @@ test('K-13 an `inquire` that would never be asked, or is no function, is refused
   )
 })
 
-test('K-26 an `inquire` in which its workers die is not asked for ever: a person has to find out', async () => {
+test('K-26 an `inquire` that ends its workers is not repeated for ever: the command waits for an operator', async () => {
   const Pay = defineCommand('dies_asking', 'Pay', { atMostOnce: true, retry: { maxAttempts: 2 } })
   const { id } = await bus.hf.send(Pay, null)
   let asked = 0

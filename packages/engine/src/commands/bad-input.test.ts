@@ -110,7 +110,7 @@ test.each([[''], [' '], ['x'.repeat(201)], ['a\u0000b'], [7]])('K-13 the type %j
   expect(() => defineCommand('pay', type as string)).toThrow(expect.objectContaining({ code: 'HF_INVALID_OPTION' }))
 })
 
-test('C-06 a second handler, or one that is no function, is refused', () => {
+test('C-06 a second handler, or one that is not a function, is refused', () => {
   const Do = defineCommand('handlers', 'Do')
   bus.hf.handle(Do, () => null)
   expect(() => bus.hf.handle(Do, () => null)).toThrow(expect.objectContaining({ code: 'HF_DUPLICATE_DEFINITION' }))
@@ -191,7 +191,7 @@ test('an error message that PostgreSQL cannot hold is stored as far as it can be
   expect((await bus.hf.command(Do, id).get()).error?.message).toContain('nul')
 })
 
-test('a queue that somebody dropped is made again by the next send, and does not disturb other domains', async () => {
+test('a dropped queue is created again by the next send, and other domains are not disturbed', async () => {
   const [Here, There] = [defineCommand('dropped', 'Do'), defineCommand('kept', 'Do')]
   await bus.hf.send(Here, 1)
   await bus.hf.send(There, 1)

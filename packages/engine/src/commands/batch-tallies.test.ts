@@ -44,7 +44,7 @@ const lookAt = (batchId: string) =>
     return { batch, rows: (await read()) - before }
   })
 
-test('C-12 a look at a batch reads a few tallies, however many items have joined it and ended', async () => {
+test('C-12 reading the status of a batch reads a few tallies, however many items it has', async () => {
   const { Pay, work } = payments()
   const batchId = await bus.hf.batches.open(Pay.domain)
   for (let n = 0; n < 150; n++) await bus.hf.send(Pay, { n }, { batch: batchId })

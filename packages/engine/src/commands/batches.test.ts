@@ -27,7 +27,7 @@ const summaries = (domain: string) => {
 }
 const closeBatches = () => bus.sql('select * from holdfast.close_batches(1000)')
 
-test('C-12 a batch made whole closes when all its items have ended, and calls back with its counts', async () => {
+test('C-12 a batch that was created with its items closes when all have ended, and calls back with its counts', async () => {
   const Do = defineCommand('whole', 'Do')
   const { Done, got } = summaries('whole')
   await bus.work(Do, () => null)
@@ -50,7 +50,7 @@ test('C-12 a batch made whole closes when all its items have ended, and calls ba
   expect(await bus.events(batchId)).toEqual(['BATCH_STARTED', 'BATCH_COMPLETED'])
 })
 
-test('C-12 a batch is open for more until it is sealed, also when all it has have ended', async () => {
+test('C-12 a batch accepts items until it is sealed, also when all its items have ended', async () => {
   const Do = defineCommand('open', 'Do')
   await bus.work(Do, () => null)
   const batchId = await bus.hf.batches.open('open', { name: 'trickle' })
@@ -192,7 +192,7 @@ test('C-12 many batches finished by several workers at once close and call back 
   await Promise.all(others.map((other) => other.close()))
 }, 90_000)
 
-test('C-12 finishing never waits for whoever closes or counts: no row of a batch is locked by it', async () => {
+test('C-12 finishing a command locks no row of its batch, so it never waits for a transaction that closes or counts the batch', async () => {
   const Do = defineCommand('hot', 'Do')
   const batchId = await bus.hf.batches.create(Do, items(1))
   const client = new pg.Client({ connectionString: bus.connectionString })
@@ -217,7 +217,7 @@ test('C-12 a sealed or unknown batch takes no commands, and is named', async () 
   expect((await bus.hf.batches.get(batchId)).total).toBe(1)
   await expect(bus.hf.batches.seal(randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
   await expect(bus.hf.batches.get(randomUUID())).rejects.toMatchObject({ code: 'HF_UNKNOWN_BATCH' })
-  await expect(bus.hf.batches.open('shut', { id: batchId })).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  await expect(bus.hf.batches.open('shut', { id: batchId })).rejects.toMatchObject({ code: 'HF_DUPLICATE_BATCH' })
 })
 
 test('C-12 a batch with a refused command is not made at all', async () => {
@@ -243,7 +243,7 @@ test('C-12 batches are listed by domain and status, newest first', async () => {
   expect(await bus.hf.batches.list({ domain: 'listed', limit: 1 })).toHaveLength(1)
 })
 
-test('C-12 a batch whose callback has lost its queue closes all the same, and says so', async () => {
+test('C-12 a batch closes and reports it when the queue of its callback is gone', async () => {
   const Do = defineCommand('deaf', 'Do')
   const Gone = defineCommand('gone', 'Done')
   const batchId = await bus.hf.batches.create(Do, items(1), { onComplete: Gone })

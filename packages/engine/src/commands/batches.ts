@@ -82,13 +82,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
 
   async function insert(executor: Executor, { batchId, row }: Awaited<ReturnType<typeof prepare>>): Promise<string> {
     const [made] = await executor.run(insertStatement, row)
-    if (!made)
-      throw new HoldfastError('HF_WRONG_STATUS', {
-        what: 'batch',
-        id: batchId,
-        status: 'there already',
-        operation: 'made',
-      })
+    if (!made) throw new HoldfastError('HF_DUPLICATE_BATCH', { batchId })
     return batchId
   }
 

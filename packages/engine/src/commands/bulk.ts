@@ -4,14 +4,13 @@ import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { type BulkCall, type BulkOperator, notInTrouble } from '../kernel/model/bulk.js'
-import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
+import { workOf } from '../kernel/model/work.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
+import { ENDS } from './operations.js'
 import { type CommandAction, type OperatedCommand, operateCommands } from './queries/operate-commands.js'
 import type { HandlerRegistry } from './registry.js'
-
-/** What a person ends is counted like what a handler ends. */
-const ENDS: Readonly<Partial<Record<BulkCall['verb'], ReportedEnd>>> = { cancel: 'cancelled', complete: 'completed' }
 
 /** What operators do with many commands in troubleshooting: the part of `hf.trouble` that is about commands. */
 export function createCommandBulk(
@@ -35,7 +34,7 @@ export function createCommandBulk(
       case 'done':
         return undefined
       case 'outcome unknown':
-        return new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { what: 'command', id })
+        return new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', workOf('commands', `${of.domain}/${of.type}`, id))
       case 'queue gone':
         return new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: commandQueueFor(db.schema, of.domain) })
       default:
@@ -49,7 +48,7 @@ export function createCommandBulk(
       const { domain, type } = of
       if (call.verb === 'skip') {
         const problem = 'a command has no steps'
-        return items.map(({ id }) => new HoldfastError('HF_CANNOT_SKIP', { what: 'command', id, problem }))
+        return items.map(({ id }) => new HoldfastError('HF_CANNOT_SKIP', { model: 'commands', ...of, id, problem }))
       }
       const ids = items.map(({ id }) => parseId(`trouble.${call.verb}: id`, id))
       const value = await resultOf(call, domain, type)

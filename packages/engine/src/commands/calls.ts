@@ -4,11 +4,11 @@ import { coded } from '../kernel/database/coded.js'
 import type { Database } from '../kernel/database/database.js'
 import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
 import type { Why } from '../kernel/model/why.js'
+import { notFound } from '../kernel/model/work.js'
 import type { Results } from '../kernel/results/results.js'
 import { booleanOption, checkOptions, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { isDefinition } from './define.js'
-import { commandNotFound } from './not-found.js'
 import type { CommandOperations, Given } from './operations.js'
 import { type CommandRecord, findCommands } from './queries/find-commands.js'
 import { findWhy } from './queries/find-why.js'
@@ -52,7 +52,7 @@ export function createCommandCalls(db: Database, codec: Codec, { operations, res
   async function find(command: CommandOf<never>, id: string): Promise<CommandRecord> {
     const { domain, type } = command
     const [found] = await findCommands(db, codec, { domain, type, id, limit: 1 })
-    if (!found) throw commandNotFound(domain, type, id)
+    if (!found) throw notFound('commands', `${domain}/${type}`, id)
     return found
   }
 

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => bus.close())
 
-test('K-01 Q-02 what has been due for longest is received first', async () => {
+test('K-01 Q-02 the message that has been due longest is received first', async () => {
   const Do = defineCommand('ordered', 'Do')
   // Not in the order in which they are sent.
   for (const n of [3, 0, 4, 1, 2]) await bus.hf.send(Do, n, { delay: 60_000 + n * 1_000 })

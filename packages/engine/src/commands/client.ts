@@ -150,6 +150,7 @@ export function createCommandClient(
 /** Whether a command was sent now. False: it is there already, and that is no mistake. Throws where it was refused. */
 function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): boolean {
   const { commandId, domain, type, ignoreDuplicate } = envelope
+  const work = { model: 'commands', domain, type, id: commandId } as const
   if (outcome === 'sent') return true
   if (outcome === 'duplicate' && ignoreDuplicate) return false
   if (outcome === 'reply queue gone') {
@@ -157,9 +158,9 @@ function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: 
   }
   if (outcome === 'queue gone') throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: envelope.queue })
   if (outcome === 'batch closed') {
-    throw new HoldfastError('HF_BATCH_CLOSED', { batchId: options.batch ?? '', commandId })
+    throw new HoldfastError('HF_BATCH_CLOSED', { ...work, batchId: options.batch ?? '' })
   }
-  throw new HoldfastError('HF_DUPLICATE_COMMAND', { id: commandId, domain, type })
+  throw new HoldfastError('HF_DUPLICATE_COMMAND', work)
 }
 
 /** All or none also inside a transaction that goes on afterwards. */

@@ -43,7 +43,7 @@ test('C-14 the commands of a domain whose queue was dropped are still listed, wi
   expect((await bus.hf.trouble.list({ model: 'commands', domain: Pay.domain })).items).toHaveLength(1)
 })
 
-test('C-13 C-14 what operators do with them is done, or refused with a code', async () => {
+test('C-13 C-14 operations on them take effect, or are refused with a code', async () => {
   const { Pay, failed, waiting } = await withoutQueue()
   await expect(bus.hf.command(Pay, failed).retry(by)).rejects.toMatchObject({ code: 'HF_QUEUE_NOT_FOUND' })
   expect(await bus.hf.trouble.retry([failed], by)).toMatchObject([{ id: failed, code: 'HF_QUEUE_NOT_FOUND' }])

@@ -53,7 +53,7 @@ async function finalReply({ domain }: CommandDefinition) {
 describe('K-19 the final reply says whether the command may have had its effect', () => {
   const twice = { retry: { maxAttempts: 2, delays: ['1ms'] } } as const
 
-  test('a refusal after a call that nobody knows the outcome of: it may', async () => {
+  test('a refusal after a call of unknown outcome: it may', async () => {
     const Do = defineCommand('effect_refused_later', 'Do', twice)
     await throwing(Do, [reset, declined])
     await sendTo(Do)
@@ -98,7 +98,7 @@ describe('K-19 the final reply says whether the command may have had its effect'
     expect(await finalReply(Do)).toEqual(['CANCELLED', 'unknown'])
   })
 
-  test('refused after the retry of an operator, and called without an answer before: it may', async () => {
+  test('refused after the retry of an operator, after an earlier call of unknown outcome: it may', async () => {
     const Do = defineCommand('effect_retried', 'Do', { retry: { maxAttempts: 1 } })
     await throwing(Do, [reset, declined])
     const command = await sendTo(Do)

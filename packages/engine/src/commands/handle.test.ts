@@ -109,7 +109,7 @@ test('U-04 cancel is refused while a worker has the command', async () => {
   await running.result()
 })
 
-test('U-04 retry and complete let a command in troubleshooting go on, and say who did it', async () => {
+test('U-04 retry and complete end the troubleshooting of a command, and are audited with actor and reason', async () => {
   const Do = defineCommand('handles_retry', 'Do', { data: z.string(), result: z.string() })
   await bus.work(Do, (data) => {
     if (data === 'bad') throw new PermanentError('no such account')
@@ -136,7 +136,7 @@ test.each([
   await expect(handle[name](by, options as never)).rejects.toMatchObject({ code: 'HF_UNKNOWN_OPTION' })
 })
 
-test.each(['retry', 'cancel', 'complete'] as const)('U-10 %s says who acts and why, or is refused', async (name) => {
+test.each(['retry', 'cancel', 'complete'] as const)('U-10 %s without actor and reason is refused', async (name) => {
   const handle = await bus.hf.send(defineCommand('handles', 'Who'), null)
   await expect(handle[name]({ actor: 'ann', reason: ' ' })).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })
   await expect(handle[name](undefined as never)).rejects.toMatchObject({ code: 'HF_INVALID_ACTOR' })

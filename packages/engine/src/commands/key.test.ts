@@ -15,7 +15,7 @@ const count = async (domain: string) =>
     await bus.sql<{ count: number }>('select count(*)::int as count from holdfast.command where domain = $1', [domain])
   )[0]?.count
 
-test('U-02 the same key of a type is the same command: it is sent once, and left as it is', async () => {
+test('U-02 the same key of a type is the same command: it is sent once, and not changed', async () => {
   const Pay = defineCommand('keyed', 'Pay')
   const first = await bus.hf.send(Pay, 1, { key: 'PAY-1' })
   const again = await bus.hf.send(Pay, 2, { key: 'PAY-1', delay: '1h' })
@@ -50,7 +50,7 @@ test('U-02 of many senders of one key at the same moment, one sends', async () =
   expect(await count('keyed_race')).toBe(1)
 })
 
-test('U-02 sendMany with keys sends those that are not there, and says which', async () => {
+test('U-02 sendMany with keys sends those that do not exist yet, and says which', async () => {
   const Pay = defineCommand('keyed_many', 'Pay')
   const { id } = await bus.hf.send(Pay, 0, { key: 'B' })
   const sent = await bus.hf.sendMany(Pay, [{ data: 1, key: 'A' }, { data: 2, key: 'B' }, { data: 3 }])
@@ -97,7 +97,7 @@ test('U-02 a key that SQL sends is the same key', async () => {
   expect(await again.get()).toMatchObject({ key: 'PAY-1', data: 7 })
 })
 
-test('U-02 a key goes without an id, and can be refused like an id', async () => {
+test('U-02 a key excludes an id, and a duplicate key can be refused like a duplicate id', async () => {
   const Pay = defineCommand('keyed_refused', 'Pay')
   const both = bus.hf.send(Pay, 1, { key: 'PAY-1', id: randomUUID() })
   await expect(both).rejects.toMatchObject({ code: 'HF_INVALID_OPTION', message: expect.stringContaining('`id`') })

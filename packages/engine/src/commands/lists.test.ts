@@ -79,7 +79,7 @@ test.each<[string, CommandListFilter, string]>([
   await expect(bus.hf.commands.list(filter)).rejects.toMatchObject({ code })
 })
 
-test('U-05 definitions tells which types there are, and how many live workers have them', async () => {
+test('U-05 definitions lists the types, and how many live workers have them', async () => {
   const [Handled, Sent] = [defineCommand('defined', 'Handled'), defineCommand('defined', 'Sent')]
   await bus.work(Handled, () => null)
   await bus.hf.send(Sent, null)

@@ -5,17 +5,22 @@ import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
+import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
 import { isDefinition } from './define.js'
-import { commandNotFound } from './not-found.js'
 import { type CommandAction, operateCommands } from './queries/operate-commands.js'
 import type { CommandOf } from './reference.js'
 import type { HandlerRegistry } from './registry.js'
+import { verbStatuses } from './states.js'
+
+type Verb = keyof typeof verbStatuses
 
 const VERBS = { RETRY: 'retry', NOT_DONE: 'retry', CANCEL: 'cancel', COMPLETE: 'complete' } as const
-const PARTICIPLES = { RETRY: 'retried', NOT_DONE: 'retried', CANCEL: 'cancelled', COMPLETE: 'completed' } as const
+
+/** What a person ends is counted like what a handler ends. */
+export const ENDS: Readonly<Record<string, ReportedEnd>> = { cancel: 'cancelled', complete: 'completed' }
 
 /** Data or a result from an operator; the version says under which definition data was parsed. */
 export interface Given {
@@ -39,52 +44,49 @@ export function createCommandOperations(
   registry: HandlerRegistry,
   reports: Reports,
 ): CommandOperations {
+  /** One transaction: a command of another type is refused, and so is what does not fit its status. */
+  async function operate(
+    verb: Verb,
+    command: CommandOf<never>,
+    id: string,
+    work: (tx: Executor) => Promise<string | undefined>,
+  ): Promise<void> {
+    const { domain, type } = command
+    const named = workOf('commands', `${domain}/${type}`, id)
+    await operatorCall(db, `${verb} ${id}`, async (tx) => {
+      await statusOf(tx, command, id)
+      const outcome = await work(tx)
+      if (outcome === 'done') return
+      if (outcome === 'outcome unknown') throw new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', named)
+      if (outcome === 'queue gone')
+        throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: commandQueueFor(db.schema, domain) })
+      throw wrongStatus(named, verb, await statusOf(tx, command, id), verbStatuses)
+    })
+    const end = ENDS[verb]
+    if (end) reports.ended({ model: 'commands', domain, type }, end)
+  }
+
   return {
     async one(action, command, id, by, value) {
-      const { domain, type } = command
-      const actor = checkBy(VERBS[action], by)
-      const ids = [parseId(`${VERBS[action]}: id`, id)]
+      const { domain } = command
+      const verb = VERBS[action]
+      const actor = checkBy(verb, by)
+      const ids = [parseId(`${verb}: id`, id)]
       const encoded = value && { ...codec.encode(value.given), version: value.version }
-      const operated = await operatorCall(db, `${VERBS[action]} ${id}`, async (tx) => {
-        await checkType(tx, command, id)
+      await operate(verb, command, id, async (tx) => {
         const [row] = await operateCommands(tx, { action, domain, ids }, actor, encoded)
-        return row
+        return row?.outcome
       })
-      switch (operated?.outcome) {
-        case 'done':
-          if (action === 'CANCEL' || action === 'COMPLETE')
-            reports.ended({ model: 'commands', domain, type }, action === 'CANCEL' ? 'cancelled' : 'completed')
-          return
-        case 'unknown':
-          throw commandNotFound(domain, type, id)
-        case 'outcome unknown':
-          throw new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { what: 'command', id })
-        case 'queue gone':
-          throw new HoldfastError('HF_QUEUE_NOT_FOUND', { queue: commandQueueFor(db.schema, domain) })
-        default:
-          throw wrongStatus(id, 'not in troubleshooting', PARTICIPLES[action])
-      }
     },
     async cancel(command, id, by) {
-      const { domain, type } = command
+      const { domain } = command
       const actor = checkBy('cancel', by)
-      const outcome = await operatorCall(db, `cancel ${id}`, async (tx) => {
-        await checkType(tx, command, id)
+      await operate('cancel', command, id, async (tx) => {
         const [waiting] = await tx.run<CancelledRow & object>(cancelStatement, [domain, id, actor.actor, actor.reason])
         if (waiting?.outcome !== 'ended') return waiting?.outcome
         const [troubled] = await operateCommands(tx, { action: 'CANCEL', domain, ids: [id] }, actor)
         return troubled?.outcome
       })
-      switch (outcome) {
-        case 'done':
-          return reports.ended({ model: 'commands', domain, type }, 'cancelled')
-        case 'unknown':
-          throw commandNotFound(domain, type, id)
-        case 'started':
-          throw wrongStatus(id, 'already received by a worker', 'cancelled')
-        default:
-          throw wrongStatus(id, 'already ended', 'cancelled')
-      }
     },
     async checkResult(command, result) {
       const name = `${command.domain}/${command.type}`
@@ -94,19 +96,16 @@ export function createCommandOperations(
   }
 }
 
-/** Refuses a command of another type: its handle was made with the wrong definition. */
-async function checkType(tx: Executor, { domain, type }: CommandOf<never>, id: string): Promise<void> {
-  const [row] = await tx.run<{ type: string }>(typesStatement, [domain, [id]])
-  if (row?.type !== type) throw commandNotFound(domain, type, id)
+/** The status of a command. Refuses one of another type: its handle was made with the wrong definition. */
+async function statusOf(tx: Executor, { domain, type }: CommandOf<never>, id: string): Promise<string> {
+  const [row] = await tx.run<{ type: string; status: string }>(statusStatement, [domain, id])
+  if (row?.type !== type) throw notFound('commands', `${domain}/${type}`, id)
+  return row.status
 }
 
-function wrongStatus(id: string, status: string, operation: string): HoldfastError<'HF_WRONG_STATUS'> {
-  return new HoldfastError('HF_WRONG_STATUS', { what: 'command', id, status, operation })
-}
-
-const typesStatement = {
-  name: 'commands.types-of',
-  text: 'select distinct type from holdfast.command where domain = $1 and command_id = any ($2::uuid[]) order by type',
+const statusStatement = {
+  name: 'commands.status-of',
+  text: 'select type, status from holdfast.command where domain = $1 and command_id = $2::uuid',
 }
 
 interface CancelledRow {

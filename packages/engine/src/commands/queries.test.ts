@@ -187,7 +187,8 @@ test('C-14 cancelling races with receiving: either it ran or it was cancelled, n
         .cancel(by)
         .catch((error) => error)
       if (answer === undefined) cancelled.add(id)
-      else expect(answer).toMatchObject({ code: 'HF_WRONG_STATUS' })
+      // Busy: its row stayed locked by the worker that receives it. Nothing was changed either.
+      else expect(['HF_WRONG_STATUS', 'HF_BUSY']).toContain(answer.code)
     }),
   )
   await waitFor('all have ended', () => ran.size + cancelled.size >= 100)

@@ -301,7 +301,7 @@ test('K-21 what the sweep sends to troubleshooting is reported, each once', asyn
   await alone.close()
 })
 
-test('C-09 what waited for a worker through a long outage is run by it, not swept', async () => {
+test('C-09 a command that waited for its worker during a long outage is executed, not swept', async () => {
   const Do = defineCommand('outage', 'Do')
   const ids = (
     await bus.hf.sendMany(
@@ -315,7 +315,7 @@ test('C-09 what waited for a worker through a long outage is run by it, not swep
   for (const id of ids) expect(await bus.hf.command(Do, id).result()).toBe('late')
 })
 
-test('C-09 after a standstill of hours nothing is swept before every worker that lives has had a beat', async () => {
+test('C-09 after hours without any worker nothing is swept before every live worker has had time for a heartbeat', async () => {
   const Do = defineCommand('standstill', 'Do')
   const { id } = await bus.hf.send(Do, null)
   const noteWorker = () =>
@@ -342,7 +342,7 @@ test('C-09 after a standstill of hours nothing is swept before every worker that
   expect(await status()).toBe('PENDING')
 })
 
-test('C-16 a message whose attempts were begun and never ended is not called again', async () => {
+test('C-16 a message whose attempts all began and never ended is not executed again', async () => {
   const Do = defineCommand('crashing', 'Do', { retry: { maxAttempts: 2 } })
   const { id } = await bus.hf.send(Do, null)
   // Two workers received it and died while it ran alone: their leases are over.

@@ -37,7 +37,7 @@ test('C-15 WK-8 C-10 success is replied with the result, once and finally', asyn
   ])
 })
 
-test('C-10 a result of null is there, and what was not asked for is left out', async () => {
+test('C-10 a result of null is included, and fields that were not asked for are left out', async () => {
   const Do = defineCommand('nothing', 'Do')
   await bus.work(Do, () => null)
   const replyTo = await replyQueue('nothing')
@@ -46,7 +46,7 @@ test('C-10 a result of null is there, and what was not asked for is left out', a
   expect(await replies(replyTo)).toEqual([{ command_id: id, outcome: 'SUCCESS', final: true, result: null }])
 })
 
-test('C-15 WK-8 without replyTo nobody is told', async () => {
+test('C-15 WK-8 without replyTo no reply is sent', async () => {
   const Do = defineCommand('silent', 'Do')
   await bus.work(Do, () => null)
   const replyTo = await replyQueue('silent')
@@ -133,7 +133,7 @@ test('C-14 cancelling before the start replies CANCELLED', async () => {
   expect(await replies(replyTo)).toEqual([{ command_id: id, outcome: 'CANCELLED', final: true }])
 })
 
-test('C-10 a reply queue that is gone does not stop the finish: it is audited', async () => {
+test('C-10 a missing reply queue does not prevent the end of the command, and is audited', async () => {
   const Do = defineCommand('orphans', 'Do')
   const replyTo = await replyQueue('orphans')
   const other = await replyQueue('orphans-two')
@@ -157,7 +157,7 @@ test('K-10 a Date in a reply is plain JSON for foreign readers, with its note in
   ])
 })
 
-test('C-10 each of hundreds gets exactly one final reply', async () => {
+test('C-10 each of hundreds of commands gets exactly one final reply', async () => {
   const Do = defineCommand('many', 'Do')
   const replyTo = await replyQueue('many')
   await bus.work(

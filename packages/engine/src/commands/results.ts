@@ -2,8 +2,8 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { notFound, workOf } from '../kernel/model/work.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
-import { commandNotFound } from './not-found.js'
 import { findCommands } from './queries/find-commands.js'
 import { findWhy } from './queries/find-why.js'
 import type { CommandStatus } from './states.js'
@@ -26,53 +26,41 @@ export const resultKey = (domain: string, type: string, id: string): string => `
 export function commandResults(db: Database, codec: Codec): ResultSource<Found> {
   return {
     model: 'commands',
-    what: 'command',
     async find(keys) {
       const named = keys.map(split)
       const rows = await db.run<Found>(findStatement, [named.map(({ id }) => id), named.map(({ domain }) => domain)])
       return new Map(rows.map((row) => [resultKey(row.domain, row.type, row.commandId), row]))
     },
-    settle({ domain, type, commandId: id, status, result, notes, code, message }): Settled {
+    settle({ domain, type, commandId, status, result, notes, code, message }): Settled {
+      const work = workOf('commands', `${domain}/${type}`, commandId)
       switch (status) {
         case 'COMPLETED':
           return { value: result === null ? null : codec.decode({ json: result, notes }) }
         case 'FAILED':
         case 'CANCELLED':
-          return {
-            error: new HoldfastError('HF_NOT_COMPLETED', {
-              model: 'commands',
-              domain,
-              type,
-              id,
-              status,
-              code,
-              message,
-            }),
-          }
-        case 'IN_TROUBLESHOOTING_QUEUE': {
-          const details = { what: 'command', id, code, step: '', message }
-          return { error: new HoldfastError('HF_NEEDS_ATTENTION', details) }
-        }
+          return { error: new HoldfastError('HF_NOT_COMPLETED', { ...work, status, code, message }) }
+        case 'IN_TROUBLESHOOTING_QUEUE':
+          return { error: new HoldfastError('HF_NEEDS_ATTENTION', { ...work, status, step: '', code, message }) }
         default:
           return undefined
       }
     },
     unknown(key) {
-      const { id, domain, type } = split(key)
-      return commandNotFound(domain, type, id)
+      const { id, name } = split(key)
+      return notFound('commands', name, id)
     },
-    async why(_key, { domain, type, commandId: id }) {
+    async why({ domain, type, commandId: id }) {
+      const name = `${domain}/${type}`
       const [command] = await findCommands(db, codec, { domain, id, limit: 1 })
-      if (!command) throw commandNotFound(domain, type, id)
-      return { id, status: command.status, why: (await findWhy(db, command)).text }
+      if (!command) throw notFound('commands', name, id)
+      return { work: workOf('commands', name, id), status: command.status, why: (await findWhy(db, command)).text }
     },
   }
 }
 
-function split(key: string): { readonly id: string; readonly domain: string; readonly type: string } {
+function split(key: string): { readonly id: string; readonly domain: string; readonly name: string } {
   const space = key.indexOf(' ')
-  const slash = key.indexOf('/')
-  return { id: key.slice(0, space), domain: key.slice(space + 1, slash), type: key.slice(slash + 1) }
+  return { id: key.slice(0, space), domain: key.slice(space + 1, key.indexOf('/')), name: key.slice(space + 1) }
 }
 
 const findStatement = {

@@ -122,7 +122,7 @@ test.each([
   ['an Error', new Error('boom'), 'boom'],
   ['a text', 'boom', 'boom'],
   ['nothing', undefined, 'undefined'],
-])('C-09 %s that nobody knows is transient, with the code INTERNAL_ERROR', async (what, thrown, message) => {
+])('C-09 an unknown %s is transient, with the code INTERNAL_ERROR', async (what, thrown, message) => {
   const domain = `unknown-${what.replaceAll(' ', '-').toLowerCase()}`
   const Do = define(domain, { retry: { maxAttempts: 2, delays: ['1ms'] } })
   await bus.work(Do, () => {
@@ -185,7 +185,7 @@ test('C-09 the definition tells the kind of errors that do not say it themselves
   expect(await ended('classified', id)).toMatchObject({ status: 'FAILED', error: { kind: 'BUSINESS', code: 'NO' } })
 })
 
-test('C-05 a handler that takes too long hears of it by its signal, and it counts as a transient TIMEOUT', async () => {
+test('C-05 a handler that exceeds its time limit gets its signal, and fails with a transient TIMEOUT', async () => {
   const Do = define('slow', { timeout: '30ms', retry: { maxAttempts: 1 } })
   let reason: unknown
   await bus.work(
@@ -207,7 +207,7 @@ test('C-05 a handler that takes too long hears of it by its signal, and it count
   expect(reason).toMatchObject({ code: 'TIMEOUT' })
 })
 
-test("C-05 the worker's handlerTimeout counts for definitions that have none", async () => {
+test("C-05 the worker's handlerTimeout applies to definitions that have none", async () => {
   const Do = define('slow-worker', { retry: { maxAttempts: 1 } })
   await bus.work(Do, () => new Promise(() => undefined), { handlerTimeout: '20ms' })
   const { id } = await bus.hf.send(Do, null)

@@ -169,7 +169,7 @@ describe('K-05 an answer that was lost', () => {
     expect(await direct.hf.batches.get(batchId)).toMatchObject({ total: 2, sealed: true })
     expect((await direct.hf.commands.list({ domain: 'lost_batch' })).items).toHaveLength(3)
     await expect(bus.hf.batches.create(Pay, [{ data: 1 }], { id: batchId })).rejects.toMatchObject({
-      code: 'HF_WRONG_STATUS',
+      code: 'HF_DUPLICATE_BATCH',
     })
     const opening = proxy.swallowAnswerTo('nobody hears')
     const another = bus.hf.batches.open('lost_batch', { name: 'nobody hears' })

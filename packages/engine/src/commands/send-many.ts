@@ -45,7 +45,8 @@ export async function prepareBulk({ count, seal, check }: Bulk): Promise<Prepare
       const sealed = seal(place)
       const envelope = sealed instanceof Promise ? await sealed : sealed
       const { commandId, domain, type } = envelope
-      if (seen.has(commandId)) throw new HoldfastError('HF_DUPLICATE_COMMAND', { id: commandId, domain, type })
+      if (seen.has(commandId))
+        throw new HoldfastError('HF_DUPLICATE_COMMAND', { model: 'commands', domain, type, id: commandId })
       seen.add(commandId)
       envelopes.push(envelope)
     }

@@ -74,7 +74,7 @@ test('C-01 a send is one statement, and fifty at the same moment are a few', asy
   await counted.close()
 })
 
-test('C-02 delay and runAt hide the message until then, and a time that has passed is now', async () => {
+test('C-02 delay and runAt hide the message until then, and a past time means now', async () => {
   const Book = book('later')
   const now = async () => (await bus.sql<{ now: Date }>('select holdfast.now() as now'))[0]?.now.getTime() ?? 0
   const before = await now()
@@ -92,7 +92,7 @@ test('C-02 delay and runAt hide the message until then, and a time that has pass
   expect(past).toBeGreaterThanOrEqual(before)
 })
 
-test('C-02 a delayed command runs when its time has come and not before', async () => {
+test('C-02 a delayed command runs at its time and not before', async () => {
   const Book = book('clocked')
   const seen: number[] = []
   const clocked = await openTestBus()
@@ -106,7 +106,7 @@ test('C-02 a delayed command runs when its time has come and not before', async 
   await clocked.close()
 })
 
-test('C-03 sendMany sends thousands and answers their ids in order', async () => {
+test('C-03 sendMany sends thousands and returns their ids in order', async () => {
   const Book = book('bulk')
   const commands = Array.from({ length: 2_500 }, (_, amount) => ({ data: { amount } }))
   const ids = (await bus.hf.sendMany(Book, commands)).map(({ id }) => id)
@@ -138,7 +138,7 @@ test('C-03 the same id twice in one call is refused', async () => {
   await expect(bus.hf.sendMany(book('twice'), twice)).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
 })
 
-test('C-03 inside a transaction of yours sendMany is all or none, and the transaction goes on', async () => {
+test('C-03 inside the caller’s transaction sendMany sends all or none, and the transaction stays usable', async () => {
   const Book = book('savepoint')
   const { id: taken } = await bus.hf.send(Book, { amount: 0 })
   await inTransaction(async (transaction) => {
@@ -183,7 +183,7 @@ test('C-04 the same id is another command in another domain', async () => {
   expect((await bus.hf.send(book('there'), { amount: 1 }, { id: commandId })).id).toBe(commandId)
 })
 
-test('C-04 a duplicate inside a transaction of yours leaves the transaction usable', async () => {
+test('C-04 a duplicate inside the caller’s transaction leaves the transaction usable', async () => {
   const Book = book('inside')
   const { id: commandId } = await bus.hf.send(Book, { amount: 1 })
   await inTransaction(async (transaction) => {
@@ -214,7 +214,7 @@ test('K-15 a pool given as the transaction is refused', async () => {
   await pool.end()
 })
 
-test('C-04 an id that an open transaction has sent too waits for it, and disturbs nobody else', async () => {
+test('C-04 a send whose id an open transaction has used waits for that transaction, and delays no other send', async () => {
   const Book = book('held')
   const commandId = randomUUID()
   await bus.hf.send(Book, { amount: 0 })

@@ -27,7 +27,7 @@ async function sendSome(domain: string, type: string, count: number): Promise<vo
   await bus.hf.sendMany(defineCommand(domain, type), commands)
 }
 
-test('K-17 types fill a claim one after the other; each is marked as far as it was looked through', async () => {
+test('K-17 types fill a claim one after the other; each keeps a mark of how far it was scanned', async () => {
   await sendSome('lanes', 'A', 3)
   await sendSome('lanes', 'B', 3)
   await sendSome('lanes', 'C', 3)
@@ -46,7 +46,7 @@ test('K-17 types fill a claim one after the other; each is marked as far as it w
   expect(rest.marks.map(({ type }) => type)).toEqual(['A', 'B', 'C'])
 })
 
-test('C-07 a claim that leaves room says when the next command falls due', async () => {
+test('C-07 a claim that returns fewer than asked for says when the next command falls due', async () => {
   const Do = defineCommand('soon', 'Do')
   await bus.hf.send(Do, null, { delay: '30s' })
   const lanes = [{ type: 'Do', from: null }]
@@ -57,7 +57,7 @@ test('C-07 a claim that leaves room says when the next command falls due', async
   expect(near.nextDueMs).toBeLessThanOrEqual(30_000)
 })
 
-test('C-05 giving back waits for nobody: a message that somebody holds is due when its lease ends', async () => {
+test('C-05 a release waits for no lock: a message locked by another transaction is due when its lease ends', async () => {
   await sendSome('give-back', 'Do', 2)
   const source = sourceOf('give-back')
   const lanes = [{ type: 'Do', from: null }]
@@ -71,7 +71,7 @@ test('C-05 giving back waits for nobody: a message that somebody holds is due wh
   expect(again.items).toMatchObject([{ id: free?.id, epoch: 1 }])
 })
 
-test('K-09 the functions of a queue are made again with their file, also for queues that are there', async () => {
+test('K-09 the functions of a queue are renewed with their file, also for existing queues', async () => {
   await sendSome('renewed', 'Do', 1)
   await bus.sql('drop function holdfast.take_renewed__commands')
   await bus.sql("update holdfast.function_file set revision = 0 where name = 'command-queues'")

@@ -108,7 +108,7 @@ test('U-02 a key makes it idempotent: the same key is the same command', async (
   }
 })
 
-test('K-15 it is part of the transaction of whoever calls it', async () => {
+test('K-15 it is part of its caller’s transaction', async () => {
   await client.query('begin')
   const gone = await sendCommand(`'shop', 'Book', '{"amount": 1}'`)
   await client.query('rollback')

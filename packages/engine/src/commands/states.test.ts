@@ -85,7 +85,7 @@ test('C-11 a command that has ended is not changed by the finish of another mess
   expect(await bus.events(id)).toEqual(['SENT', 'COMPLETED', 'ORPHANED'])
 })
 
-test('C-17 a finish for a command that is not there is audited as an orphan', async () => {
+test('C-17 a finish for a command that does not exist is audited as an orphan', async () => {
   const Do = defineCommand('orphan', 'Do')
   const { id } = await bus.hf.send(Do, null)
   const [message] = await bus.sql<{ msg_id: string }>('select msg_id from pgmq.q_orphan__commands')
@@ -115,7 +115,7 @@ test('K-05 a send that is repeated with its token is no duplicate', async () => 
   expect(await bus.sql('select 1 from pgmq.q_resent__commands')).toHaveLength(2)
 })
 
-test('C-11 the table itself takes no status that is none', async () => {
+test('C-11 the table refuses an unknown status', async () => {
   const { id } = await bus.hf.send(defineCommand('checked', 'Do'), null)
   const broken = bus.sql(`update holdfast.command set status = 'DONE' where command_id = $1`, [id])
   await expect(broken).rejects.toMatchObject({ code: '23514' })

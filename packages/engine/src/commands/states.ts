@@ -36,6 +36,13 @@ export const commandStatuses: readonly CommandStatus[] = [
   'IN_TROUBLESHOOTING_QUEUE',
 ]
 
+/** In which statuses a person can use a verb. */
+export const verbStatuses = {
+  retry: ['IN_TROUBLESHOOTING_QUEUE'],
+  complete: ['IN_TROUBLESHOOTING_QUEUE'],
+  cancel: ['PENDING before its first attempt', 'IN_TROUBLESHOOTING_QUEUE'],
+} as const
+
 /** What becomes of an attempt that failed. */
 export type FailedAttempt =
   | { readonly outcome: 'FAILED' }

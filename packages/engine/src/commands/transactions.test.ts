@@ -35,7 +35,7 @@ test('C-06 the rows of a handler commit together with the completion of its comm
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'COMPLETED'])
 })
 
-test('C-06 what throws rolls its rows back, and the next attempt writes them once', async () => {
+test('C-06 an attempt that throws rolls its rows back, and the next attempt writes them once', async () => {
   const Do = defineCommand('tx-again', 'Do', { retry: ['1ms'] })
   await bus.work(Do, (_, ctx) =>
     ctx.transaction(async (tx) => {
@@ -50,7 +50,7 @@ test('C-06 what throws rolls its rows back, and the next attempt writes them onc
   expect(await bus.events(id)).toEqual(['SENT', 'RECEIVED', 'RETRY_SCHEDULED', 'RECEIVED', 'COMPLETED'])
 })
 
-test('C-06 what the handler does after its transaction changes nothing', async () => {
+test('C-06 what the handler does after its transaction does not change the result', async () => {
   const Do = defineCommand('tx-after', 'Do')
   await bus.work(Do, async (_, ctx) => {
     await ctx.transaction(async () => 'from the transaction')
@@ -100,7 +100,7 @@ test('C-06 with its lease lost, an attempt writes nothing', async () => {
   expect(await bookings(id)).toEqual([])
 })
 
-test('C-06 whoever was frozen while another finished cannot finish again', async () => {
+test('C-06 a worker that was frozen while another finished the command cannot finish it again', async () => {
   const held = holdAt('before commands.finish')
   const frozen = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const Do = defineCommand('zombie', 'Do')
@@ -117,7 +117,7 @@ test('C-06 whoever was frozen while another finished cannot finish again', async
   await frozen.close()
 })
 
-test('C-06 a handler whose time was up can no longer complete its command', async () => {
+test('C-06 a handler past its time limit can no longer complete its command', async () => {
   const Do = defineCommand('tx-late', 'Do', { timeout: '20ms', retry: ['10m'] })
   let late: unknown
   await bus.work(Do, async (_, ctx) => {
@@ -131,7 +131,7 @@ test('C-06 a handler whose time was up can no longer complete its command', asyn
   expect((await bus.hf.command(Do, id).get()).status).toBe('PENDING')
 })
 
-test('C-06 heartbeats pass over a message that its own transaction holds, and nobody else takes it', async () => {
+test('C-06 heartbeats skip a message that its own transaction has locked, and no other worker claims it', async () => {
   const Do = defineCommand('tx-long', 'Do')
   const [own, others] = [countStatements(), countStatements()]
   const { connectionString } = bus
@@ -163,7 +163,7 @@ test('C-06 heartbeats pass over a message that its own transaction holds, and no
   expect(await bus.hf.command(Do, id).result()).toBe(1)
 })
 
-test('K-15 commands sent inside the transaction of a handler go with it', async () => {
+test('K-15 commands sent inside the transaction of a handler are committed with it', async () => {
   const First = defineCommand('chain', 'First', { retry: ['1ms'] })
   const Second = defineCommand('chain', 'Second')
   const sent: string[] = []

@@ -77,7 +77,7 @@ test('C-13 failures of one code and shape are one group, which can be listed by 
   expect(lastSeen.getTime()).toBeGreaterThanOrEqual(firstSeen.getTime())
 })
 
-test('C-13 a retry begins again at the first attempt, and is audited with who and why', async () => {
+test('C-13 a retry begins again at the first attempt, and is audited with actor and reason', async () => {
   const Do = defineCommand('retried', 'Do', { retry: { maxAttempts: 2, delays: ['1ms'] } })
   const attempts: number[] = []
   await bus.work(Do, (_, ctx) => {
@@ -178,7 +178,7 @@ test.each(['retry', 'complete'] as const)(
   },
 )
 
-test('C-13 in bulk each gets its own answer', async () => {
+test('C-13 in bulk each command gets its own result', async () => {
   const { Do, handler } = failing('bulk')
   await bus.work(Do, handler)
   const [one = '', two = '', three = ''] = await troubled(Do, [1, 2, 3])
@@ -203,7 +203,7 @@ test('C-13 of two operators who act at once, one is refused', async () => {
   expect(operated).toHaveLength(1)
 })
 
-test('C-13 listing troubleshooting does not walk through all commands', async () => {
+test('C-13 listing troubleshooting does not read all commands', async () => {
   const { Do, handler } = failing('indexed')
   const Quiet = defineCommand('indexed', 'Quiet')
   await bus.hf.sendMany(

@@ -17,7 +17,7 @@ const Book = defineCommand('typed', 'Book', {
   result: z.object({ reference: z.string() }),
 })
 
-test('C-06 the types of a definition reach its sender, its handler and whoever awaits its result', async () => {
+test('C-06 the types of a definition reach its sender, its handler and the code that awaits its result', async () => {
   await bus.work(Book, (data, ctx) => {
     expectTypeOf(data).toEqualTypeOf<{ amount: number; note: string }>()
     expectTypeOf(ctx.attempt).toEqualTypeOf<number>()
@@ -48,7 +48,7 @@ test('C-06 the compiler refuses what does not fit', () => {
   expect(never).toBeTypeOf('function')
 })
 
-test('C-12 a callback may ask for less than it is given, and not for more', () => {
+test('C-12 a callback may take fewer fields than it is given, and not more', () => {
   const Less = defineCommand('typed', 'Less', { data: z.object({ batchId: z.string(), total: z.number() }) })
   const More = defineCommand('typed', 'More', { data: z.object({ batchId: z.string(), owner: z.string() }) })
   const never = () => {
@@ -60,7 +60,7 @@ test('C-12 a callback may ask for less than it is given, and not for more', () =
   expect(never).toBeTypeOf('function')
 })
 
-test('C-06 a command without schemas takes and gives anything', async () => {
+test('C-06 a command without schemas accepts and returns anything', async () => {
   const Any = defineCommand('untyped', 'Any')
   await bus.work(Any, (data) => {
     expectTypeOf(data).toEqualTypeOf<unknown>()

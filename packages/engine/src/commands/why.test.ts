@@ -138,7 +138,7 @@ afterAll(() => bus.close())
 
 const by = { actor: 'ann', reason: 'the bank is down' }
 
-test('U-04 why finds out what happens to a command: no worker, paused, not due, running, queued, a person, the end', async () => {
+test('U-04 why says what happens to a command: no worker, paused, not due, running, queued, a person, the end', async () => {
   const Do = defineCommand('why', 'Do', { retry: { maxAttempts: 2, delay: '1h' } })
   const first = await bus.hf.send(Do, 'wait')
   expect(await first.why()).toMatchObject({ reason: 'noWorker', text: expect.stringContaining('why/Do') })

@@ -47,7 +47,7 @@ test.each([1, 7])('C-15 WK-2 no more than %i handlers of a worker run at once', 
   expect(seen.most).toBe(concurrency)
 })
 
-test('C-05 the concurrency is 4 unless given', async () => {
+test('C-05 the default concurrency is 4', async () => {
   const Do = defineCommand('default', 'Do')
   const { handler, seen, open } = gated()
   await bus.hf.sendMany(Do, items(10))
@@ -94,7 +94,7 @@ test('C-15 WK-9 stop waits for what runs, claims nothing more, and is not runnin
   worker.stopNow()
 })
 
-test('C-05 stop with a timeout abandons what takes longer; others carry on when its lease ends', async () => {
+test('C-05 stop with a timeout abandons handlers that take longer; other workers continue when their leases end', async () => {
   const Do = defineCommand('abandoned', 'Do')
   const other = await openTestBus({ connectionString: bus.connectionString })
   let aborted = false
@@ -118,7 +118,7 @@ test('C-05 stop with a timeout abandons what takes longer; others carry on when 
   await other.close()
 })
 
-test('C-05 stopNow aborts what runs and waits for nobody', async () => {
+test('C-05 stopNow aborts running handlers and does not wait for them', async () => {
   const Do = defineCommand('now', 'Do')
   let reason: unknown
   const worker = await bus.work(
@@ -154,7 +154,7 @@ test('C-15 WK-11 a thousand handlers run at once', async () => {
   })
 })
 
-test('C-05 leases are kept while handlers run longer than they last', async () => {
+test('C-05 leases are extended while handlers run longer than a lease', async () => {
   const Do = defineCommand('long', 'Do')
   const { handler, seen, open } = gated()
   // Long enough for a process that stands still for seconds on a busy machine.
@@ -172,7 +172,7 @@ test('C-05 leases are kept while handlers run longer than they last', async () =
   expect((await bus.hf.command(Do, id).get()).attempts).toBe(1)
 })
 
-test('C-06 extend holds a command for at least so long, and never for less than it was', async () => {
+test('C-06 extend keeps a lease for at least the given time, and never shortens it', async () => {
   const Do = defineCommand('extended', 'Do')
   const left: number[] = []
   await bus.work(Do, async (_, ctx) => {
@@ -234,7 +234,7 @@ test('C-05 a notified worker runs what is sent without waiting for its poll; wit
   expect(await (await bus.hf.send(Polled, null)).result({ timeout: '10s' })).toBe('polled')
 })
 
-test('C-05 run composes the domains that have handlers, and close drains it', async () => {
+test('C-05 a worker runs the domains that have handlers, and close drains it', async () => {
   const composed = await openTestBus({ connectionString: bus.connectionString })
   const One = defineCommand('one', 'Do')
   const Two = defineCommand('two', 'Do')
@@ -247,7 +247,7 @@ test('C-05 run composes the domains that have handlers, and close drains it', as
   expect(worker.isRunning).toBe(false)
 })
 
-test('C-07 what was received and never begun is given back: visible at once, its attempts unchanged', async () => {
+test('C-07 a command that was received and not begun is released: visible at once, its attempts unchanged', async () => {
   const gate = holdAt('after commands.receive')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: gate.faults })
   const Do = defineCommand('given-back', 'Do')
@@ -263,7 +263,7 @@ test('C-07 what was received and never begun is given back: visible at once, its
   await slow.close()
 })
 
-test('Q-03 two installations in one database do not meet', async () => {
+test('Q-03 two installations in one database do not affect each other', async () => {
   const { connectionString } = bus
   const [first, second] = [
     await holdfast({ connectionString, schema: 'pay_one' }),
@@ -305,7 +305,7 @@ test('K-11 commands are sent and run through PgBouncer in transaction mode', asy
   await bouncer.stop()
 })
 
-test('C-05 a worker of one domain is started by hand; a second start or stop is harmless, a stopped one stays stopped', async () => {
+test('C-05 a worker of one domain is started by hand; a second start or stop does nothing, and a stopped worker stays stopped', async () => {
   const Do = defineCommand('by-hand', 'Do')
   bus.hf.handle(Do, () => 'done')
   const worker = bus.hf.worker('by-hand', { concurrency: 2 })

@@ -14,7 +14,7 @@ export function createDispatchBulk(db: Database): BulkOperator {
     async operate(call, of, items) {
       if (call.verb === 'skip') {
         const problem = 'an item has no steps'
-        return items.map(({ id }) => new HoldfastError('HF_CANNOT_SKIP', { what: 'item', id, problem }))
+        return items.map(({ id }) => new HoldfastError('HF_CANNOT_SKIP', { model: 'dispatch', ...of, id, problem }))
       }
       if (call.verb === 'complete' && call.result !== undefined) {
         throw invalidOption('trouble.complete', 'result', 'must be left out: an item of a dispatch has no result')

@@ -84,7 +84,7 @@ test('D-06 cancelled: FAILED for good', async () => {
   await worker.stop()
 })
 
-test('D-06 past its deadline: FAILED for good, it would be late again', async () => {
+test('D-06 past its deadline: FAILED for good, because another execution would be late too', async () => {
   const { until, worker } = await released((ctx) => ctx.sleep('long', '1h'), {
     deadline: () => 50,
     deadlineAction: 'fail',
@@ -175,7 +175,7 @@ test('D-06 beyond the limit an item is a dead letter: listed, counted, grouped, 
   await worker.stop()
 })
 
-test('D-06 dead letters are retried by what failed alike, or all of a type', async () => {
+test('D-06 dead letters are retried by failure group, or all of a type', async () => {
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch(domain(), 'Items', {
     target: processTarget(Pay),
@@ -199,7 +199,7 @@ test('D-06 dead letters are retried by what failed alike, or all of a type', asy
   expect(await bus.hf.trouble.retry(ofType, by)).toHaveLength(3)
 })
 
-test('D-06 an end is guarded: it ends neither another execution’s item nor one that is not DISPATCHED', async () => {
+test('D-06 the end of an execution changes neither another execution’s item nor an item that is not DISPATCHED', async () => {
   const Pay = defineProcess(domain(), 'Pay', { state: z.object({}), execute: async () => undefined })
   const Settlement = defineDispatch(domain(), 'Items', { target: processTarget(Pay) })
   const { name: itemType } = Settlement

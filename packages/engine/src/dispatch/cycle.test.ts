@@ -56,7 +56,7 @@ test('D-03 a cycle releases one batch, in the order of time and then of scheduli
   expect(new Set(released.map(({ batch }) => batch)).size).toBe(1)
 })
 
-test('D-05 a batch is started by one statement: the executions are there exactly when the items are DISPATCHED', async () => {
+test('D-05 a batch is started by one statement: the executions exist exactly when the items are DISPATCHED', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, items(500))
   const held = holdAt('after dispatch.release')
@@ -82,7 +82,7 @@ test('D-05 the executed code knows nothing of the dispatcher: its context is its
   expect(item.claimedAt).toEqual(item.dispatchedAt)
 })
 
-test('D-03 cycles of one item type never overlap: a second dispatcher finds nothing to claim, and one that lost its lease takes nothing', async () => {
+test('D-03 cycles of one item type never overlap: a second dispatcher finds nothing to claim, and one that lost its lease releases nothing', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 2 })
   await bus.hf.schedule(Settlement, items(4))
   const held = holdAt('before dispatch.release')
@@ -102,7 +102,7 @@ test('D-03 cycles of one item type never overlap: a second dispatcher finds noth
   await slow.close()
 })
 
-test('D-03 batches are disjoint even if two ever run: what another has in hand is passed over', async () => {
+test('D-03 batches are disjoint even if two dispatchers run: items that another one has claimed are skipped', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 3 })
   await bus.hf.schedule(Settlement, items(6))
   const other = new pg.Client({ connectionString: bus.connectionString })
@@ -117,7 +117,7 @@ test('D-03 batches are disjoint even if two ever run: what another has in hand i
   expect(released.map(({ key }) => key).sort()).toEqual(['PAY-3', 'PAY-4', 'PAY-5'])
 })
 
-test('D-04 nothing is released before its time', async () => {
+test('D-04 no item is released before its time', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, items(3, await inMinutes(10)))
   await runDispatchCycle(bus.db, Settlement)
@@ -141,7 +141,7 @@ test('D-04 a buffer of thirty minutes claims ahead, and starts nothing thirty mi
   expect(new Set(starts).size).toBeGreaterThan(10)
 })
 
-test('D-04 the kill switch stops at once, holds back what was started ahead and has not begun, and loses nothing', async () => {
+test('D-04 the kill switch stops at once, holds back executions that were started ahead and have not begun, and loses nothing', async () => {
   const ran: number[] = []
   const Pay = defineProcess('cycle-kill', 'Pay', {
     state: z.object({ n: z.number() }),
@@ -178,7 +178,7 @@ test('D-04 the kill switch stops at once, holds back what was started ahead and 
   await bus.moveClock(0)
 })
 
-test('D-04 by plain SQL the kill switch is the same, and it waits for a release that is under way', async () => {
+test('D-04 the kill switch works the same by plain SQL, and it waits for a release that is under way', async () => {
   const Settlement = settlement({ ...AT_ONCE, jitterWindow: 60_000 })
   await bus.hf.schedule(Settlement, items(5))
   const client = new pg.Client({ connectionString: bus.connectionString })
@@ -208,7 +208,7 @@ test('D-04 by plain SQL the kill switch is the same, and it waits for a release 
   expect((await executions(Settlement.name)).map(({ due_at }) => due_at)).toEqual([null, null, null, null, null])
 })
 
-test('D-07 an execution id that something else has is not taken for the item’s own: the next id is tried', async () => {
+test('D-07 an execution id that other work has is not taken for the item’s own: the next id is tried', async () => {
   const Settlement = settlement()
   await bus.hf.start(Settle, { n: 0 }, { immediate: false, key: `exec:${Settlement.name}:PAY-0:0` })
   await bus.hf.schedule(Settlement, items(2))
@@ -229,7 +229,7 @@ test('D-07 an execution id that something else has is not taken for the item’s
   })
 })
 
-test('D-07 an execution that is there already counts as started, and one that has ended ends its item', async () => {
+test('D-07 an execution that exists already counts as started, and one that has ended ends its item', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, items(3))
   await runDispatchCycle(bus.db, Settlement)
@@ -258,7 +258,7 @@ test('D-08 a missing context fails that item, not the batch', async () => {
   })
 })
 
-test('D-08 an item with which the statement fails is found, and fails alone', async () => {
+test('D-08 an item that makes the statement fail is found, and fails alone', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 16, maxDispatchRetries: 2 })
   await bus.hf.schedule(Settlement, items(40))
   await bus.sql(`
@@ -342,7 +342,7 @@ test('D-09 metrics: claimed, started, failures, dead letters, how long a cycle t
   await measured.close()
 })
 
-test('D-11 no more live executions than the batches in flight: what has not begun holds back the next release', async () => {
+test('D-11 live executions are limited to the batches in flight: executions that have not begun hold back the next release', async () => {
   const Settlement = settlement({ ...AT_ONCE, batchSize: 10, maxBatchesAhead: 2 })
   await bus.hf.schedule(Settlement, items(100))
   for (let cycle = 0; cycle < 6; cycle += 1) await runDispatchCycle(bus.db, Settlement)
@@ -383,7 +383,7 @@ test('D-11 a worker releases and executes all of a backlog, batch after batch', 
   await worker.stop()
 })
 
-test('D-03 an interval is from the beginning of one cycle to that of the next; an item that falls due ends an idle rest early', async () => {
+test('D-03 an interval is from the beginning of one cycle to that of the next; an item that falls due ends an idle wait early', async () => {
   const due = async (type: string) => {
     const [row] = await bus.sql<{ ms: number }>(
       `select extract(epoch from due_at - last_run_at)::float8 * 1000 as ms from holdfast.dispatch_cycle where item_type = $1`,

@@ -1,7 +1,7 @@
 import type { Executor } from '../kernel/database/executor.js'
+import { splitName } from '../kernel/ids/name.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { countItems } from './queries/count-items.js'
-import { namesOf } from './reference.js'
 import { dispatchStatuses } from './states.js'
 
 const BETWEEN = 10_000
@@ -15,7 +15,7 @@ export function createDepthGauge(db: Executor, metrics: Metrics) {
       if (now < (next.get(type) ?? 0)) return
       next.set(type, now + BETWEEN)
       const depth = await countItems(db, type)
-      const names = namesOf(type)
+      const names = splitName(type)
       for (const status of dispatchStatuses) {
         metrics.gauge('dispatch_depth', { model: 'dispatch', ...names, status }, depth[status])
       }

@@ -30,7 +30,7 @@ const past = new Date('2020-01-01T00:00:00Z')
 const four = new Date('2031-01-31T16:00:00Z')
 const quick = { dispatchInterval: 0, jitterWindow: 0 } as const
 
-test('U-01 a definition has a domain, a type and a version, and its name is made of them', () => {
+test('U-01 a definition has a domain, a type and a version, and its name consists of them', () => {
   const Settle = defineProcess(name(), 'Settle', { version: 3, state: z.object({}), execute: async () => undefined })
   const target = processTarget(Settle)
   expect(defineDispatch('payments', 'Settlement', { target })).toMatchObject({
@@ -68,7 +68,7 @@ test.each([
   expect(await item.get()).toMatchObject({ status: 'DISPATCHED' })
 })
 
-test('U-01 a remote target is given nothing while the domain is paused', async () => {
+test('U-01 no item is handed to a remote target while the domain is paused', async () => {
   const { target, started } = engine()
   const Remote = defineDispatch(name(), 'Remote', { context: z.object({}), target, settings: quick })
   await bus.hf.schedule(Remote, { key: 'PAY-1', context: {}, startAt: past })

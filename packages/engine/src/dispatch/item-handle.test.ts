@@ -97,7 +97,7 @@ test.each([
   })
 })
 
-test('U-04 result is what the process returned, for as many waiters as there are', async () => {
+test('U-04 result is what the process returned, for any number of waiters', async () => {
   const { Settle, Settlement } = settlement()
   const item = await bus.hf.schedule(Settlement, { key: 'PAY-1', context: { n: 5 }, startAt: past })
   const waiting = Promise.all([item.result(), item.result(), bus.hf.item(Settlement, 'PAY-1').result()])
@@ -123,7 +123,7 @@ test('U-04 result is the output of the workflow', async () => {
   await worker.stop()
 })
 
-test('U-04 result of a target elsewhere is null, when it reports the end', async () => {
+test('U-04 result of a remote target is null, when it reports the end', async () => {
   const Remote = defineDispatch(name(), 'Items', {
     context: z.object({ n: z.number() }),
     target: {
@@ -141,7 +141,7 @@ test('U-04 result of a target elsewhere is null, when it reports the end', async
   expect(await waiting).toBeNull()
 })
 
-test('U-04 result of an item that ended otherwise says how, and one that needs a person says so', async () => {
+test('U-04 result of an item that did not complete says how it ended, and one that needs an operator says so', async () => {
   const { item } = await deadLetter()
   await expect(item.result()).rejects.toMatchObject({
     code: 'HF_NEEDS_ATTENTION',
@@ -173,7 +173,7 @@ test('U-04 a dead letter that is retried is READY again with all its attempts, a
   expect(await bus.hf.trouble.count({ model: 'dispatch', domain: Settlement.domain, type: Settlement.type })).toBe(0)
 })
 
-test('U-04 a dead letter is completed or given up, and its history says by whom', async () => {
+test('U-04 a dead letter is completed or cancelled, and its history says by whom', async () => {
   const completed = await deadLetter()
   await completed.item.complete(by)
   expect(await completed.item.get()).toMatchObject({ status: 'COMPLETED' })
@@ -196,7 +196,7 @@ test('U-04 waiting for a result ends when a person ends the item', async () => {
   await waiting
 })
 
-test('U-04 K-20 a start of unknown outcome is settled by a person who knows: not done, or done', async () => {
+test('U-04 K-20 an operator says of a start of unknown outcome whether it was done', async () => {
   const started: string[] = []
   let lost = true
   const Remote = defineDispatch(name(), 'Items', {

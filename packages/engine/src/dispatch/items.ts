@@ -3,13 +3,14 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
 import type { Why } from '../kernel/model/why.js'
+import { notFound } from '../kernel/model/work.js'
 import type { Results } from '../kernel/results/results.js'
 import { checkOptions, durationOption, textOption } from '../kernel/validation/options.js'
 import type { Executions, ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
 import { type DispatchItemDetails, findItem } from './queries/find-items.js'
 import { readHistory } from './queries/read-history.js'
 import { readStanding } from './queries/read-standing.js'
-import { type DispatchOf, itemTypeOf, notFound } from './reference.js'
+import { type DispatchOf, itemTypeOf } from './reference.js'
 import { itemResults, resultKey } from './results.js'
 import { MOST_COUNTED, whyOf } from './why.js'
 
@@ -37,7 +38,7 @@ export function createItemCalls(db: Database, { codec, results, operations, exec
   async function why(dispatch: DispatchOf, key: string): Promise<Why> {
     const itemType = itemTypeOf('why', dispatch)
     const standing = await readStanding(db, itemType, key, MOST_COUNTED)
-    if (!standing) throw notFound(itemType, key)
+    if (!standing) throw notFound('dispatch', itemType, key)
     return whyOf(standing, standing.execution ? await executions.why(standing.execution) : undefined)
   }
   const source = itemResults(db, codec, why)
@@ -47,7 +48,7 @@ export function createItemCalls(db: Database, { codec, results, operations, exec
     async get(dispatch, key) {
       const itemType = itemTypeOf('get', dispatch)
       const item = await findItem(db, codec, itemType, key)
-      if (!item) throw notFound(itemType, key)
+      if (!item) throw notFound('dispatch', itemType, key)
       return item
     },
     async result(dispatch, key, options) {
@@ -58,7 +59,7 @@ export function createItemCalls(db: Database, { codec, results, operations, exec
     async history(dispatch, key) {
       const itemType = itemTypeOf('history', dispatch)
       const entries = await readHistory(db, itemType, key)
-      if (!entries) throw notFound(itemType, key)
+      if (!entries) throw notFound('dispatch', itemType, key)
       return entries
     },
     why,

@@ -15,7 +15,7 @@ const by = { actor: 'ann', reason: 'ticket 7' }
 const itemType = numbered('switch')
 const past = new Date('2020-01-01T00:00:00Z')
 
-test('D-04 the kill switch leaves alone what has begun, whether it runs or waits', async () => {
+test('D-04 the kill switch does not touch executions that have begun, whether they run or wait', async () => {
   const bank = gate()
   const called: string[] = []
   const Settle = defineProcess('switch', 'Settle', {
@@ -60,7 +60,7 @@ test('D-04 the kill switch leaves alone what has begun, whether it runs or waits
   expect(called).toEqual(['runs', 'sleeps'])
 })
 
-test('D-04 a release that was decided before the kill switch and comes after it releases nothing', async () => {
+test('D-04 a release that was decided before the kill switch and is written after it releases nothing', async () => {
   const Settle = defineProcess('switch', 'SettleLate', {
     state: z.object({ n: z.number() }),
     execute: async () => undefined,

@@ -78,7 +78,7 @@ test.each([
   [{ since: 'soon' }],
   [{ startAt: { form: four } }],
   [{ itemType: 'x' }],
-])('U-05 a filter that cannot be used is refused: %j', async (filter) => {
+])('U-05 an invalid filter is refused: %j', async (filter) => {
   await expect(bus.hf.dispatch.list(filter as never)).rejects.toMatchObject({
     code: expect.stringMatching(/^HF_(INVALID|UNKNOWN)_(OPTION|ID)$|^HF_INVALID_ID$/),
   })

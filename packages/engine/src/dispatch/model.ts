@@ -1,4 +1,5 @@
 import { coded } from '../kernel/database/coded.js'
+import { splitName } from '../kernel/ids/name.js'
 import type { InstalledModel } from '../kernel/model/model.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { ProcessHandle } from '../processes/index.js'
@@ -25,8 +26,7 @@ export function dispatchModel(runtime: Runtime, { processes, workflows }: Below)
   const registry = createDispatchRegistry()
   const executionOf = ({ model, type, id }: OwnExecution) => {
     if (model === 'workflows') return workflows.client.workflow(id)
-    const slash = type.indexOf('/')
-    return new ProcessHandle(processes.calls, { domain: type.slice(0, slash), type: type.slice(slash + 1) }, id)
+    return new ProcessHandle(processes.calls, splitName(type), id)
   }
   const executions: Executions = {
     cancel: (execution, by, options) => executionOf(execution).cancel(by, options),

@@ -44,7 +44,7 @@ const get = (Settlement: DispatchDefinition<never>, key: string) => bus.hf.item(
 const trail = async (Settlement: DispatchDefinition<never>, key: string) =>
   (await bus.hf.auditTrail({ name: `${Settlement.name}/${key}` })).filter(({ actor }) => actor !== null)
 
-test('D-15 a READY item is cancelled for good, with who and why; a second time is refused', async () => {
+test('D-15 a READY item is cancelled for good, with actor and reason; a second cancel is refused', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(2))
   await bus.hf.item(Settlement, 'PAY-0').cancel(by)
@@ -70,7 +70,7 @@ test('D-15 a READY item is cancelled for good, with who and why; a second time i
   ).rejects.toMatchObject({ code: 'HF_ITEM_CONFLICT' })
 })
 
-test('D-15 a dispatched item is refused nothing but cancelled by its execution, in the same call: process and workflow', async () => {
+test('D-15 cancelling a dispatched item cancels its execution in the same call: process and workflow', async () => {
   const { Settle, Settlement, domain } = settlement()
   await bus.hf.schedule(Settlement, items(2, past))
   await runDispatchCycle(bus.db, Settlement)
@@ -126,7 +126,7 @@ test('D-15 a remote execution is cancelled by its target, and refused clearly wh
   })
 })
 
-test('D-15 a READY item gets another time or context, checked like the first; what is wrong changes nothing', async () => {
+test('D-15 a READY item gets another time or context, checked like the first; an invalid one changes nothing', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(3))
   const five = new Date(four.getTime() + 3_600_000)
@@ -157,7 +157,7 @@ test('D-15 an expedited item is due now and goes before all others', async () =>
   expect(await trail(Settlement, 'urgent')).toMatchObject([{ event: 'EXPEDITED', ...by }])
 })
 
-test('D-15 many by filter: each has its answer, and nothing is chosen by an empty filter', async () => {
+test('D-15 many by filter: each item has its own result, and an empty filter selects nothing', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(2_500))
   await bus.hf.schedule(Settlement, { key: 'earlier', context: { n: 1 }, startAt: new Date('2030-01-01') })
@@ -170,7 +170,7 @@ test('D-15 many by filter: each has its answer, and nothing is chosen by an empt
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1, FAILED: 2_500 })
 })
 
-test('D-15 dead letters are discarded or completed by hand, by id, by what failed alike, or all', async () => {
+test('D-15 dead letters are discarded or completed by hand, by id, by failure group, or all', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(4, past))
   await bus.sql('delete from holdfast.dispatch_context where item_type = $1', [Settlement.name])
@@ -195,7 +195,7 @@ test('D-15 dead letters are discarded or completed by hand, by id, by what faile
   ])
 })
 
-test('K-23 a locked item is answered within five seconds and does not change later; the others are done', async () => {
+test('K-23 a locked item is refused within five seconds and does not change later; the others are changed', async () => {
   const { Settlement } = settlement()
   await bus.hf.schedule(Settlement, items(4))
   const client = new pg.Client({ connectionString: bus.connectionString })

@@ -8,6 +8,7 @@ import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import { chunksOf } from '../kernel/model/lists.js'
 import type { Why } from '../kernel/model/why.js'
+import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
@@ -20,9 +21,9 @@ import {
   type OwnExecution,
   operateItems,
 } from './queries/operate-items.js'
-import { type DispatchOf, itemTypeOf, notFound, subjectOf } from './reference.js'
+import { type DispatchOf, itemTypeOf } from './reference.js'
 import { sealContext } from './seal-context.js'
-import type { DispatchStatus } from './states.js'
+import { type DispatchStatus, verbStatuses } from './states.js'
 import { isOwn } from './targets.js'
 
 /**
@@ -75,8 +76,7 @@ interface Operated {
 /** A verb that is ready to be applied. */
 export interface PreparedOperation {
   readonly itemType: string
-  /** As it is said in errors: `cancelled`. */
-  readonly done: string
+  readonly verb: keyof typeof verbStatuses
   apply(keys: readonly string[]): Promise<readonly Operated[]>
 }
 
@@ -90,27 +90,26 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
     isDispatch(dispatch) ? dispatch : executions.find(itemType)
 
   function prepare(
-    verb: { readonly where: string; readonly operation: ItemOperation; readonly done: string },
+    { verb, operation }: { readonly verb: PreparedOperation['verb']; readonly operation: ItemOperation },
     dispatch: DispatchOf,
     by: By,
     change?: ItemChange,
   ) {
-    const { where, operation, done } = verb
-    const itemType = itemTypeOf(where, dispatch)
+    const itemType = itemTypeOf(verb, dispatch)
     const asked = { operation, itemType, ...(change ? { change } : {}) }
-    const actor = checkBy(where, by)
+    const actor = checkBy(verb, by)
     const operate = async (keys: readonly string[]) => {
-      const { answers, busy } = await operatorCallForMany(db, `${where} of ${itemType}`, keys, (tx, some) =>
+      const { answers, busy } = await operatorCallForMany(db, `${verb} of ${itemType}`, keys, (tx, some) =>
         operateItems(tx, { ...asked, ids: some }, actor),
       )
       return [...answers, ...busy.map((key) => ({ key, outcome: 'locked' as const, executionId: null }))]
     }
-    return { itemType, done, actor, operate }
+    return { itemType, verb, actor, operate }
   }
 
   function plain(...asked: Parameters<typeof prepare>): PreparedOperation {
-    const { itemType, done, operate } = prepare(...asked)
-    return { itemType, done, apply: operate }
+    const { itemType, verb, operate } = prepare(...asked)
+    return { itemType, verb, apply: operate }
   }
 
   async function cancelExecution(
@@ -135,11 +134,10 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       const where = 'cancel'
       const given = checkOptions(where, options, ['compensate'])
       const compensate = booleanOption(where, 'compensate', given.compensate, { default: true })
-      const verb = { where, operation: 'CANCEL', done: 'cancelled' } as const
-      const { itemType, done, actor, operate } = prepare(verb, dispatch, by)
+      const { itemType, verb, actor, operate } = prepare({ verb: where, operation: 'CANCEL' }, dispatch, by)
       return {
         itemType,
-        done,
+        verb,
         async apply(keys) {
           const operated: Operated[] = []
           for (const { key, outcome, executionId } of await operate(keys)) {
@@ -161,11 +159,11 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       const definition = definitionOf(dispatch, itemTypeOf(where, dispatch))
       const context = given.context === undefined ? {} : await sealContext(definition, given.context, where, codec)
       const sealed = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...context }
-      return plain({ where, operation: 'RESCHEDULE', done: 'rescheduled' }, dispatch, by, sealed)
+      return plain({ verb: where, operation: 'RESCHEDULE' }, dispatch, by, sealed)
     },
 
     expediting: (dispatch: DispatchOf, by: By): PreparedOperation =>
-      plain({ where: 'expedite', operation: 'EXPEDITE', done: 'expedited' }, dispatch, by),
+      plain({ verb: 'expedite', operation: 'EXPEDITE' }, dispatch, by),
 
     retrying(dispatch: DispatchOf, by: By, options: RetryItemOptions = {}): PreparedOperation {
       const where = 'retry'
@@ -173,11 +171,11 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
       const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
       const change = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...(notDone ? { notDone } : {}) }
-      return plain({ where, operation: 'RETRY', done: 'retried' }, dispatch, by, change)
+      return plain({ verb: where, operation: 'RETRY' }, dispatch, by, change)
     },
 
     completing: (dispatch: DispatchOf, by: By): PreparedOperation =>
-      plain({ where: 'complete', operation: 'COMPLETE', done: 'completed' }, dispatch, by),
+      plain({ verb: 'complete', operation: 'COMPLETE' }, dispatch, by),
 
     /** One item: throws why it was refused. */
     async single(operation: PreparedOperation, key: string): Promise<void> {
@@ -208,15 +206,17 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
   }
 }
 
-function refusalOf({ itemType, done }: PreparedOperation, operated: Operated): HoldfastError | undefined {
+function refusalOf({ itemType, verb }: PreparedOperation, operated: Operated): HoldfastError | undefined {
   const { key, outcome, problem } = operated
   if (outcome === 'done') return undefined
-  if (outcome === 'unknown') return notFound(itemType, key)
+  if (outcome === 'unknown') return notFound('dispatch', itemType, key)
   if (outcome === 'locked') return lockedByOther(`item ${key} of ${itemType}`)
-  if (problem === undefined)
-    return new HoldfastError('HF_WRONG_STATUS', { what: 'item', id: key, status: outcome, operation: done })
-  const details = { ...subjectOf(itemType, key), problem: `is ${outcome} and cannot be ${done}: ${problem}` }
-  return new HoldfastError('HF_ITEM_CONFLICT', details)
+  const work = workOf('dispatch', itemType, key)
+  if (problem === undefined) return wrongStatus(work, verb, outcome, verbStatuses)
+  return new HoldfastError('HF_ITEM_CONFLICT', {
+    ...work,
+    problem: `is ${outcome} and cannot be cancelled: ${problem}`,
+  })
 }
 
 function resultOf(operation: PreparedOperation, operated: Operated): BulkResult {

@@ -41,7 +41,7 @@ test('D-12 before it runs: how many are due in which minute, at which rate, and 
   })
 })
 
-test('D-12 what a change of rate would do', async () => {
+test('D-12 a plan shows the effect of another rate', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, many(3_000, four))
   const finish = async (options = {}) => (await bus.hf.dispatch.plan(Settlement, options)).forecast.finishesAt
@@ -78,7 +78,7 @@ test('D-12 an execution time years away is shown', async () => {
   await expect(bus.hf.dispatch.plan('nobody/Knows')).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
 })
 
-test('D-12 while it runs the measured rate counts: a window that is slower than configured ends later', async () => {
+test('D-12 while it runs the forecast uses the measured rate: a window that is slower than configured ends later', async () => {
   const Settlement = settlement()
   await bus.hf.schedule(Settlement, many(3_000, new Date('2020-01-01T00:00:00Z')))
   await runDispatchCycle(bus.db, Settlement)

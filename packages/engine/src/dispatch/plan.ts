@@ -1,10 +1,11 @@
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import { splitName } from '../kernel/ids/name.js'
 import { checkOptions, durationOption, integerOption, numberOption } from '../kernel/validation/options.js'
 import { type DueMinute, type Forecast, forecast, ratePerSecond } from './forecast.js'
 import { readConfig } from './queries/read-config.js'
 import { readPlan } from './queries/read-plan.js'
-import { type DispatchOf, itemTypeOf, namesOf, unknownDefinition } from './reference.js'
+import { type DispatchOf, itemTypeOf, unknownDefinition } from './reference.js'
 
 export interface PlanOptions {
   /** What would be if this were configured instead. */
@@ -71,7 +72,7 @@ export async function planOf(db: Database, dispatch: DispatchOf, options: PlanOp
   const perSecond =
     config.enabled && !config.tripped ? expectedRate(configuredPerSecond, measuredPerSecond, running) : 0
   return {
-    ...namesOf(itemType),
+    ...splitName(itemType),
     now,
     enabled: config.enabled,
     tripped: config.tripped !== null,

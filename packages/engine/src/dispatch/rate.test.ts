@@ -80,7 +80,7 @@ async function standStill(): Promise<void> {
   await bus.moveClock((row?.ms ?? 0) + 60_000)
 }
 
-test('D-14 what the kill switch held gets new slots when it goes on', async () => {
+test('D-14 what the kill switch held back gets new slots when release resumes', async () => {
   const { Settlement, work } = await limited()
   await bus.hf.schedule(Settlement, items(50))
   const worker = await work()
@@ -93,7 +93,7 @@ test('D-14 what the kill switch held gets new slots when it goes on', async () =
   await worker.stop()
 })
 
-test('D-14 what a paused definition held gets new slots when it goes on', async () => {
+test('D-14 what a paused definition held back gets new slots when it is resumed', async () => {
   const { Settlement, work, definition } = await limited()
   await bus.hf.schedule(Settlement, items(50))
   const worker = await work()
@@ -110,7 +110,7 @@ test('D-14 what a paused definition held gets new slots when it goes on', async 
 test.each([
   ['any number at once', null],
   ['one of the definition at a time', 1],
-])('D-14 after a standstill of the workers the rate holds; %s may execute', async (_how, limit) => {
+])('D-14 after a time without workers the rate still holds; %s may execute', async (_how, limit) => {
   const { Settle, Settlement, work } = await limited()
   if (limit !== null) await bus.hf.processes.configure(Settle, { concurrency: limit }, by)
   await bus.hf.schedule(Settlement, items(40))
@@ -136,7 +136,7 @@ test('D-14 without a rate limit batches that missed their time begin at the rate
   await worker.stop()
 })
 
-test('D-14 a type that nothing paces is not slowed down: what comes late begins at once', async () => {
+test('D-14 a type without a rate is not slowed down: late items begin at once', async () => {
   const { Settlement, work } = await limited({ rateLimitKey: null, dispatchInterval: 0, jitterWindow: 0 })
   await bus.hf.schedule(Settlement, items(30))
   await runDispatchCycle(bus.db, Settlement)
@@ -152,7 +152,7 @@ test('D-14 a type that nothing paces is not slowed down: what comes late begins 
   await worker.stop()
 })
 
-test('D-14 workflows: what the kill switch held, and what workers left standing, gets new slots', async () => {
+test('D-14 workflows: instances that the kill switch held back, or that no worker took in time, get new slots', async () => {
   const workflow = name()
   const rateLimitKey = `limit_${workflow}`
   await bus.hf.limits.set(rateLimitKey, { ticketsPerSecond: RATE, burst: BURST }, by)
@@ -180,7 +180,7 @@ test('D-14 workflows: what the kill switch held, and what workers left standing,
   await worker.stop()
 })
 
-test('D-14 when pause returns nothing begins any more: what a worker has claimed and not begun is given back', async () => {
+test('D-14 after pause has returned nothing begins: what a worker has claimed and not begun is released', async () => {
   const domain = name()
   const ran: number[] = []
   const Settle = defineProcess(domain, 'Settle', {
@@ -214,7 +214,7 @@ test('D-14 when pause returns nothing begins any more: what a worker has claimed
   await slow.close()
 })
 
-test('D-04 the kill switch takes nothing from executions that have begun: running, waiting, crashed or interrupted', async () => {
+test('D-04 the kill switch does not affect executions that have begun: running, waiting, crashed or interrupted', async () => {
   const domain = name()
   const calls = new Map<string, number>()
   let open = false

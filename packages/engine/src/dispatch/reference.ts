@@ -1,4 +1,5 @@
 import { HoldfastError } from '../kernel/errors.js'
+import { splitName } from '../kernel/ids/name.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 
@@ -16,21 +17,7 @@ export function itemTypeOf(where: string, dispatch: DispatchOf): string {
   )
 }
 
-/** The domain and the type of an item type. */
-export function namesOf(itemType: string): { readonly domain: string; readonly type: string } {
-  const slash = itemType.indexOf('/')
-  return { domain: itemType.slice(0, slash), type: itemType.slice(slash + 1) }
-}
-
-/** An item as the details of errors name it. */
-export const subjectOf = (itemType: string, key: string) =>
-  ({ model: 'dispatch', ...namesOf(itemType), id: key }) as const
-
-export function notFound(itemType: string, key: string): HoldfastError<'HF_NOT_FOUND'> {
-  return new HoldfastError('HF_NOT_FOUND', subjectOf(itemType, key))
-}
-
 /** No program has registered it and nothing was scheduled with it. */
 export function unknownDefinition(itemType: string): HoldfastError<'HF_UNKNOWN_DEFINITION'> {
-  return new HoldfastError('HF_UNKNOWN_DEFINITION', { model: 'dispatch', ...namesOf(itemType) })
+  return new HoldfastError('HF_UNKNOWN_DEFINITION', { model: 'dispatch', ...splitName(itemType) })
 }

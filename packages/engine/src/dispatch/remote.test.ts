@@ -109,7 +109,7 @@ test('D-05 items are started with their context, a deterministic id, and when th
   expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'DISPATCHED', executionId: started[0]?.executionId })
 })
 
-test('D-04 a remote target is never given more than one cycle ahead, whatever the buffer', async () => {
+test('D-04 items are handed to a remote target at most one cycle ahead, whatever the buffer', async () => {
   const { target, started } = engine()
   const Settlement = settlement(target, { preStartBuffer: '30m', dispatchInterval: '60s' })
   const [{ now } = { now: past }] = await bus.sql<{ now: Date }>('select holdfast.now() as now')
@@ -124,7 +124,7 @@ test('D-04 a remote target is never given more than one cycle ahead, whatever th
   expect(started[0]?.startDelay).toBeLessThanOrEqual(40_000)
 })
 
-test('D-07 no two of type, item and number of failures share an execution id, and none is made for another item', async () => {
+test('D-07 each type, item and number of failures has an execution id of its own', async () => {
   const made = await bus.sql<{ id: string; type: string; item: string; failures: number; back: string | null }>(
     `select holdfast.execution_id(type, item, failures) as id, type, item, failures,
        holdfast.item_of_execution(type, holdfast.execution_id(type, item, failures)) as back
@@ -221,7 +221,7 @@ test('D-13 a dispatcher that loses its lease during a start leaves its items CLA
   expect(await get(Settlement, 'PAY-0')).toMatchObject({ status: 'CLAIMED', retryCount: 0 })
 })
 
-test('D-13 nonsense about one item leaves that item to be described', async () => {
+test('D-13 an invalid response about one item leaves that item to be described', async () => {
   const { target, answer } = engine()
   const Settlement = settlement(target)
   await bus.hf.schedule(Settlement, items(3))
@@ -314,7 +314,7 @@ test('D-13 stale claims: not found is READY with its count raised, running is DI
   expect((await get(Settlement, 'PAY-3')).executionId).toBe(`exec:${Settlement.name}:PAY-3:1`)
 })
 
-test('D-13 executions that go on are asked about now and then, a bounded number per call, each in its turn', async () => {
+test('D-13 executions that go on are described now and then, a bounded number per call, in turn', async () => {
   const asked: (readonly string[])[] = []
   const { target, describing } = engine()
   const Settlement = settlement(target, { maxStaleRecoveryPerCycle: 2 })
@@ -335,7 +335,7 @@ test('D-13 executions that go on are asked about now and then, a bounded number 
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ COMPLETED: 25 })
 })
 
-test('D-13 a target that hangs when asked stops no release, and ends are noticed as fast as items are released', async () => {
+test('D-13 a target whose describe hangs stops no release, and ends are noticed as fast as items are released', async () => {
   const { target, started, describing } = engine()
   const Hanging = settlement(target, { dispatchInterval: 0, staleClaimThreshold: 60, batchSize: 5 })
   await bus.hf.schedule(Hanging, items(5))
@@ -444,7 +444,7 @@ test.each([
   ['throws', () => Promise.reject(new Error('unreachable'))],
   ['hangs', () => new Promise(() => undefined)],
   ['answers nonsense', () => [{ status: 'PERHAPS' }, null]],
-])('D-13 a target that %s when asked changes nothing', async (_how, how) => {
+])('D-13 a target whose describe %s changes nothing', async (_how, how) => {
   const { target, describing } = engine()
   const Settlement = settlement(target)
   await bus.hf.schedule(Settlement, items(2))
@@ -456,7 +456,7 @@ test.each([
   expect((await get(Settlement, 'PAY-0')).retryCount).toBe(0)
 })
 
-test('D-06 an item whose dispatcher dies again and again counts, and takes no others to the dead letters with it', async () => {
+test('D-06 an item whose dispatcher dies again and again uses up its own attempts, and no other items become dead letters', async () => {
   const { target } = engine()
   const Settlement = settlement(target, { batchSize: 64, maxDispatchRetries: 5 })
   await bus.hf.schedule(Settlement, items(64))

@@ -3,8 +3,8 @@ import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Why } from '../kernel/model/why.js'
+import { notFound, workOf } from '../kernel/model/work.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
-import { notFound, subjectOf } from './reference.js'
 import type { DispatchStatus } from './states.js'
 
 interface Found {
@@ -36,7 +36,6 @@ export function itemResults(
 ): ResultSource<Found> {
   return {
     model: 'dispatch',
-    what: 'item',
     async find(keys) {
       const asked = keys.map(split)
       const rows = await db.run<Found & object>(findStatement, [
@@ -46,18 +45,19 @@ export function itemResults(
       return new Map(rows.map((row) => [resultKey(row.itemType, row.key), row]))
     },
     settle({ itemType, key, status, lastError, result, notes, needsPerson, code, message }): Settled {
+      const work = workOf('dispatch', itemType, key)
       if (status === 'COMPLETED') return { value: result === null ? null : codec.decode({ json: result, notes }) }
       if (status === 'FAILED') {
-        const details = { ...subjectOf(itemType, key), status, ...errorOf(lastError) }
+        const details = { ...work, status, ...errorOf(lastError) }
         return { error: new HoldfastError('HF_NOT_COMPLETED', details) }
       }
       if (status !== 'DEAD_LETTER' && !needsPerson) return undefined
       const failed = status === 'DEAD_LETTER' ? errorOf(lastError) : { code: code ?? '', message: message ?? '' }
-      return { error: new HoldfastError('HF_NEEDS_ATTENTION', { what: 'item', id: key, step: '', ...failed }) }
+      return { error: new HoldfastError('HF_NEEDS_ATTENTION', { ...work, status, step: '', ...failed }) }
     },
-    unknown: (key) => notFound(...split(key)),
-    async why(_key, { itemType, key, status }) {
-      return { id: key, status, why: (await why(itemType, key)).text }
+    unknown: (key) => notFound('dispatch', ...split(key)),
+    async why({ itemType, key, status }) {
+      return { work: workOf('dispatch', itemType, key), status, why: (await why(itemType, key)).text }
     },
   }
 }

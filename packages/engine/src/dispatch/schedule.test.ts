@@ -26,7 +26,7 @@ const settlement = () =>
     ),
   })
 
-test('D-01 an item is its context and its queue row, READY, and nothing is started or sleeps', async () => {
+test('D-01 a scheduled item is a context and a READY queue row; no execution is started', async () => {
   const Settlement = settlement()
   const scheduled = await bus.hf.schedule(Settlement, {
     key: 'PAY-1',
@@ -48,7 +48,7 @@ test('D-01 an item is its context and its queue row, READY, and nothing is start
   expect(await bus.sql(`select from holdfast.process where dispatch_type = $1`, [Settlement.name])).toHaveLength(0)
 })
 
-test('D-01 scheduling the same again is scheduling it once', async () => {
+test('D-01 scheduling the same item again schedules it once', async () => {
   const Settlement = settlement()
   const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await bus.hf.schedule(Settlement, item)
@@ -85,7 +85,7 @@ test('D-01 of many, one that is refused leaves none of the others scheduled', as
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 1 })
 })
 
-test('D-01 replace takes the place of what is READY, on record, and is refused from then on', async () => {
+test('D-01 replace replaces a READY item, on record, and is refused once it is no longer READY', async () => {
   const Settlement = settlement()
   const past = new Date('2020-01-01T00:00:00Z')
   const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
@@ -136,7 +136,7 @@ test('D-01 in the caller’s transaction: scheduled if it commits, and not if it
   await client.end()
 })
 
-test('D-01 from any language: a SQL function, whose context is checked by whoever executes it', async () => {
+test('D-01 from any language: a SQL function, whose context is checked by the code that executes it', async () => {
   const Settle = defineProcess('schedule-sql', 'Settle', {
     state: z.object({ amount: z.number() }),
     execute: async (_ctx, state) => state.amount,
@@ -193,7 +193,7 @@ test('D-01 what the codec keeps beside the JSON comes back at the execution, als
   expect(seen).toEqual([true, true])
 })
 
-test('K-10 a codec of its own: contexts are stored encoded, and come back whichever way they were scheduled', async () => {
+test('K-10 a codec of its own: contexts are stored encoded, and are decoded whichever way they were scheduled', async () => {
   const plain = createCodec()
   const codec: Codec = {
     encode(value, options) {
@@ -266,7 +266,7 @@ test('D-01 a context that is too large or cannot be encoded is refused where it 
   await small.close()
 })
 
-test('D-01 what is no definition, and names that cannot be, are refused', async () => {
+test('D-01 values that are not definitions, and invalid names, are refused', async () => {
   await expect(bus.hf.schedule({} as never, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   const target = processTarget(settle())
   expect(() => defineDispatch('a/b', 'Items', { target })).toThrow('must not contain')

@@ -7,6 +7,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { chunksOf, isList } from '../kernel/model/lists.js'
+import { workOf } from '../kernel/model/work.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
@@ -22,7 +23,7 @@ import {
   type ScheduleRequest,
   scheduleItems,
 } from './queries/schedule-items.js'
-import { subjectOf, unknownDefinition } from './reference.js'
+import { unknownDefinition } from './reference.js'
 
 /** An item to be executed later. */
 export interface ItemToSchedule<Input> {
@@ -240,7 +241,7 @@ function countOf(found: readonly Accepted[]): Scheduled {
 
 function refuseConflict({ name }: DefinedDispatch, key: string, met: Met): Accepted {
   if (met === 'created' || met === 'same' || met === 'replaced') return met
-  throw new HoldfastError('HF_ITEM_CONFLICT', { ...subjectOf(name, key), problem: conflictOf(met) })
+  throw new HoldfastError('HF_ITEM_CONFLICT', { ...workOf('dispatch', name, key), problem: conflictOf(met) })
 }
 
 function conflictOf(met: Met): string {

@@ -1,5 +1,5 @@
+import { splitName } from '../kernel/ids/name.js'
 import type { DispatchConfig } from './queries/read-config.js'
-import { namesOf } from './reference.js'
 
 /** Where items are executed: by our own processes or workflows, or by an engine elsewhere. */
 export type TargetKind = 'process' | 'workflow' | 'remote'
@@ -12,5 +12,5 @@ export interface DispatchSettingsRecord extends Omit<DispatchConfig, 'itemType' 
 }
 
 export function toRecord({ itemType, engine, ...config }: DispatchConfig): DispatchSettingsRecord {
-  return { ...namesOf(itemType), target: engine.toLowerCase() as TargetKind, ...config }
+  return { ...splitName(itemType), target: engine.toLowerCase() as TargetKind, ...config }
 }

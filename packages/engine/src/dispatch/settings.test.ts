@@ -28,7 +28,7 @@ async function settlement(config: DispatchSettings = {}, items = 0) {
   return Settlement
 }
 
-test('D-02 the configuration begins as the definition says, and as the rule says where it says nothing', async () => {
+test('D-02 the configuration begins with the values of the definition, or else with the defaults', async () => {
   const Settlement = await settlement({ batchSize: 50 })
   expect(await bus.hf.dispatch.settings(Settlement)).toMatchObject({
     enabled: true,
@@ -54,7 +54,7 @@ test('D-02 a definition that is registered again does not undo what operators ha
   await other.close()
 })
 
-test('D-02 the next cycle goes by a change, whoever made it, and the change is on record', async () => {
+test('D-02 the next cycle uses a changed setting, also one changed by SQL, and the change is on record', async () => {
   const Settlement = await settlement({ batchSize: 3 }, 20)
   await runDispatchCycle(bus.db, Settlement)
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ DISPATCHED: 3 })
@@ -125,7 +125,7 @@ test('U-08 D-02 a claim cannot be stale at once', async () => {
   })
 })
 
-test('D-02 the table refuses by itself what the trigger would not see', async () => {
+test('D-02 the table itself refuses what the trigger does not check', async () => {
   const Settlement = await settlement()
   await bus.sql('alter table holdfast.dispatch_config disable trigger user')
   const update = 'update holdfast.dispatch_config set batch_size = 0 where item_type = $1'
@@ -133,7 +133,7 @@ test('D-02 the table refuses by itself what the trigger would not see', async ()
   await bus.sql('alter table holdfast.dispatch_config enable trigger user')
 })
 
-test('D-02 what is no number, no known name, no known type, or nobody’s doing is refused', async () => {
+test('D-02 a value that is not a number, an unknown name, an unknown type and a change without an actor are refused', async () => {
   const Settlement = await settlement()
   const configure = (settings: object, who = by) => bus.hf.dispatch.configure(Settlement, settings as never, who)
   await expect(configure({ batchSize: '5' })).rejects.toThrow('option `batchSize` must be a number')
@@ -174,7 +174,7 @@ test('D-02 with a rate limit a cycle claims what is granted, and starts lie on i
   })
 })
 
-test('D-02 a rate limit that is gone stops the release and says so; configured again, it goes on', async () => {
+test('D-02 a missing rate limit stops the release and is reported; once it is configured again, the release resumes', async () => {
   const key = `limit_${itemType()}`
   await bus.hf.limits.set(key, { ticketsPerSecond: 1_000 }, by)
   const Settlement = await settlement({ rateLimitKey: key }, 3)

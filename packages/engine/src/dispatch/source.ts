@@ -1,5 +1,5 @@
 import type { Executor } from '../kernel/database/executor.js'
-import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
 
 /** The cycles of the item types that are registered here, as due items: any live worker claims them. */
@@ -7,15 +7,11 @@ export function cycleSource(db: Executor, types: () => readonly string[]): WorkS
   return {
     model: 'dispatch',
     types,
-    async claim({ lanes, worker, limit, leaseMs, spareLeased, ceilingMs }) {
-      const wanted = lanes.map((lane) => lane.type)
+    async claim(request) {
+      const wanted = request.lanes.map((lane) => lane.type)
       const [row] = await db.run<{ items: Claimed[]; next_due_ms: number | null }>(claimStatement, [
         wanted,
-        worker,
-        limit,
-        leaseMs,
-        spareLeased,
-        ceilingMs,
+        ...claimParams(request),
       ])
       return { items: row?.items ?? [], marks: [], nextDueMs: row?.next_due_ms ?? null }
     },

@@ -27,3 +27,14 @@
 export const dispatchStatuses = ['READY', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'DEAD_LETTER'] as const
 
 export type DispatchStatus = (typeof dispatchStatuses)[number]
+
+const UNCERTAIN = 'CLAIMED by a start that ended without an answer'
+
+/** In which statuses a person can use a verb. */
+export const verbStatuses = {
+  retry: ['DEAD_LETTER', UNCERTAIN],
+  complete: ['DEAD_LETTER', UNCERTAIN],
+  cancel: ['READY', 'DISPATCHED', 'DEAD_LETTER'],
+  reschedule: ['READY'],
+  expedite: ['READY'],
+} as const

@@ -21,7 +21,7 @@ const past = new Date('2020-01-01T00:00:00Z')
 const items = (count: number, prefix = 'PAY') =>
   Array.from({ length: count }, (_, n) => ({ key: `${prefix}-${n}`, context: { n }, startAt: past }))
 
-test('D-16 a window whose target refuses everything stops after so many in a row, says so, and waits for an operator', async () => {
+test('D-16 a window whose target refuses everything stops after the given number of refusals in a row, reports it, and waits for an operator', async () => {
   const asked: number[] = []
   let refuse = true
   const refused: StartOutcome = { failed: new BusinessError('closed', { code: 'CLOSED' }) }

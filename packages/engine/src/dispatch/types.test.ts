@@ -19,17 +19,17 @@ const target: ExecutionTarget<{ cents: bigint }> = {
 }
 const Remote = defineDispatch('types', 'Remote', { context: z.object({ cents: z.string().transform(BigInt) }), target })
 
-test('D-01 the context that schedulers give is what the process’s state takes', () => {
+test('D-01 the context of an item has the type of the process’s initial state', () => {
   expectTypeOf(Own).toEqualTypeOf<
     DispatchDefinition<{ cents: number; note?: string | undefined }, { reference: string }>
   >()
 })
 
-test('D-05 a target elsewhere gets what the schema makes of it', () => {
+test('D-05 a remote target gets the context as the schema parsed it', () => {
   expectTypeOf(Remote).toEqualTypeOf<DispatchDefinition<{ cents: string }, null>>()
 })
 
-test('D-01 another context does not compile', () => {
+test('D-01 a context of another type does not compile', () => {
   const schedule = (hf: Holdfast) => {
     const startAt = new Date(0)
     // @ts-expect-error cents are a number

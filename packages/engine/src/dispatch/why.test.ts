@@ -195,7 +195,7 @@ test('U-04 why: dispatched to begin at its time, and what its workflow says of i
   })
 })
 
-test('U-04 why: a target elsewhere has it, or nobody knows whether it was started', async () => {
+test('U-04 why: a remote target has it, or the outcome of its start is unknown', async () => {
   const outcomes = new Map<string, unknown>([['unknown', new Error('connection lost')]])
   const Remote = defineDispatch(name(), 'Remote', {
     context: z.object({}),

@@ -36,7 +36,7 @@ describe('K-16 a metrics sink or a logger that fails', () => {
       /threw/,
     ],
     ['returns what cannot be read', () => hostile, /the sink is broken/],
-  ])('and %s harms no caller, and is told on stderr', (_, call, line) => {
+  ])('and %s harms no caller, and is reported on stderr', (_, call, line) => {
     metricsOf(call).count('started', labels)
     metricsOf(call).observe('run_milliseconds', labels, 1)
     metricsOf(call).gauge('in_flight', labels, 1)
@@ -53,7 +53,7 @@ describe('K-16 a metrics sink or a logger that fails', () => {
     expect(told[1]).toMatch(/logger.*the sink is broken later/)
   })
 
-  test('is told once a minute, with the number of failures since', () => {
+  test('is reported once a minute, with the number of failures since', () => {
     const metrics = metricsOf(boom)
     for (let n = 0; n < 100; n += 1) metrics.count('started', labels)
     expect(told).toHaveLength(1)
@@ -115,7 +115,7 @@ test('K-16 a sink that works gets every call, as a method of its own object', ()
   expect(told).toEqual([])
 })
 
-test('K-16 an installation without metrics is still known as one', () => {
+test('K-16 an installation without metrics is recognised', () => {
   expect(guardedMetrics(noMetrics)).toBe(noMetrics)
   expect(guardedLogger(silentLogger)).toBe(silentLogger)
 })

@@ -42,7 +42,7 @@ test('K-21 `logger: false` silences them', async () => {
   expect(await failOne({ logger: false })).toBe('')
 })
 
-test('K-21 a logger that is none is refused where it is given', async () => {
+test('K-21 an invalid logger is refused where it is given', async () => {
   const logger = { info() {} } as never
   await expect(holdfast({ connectionString: 'postgres://localhost/none', logger })).rejects.toMatchObject({
     code: 'HF_INVALID_OPTION',

@@ -84,7 +84,7 @@ test('R-01 refilling is greedy: what was not used comes back at the rate, up to 
   expect(await take()).toBe(5)
 })
 
-test('R-01 slots that pass while a statement waits for the bucket are nobody’s', async () => {
+test('R-01 slots whose time passes while a statement waits for the bucket are not granted', async () => {
   const { limiter } = await worker()
   const key = await newLimit(1e6, 1)
   await limiter.reserve(key, 0)
@@ -120,7 +120,7 @@ test('R-01 a clock that is set back by an hour counts as standing still, and clo
   expect((await limiter.reserveMany(key, 100)).granted).toBe(2)
 })
 
-test('R-01 a clock that was set back is noticed by those who are refused, too', async () => {
+test('R-01 a clock that was set back is noticed by refused requests, too', async () => {
   const { db, limiter } = await worker()
   const key = await newLimit(10, 1)
   await limiter.reserve(key, 0)

@@ -29,7 +29,7 @@ test.each([
   ['raised', 10, 5, 100, 20],
   ['lowered', 100, 20, 5, 2],
 ])(
-  'R-03 when a limit is %s, what is reserved stays and the new rate begins after it',
+  'R-03 when a limit is %s, what is reserved stays reserved, and the new rate begins after it',
   async (_, rate, burst, newRate, newBurst) => {
     const { limiter } = await worker()
     const key = await newLimit(rate, burst)
@@ -48,7 +48,7 @@ test.each([
   },
 )
 
-test('R-03 a limit that was removed by plain SQL is unknown, and goes on where it was when it is set again', async () => {
+test('R-03 a limit that was removed by plain SQL is unknown, and continues from its last state when it is set again', async () => {
   const { limiter } = await worker()
   const key = await newLimit(0.001, 3)
   await limiter.reserveMany(key, 3)

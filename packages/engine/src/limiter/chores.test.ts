@@ -20,7 +20,7 @@ test('R-03 the hourly chore removes the buckets that are full and unused, and no
   expect(await limiter.reserve(idle, 0)).toMatchObject({ granted: true })
 })
 
-test('R-03 the chore waits for nobody, and a bucket that goes while somebody waits for it is made again', async () => {
+test('R-03 the chore waits for no lock, and a bucket that is removed while a request waits for it is created again', async () => {
   const { db, limiter } = await worker()
   const key = await newLimit(10, 1)
   await limiter.reserve(key, 0)

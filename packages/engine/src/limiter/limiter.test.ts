@@ -4,7 +4,7 @@ import { openLimits } from './limits.fixture.js'
 
 const { connectionString, pool, worker, newLimit } = await openLimits()
 
-test('R-02 a slot beyond the maximal wait is not taken, and does not stop those behind who want less', async () => {
+test('R-02 a slot beyond the maximal wait is not taken, and does not block later requests that accept a longer wait', async () => {
   const key = await newLimit(0.01, 1)
   const { limiter } = await worker()
   const [first, tooSoon, patient, again, another] = await Promise.all([
@@ -26,7 +26,7 @@ test('R-02 a slot beyond the maximal wait is not taken, and does not stop those 
   expect(rows).toEqual([{ taken: '300' }])
 })
 
-test('R-02 who is refused writes nothing', async () => {
+test('R-02 a refused request writes nothing', async () => {
   const key = await newLimit(0.001, 1)
   const { limiter } = await worker()
   await limiter.reserve(key, 0)
@@ -50,7 +50,7 @@ test('K-05 R-02 a thousand waiters of ten keys are reserved by a statement or tw
   expect(counts.get('limits.reserve')).toBeLessThanOrEqual(2)
 })
 
-test('K-05 R-02 each waiter has its own answer: of unknown keys the error, of the others their slots', async () => {
+test('K-05 R-02 each waiter has its own result: the error for unknown keys, slots for the others', async () => {
   const { limiter } = await worker()
   const key = await newLimit(10, 1)
   const answers = await Promise.allSettled([
@@ -67,7 +67,7 @@ test('K-05 R-02 each waiter has its own answer: of unknown keys the error, of th
   ])
 })
 
-test('K-05 R-02 a bucket that somebody holds stops nobody else, and is reserved when it is free', async () => {
+test('K-05 R-02 a bucket locked by another transaction delays no other bucket, and is reserved when it is free', async () => {
   const { limiter } = await worker()
   const [free, held, other] = await Promise.all([newLimit(100, 9), newLimit(100, 9), newLimit(100, 9)])
   await Promise.all([free, held, other].map((key) => limiter.reserve(key, 0)))
@@ -127,7 +127,7 @@ test('R-02 a reservation whose answer was lost is made again: its first slot is 
   expect((await limiter.reserveMany(key, 100)).granted).toBe(7)
 })
 
-test('R-02 who has left before the statement goes out takes no slot', async () => {
+test('R-02 a request that is aborted before the statement goes out takes no slot', async () => {
   const { limiter } = await worker()
   const key = await newLimit(0.001, 2)
   const controller = new AbortController()
@@ -137,7 +137,7 @@ test('R-02 who has left before the statement goes out takes no slot', async () =
   expect((await limiter.reserveMany(key, 10)).granted).toBe(2)
 })
 
-test('R-02 a closed limiter takes no more', async () => {
+test('R-02 a closed limiter refuses requests', async () => {
   const { limiter } = await worker()
   await limiter.close()
   await expect(limiter.reserve('any', 0)).rejects.toMatchObject({ code: 'HF_STOPPED' })

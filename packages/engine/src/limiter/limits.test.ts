@@ -9,7 +9,7 @@ afterAll(() => bus.close())
 
 const by = { actor: 'ann', reason: 'as agreed with the bank' }
 
-test('R-01 acquire resolves when its slot has come, tryAcquire answers at once', async () => {
+test('R-01 acquire resolves at the time of its slot, tryAcquire resolves at once', async () => {
   await limits.set('first', { ticketsPerSecond: 50, burst: 1 }, by)
   const began = performance.now()
   await Promise.all([limits.acquire('first'), limits.acquire('first', { maxWait: '5s' }), limits.acquire('first')])
@@ -19,14 +19,14 @@ test('R-01 acquire resolves when its slot has come, tryAcquire answers at once',
   expect([await limits.tryAcquire('second'), await limits.tryAcquire('second')]).toEqual([true, false])
 })
 
-test('R-02 K-08 a slot beyond the wait is refused as a transient failure that says when to come again', async () => {
+test('R-02 K-08 a slot beyond the wait is refused as a transient failure that says when to retry', async () => {
   await limits.set('slow', { ticketsPerSecond: 0.1, burst: 1 }, by)
   await limits.acquire('slow', { maxWait: 0 })
   const refused = await limits.acquire('slow', { maxWait: '1s' }).catch((error: unknown) => error)
   expect(refused).toMatchObject({
     code: 'HF_RATE_LIMITED',
     status: 429,
-    details: { key: 'slow', maxWait: '1 s', retryAfterMs: expect.any(Number) },
+    details: { key: 'slow', maxWait: '1 s', retryAfter: expect.any(Number) },
   })
   expect(classifyFailure(refused, { unknown: 'permanent' })).toMatchObject({
     kind: 'TRANSIENT',
@@ -36,7 +36,7 @@ test('R-02 K-08 a slot beyond the wait is refused as a transient failure that sa
   await limits.acquire('slow', { maxWait: 0 })
 })
 
-test('R-02 an abort frees who waits; the slot is wasted, and no other', async () => {
+test('R-02 an abort ends the wait; its slot is wasted, and no other', async () => {
   await limits.set('abort', { ticketsPerSecond: 0.01, burst: 1 }, by)
   await limits.acquire('abort')
   const controller = new AbortController()
@@ -74,14 +74,14 @@ test('R-03 K-12 a limit is set, changed and removed, each with its audit in the 
   ])
 })
 
-test('R-03 two who set the same limit at once both have their say in the audit', async () => {
+test('R-03 two changes of the same limit at once are both in the audit trail', async () => {
   await Promise.all([1, 2, 3, 4].map((ticketsPerSecond) => limits.set('twice', { ticketsPerSecond }, by)))
   const trail = await bus.hf.auditTrail({ name: 'rate_limit:twice' })
   expect(trail).toHaveLength(4)
   expect(trail.filter(({ before }) => before === null)).toHaveLength(1)
 })
 
-test('R-03 a service that starts again leaves alone what an operator has changed', async () => {
+test('R-03 a service that starts again does not change what an operator has set', async () => {
   const start = () => limits.define('started', { ticketsPerSecond: 10, burst: 2, description: 'the bank' })
   expect(await start()).toBe(true)
   await limits.set('started', { ticketsPerSecond: 3 }, by)
@@ -93,14 +93,14 @@ test('R-03 a service that starts again leaves alone what an operator has changed
   ])
 })
 
-test('R-03 of services that start at once, one makes the limit', async () => {
+test('R-03 of services that start at once, one creates the limit', async () => {
   const made = await Promise.all([1, 2, 3, 4].map((ticketsPerSecond) => limits.define('once', { ticketsPerSecond })))
   expect(made.filter(Boolean)).toHaveLength(1)
   expect((await limits.get('once')).ticketsPerSecond).toBe(made.indexOf(true) + 1)
   expect(await bus.hf.auditTrail({ name: 'rate_limit:once' })).toHaveLength(1)
 })
 
-test('R-03 a service that starts while an operator sets the limit waits for it, and leaves it alone', async () => {
+test('R-03 a service that starts while an operator sets the limit waits for it, and does not change it', async () => {
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
   onTestFinished(() => client.end())
@@ -153,7 +153,7 @@ test.each([
   await expect(limits.get('bad')).rejects.toMatchObject({ code: 'HF_UNKNOWN_RATE_LIMIT' })
 })
 
-test.each([[''], ['x'.repeat(201)], ['a\u0000b'], [7]])('R-03 K-13 %j is no key', async (key) => {
+test.each([[''], ['x'.repeat(201)], ['a\u0000b'], [7]])('R-03 K-13 %j is refused as a key', async (key) => {
   const refused = { code: 'HF_INVALID_OPTION', message: expect.stringContaining('`key`') }
   // @ts-expect-error the compiler refuses a number, too
   const asText: string = key
@@ -197,7 +197,7 @@ test('R-03 the burst in force follows the rate where none is given', async () =>
   expect(await limits.get('plain')).toMatchObject({ burst: 9 })
 })
 
-test('R-02 closing sends away who waits for a slot', async () => {
+test('R-02 closing ends all waits for slots', async () => {
   const other = await openTestBus({ connectionString: bus.connectionString })
   await limits.set('closing', { ticketsPerSecond: 0.001, burst: 1 }, by)
   await other.hf.limits.acquire('closing')

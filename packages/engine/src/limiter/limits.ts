@@ -73,8 +73,8 @@ export function createRateLimits(db: Database, limiter: Limiter): RateLimits & {
       const maxWaitMs = durationOption(where, 'maxWait', maxWait, { max: '1d', default: '30s' })
       const slot = await limiter.reserve(checkLimitKey(where, key), maxWaitMs, checkSignal(where, signal))
       if (!slot.granted) {
-        const { retryAfterMs } = slot
-        throw new HoldfastError('HF_RATE_LIMITED', { key, maxWait: formatDuration(maxWaitMs), retryAfterMs })
+        const retryAfter = slot.retryAfterMs
+        throw new HoldfastError('HF_RATE_LIMITED', { key, maxWait: formatDuration(maxWaitMs), retryAfter })
       }
       if (slot.waitMs > 0) await room.wait(slot.waitMs, options.signal)
     },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createWaitingRoom } from './waiting-room.js'
 
-test('R-02 nobody is let in before the time has come', async () => {
+test('R-02 no wait ends before its time', async () => {
   const room = createWaitingRoom()
   const began = performance.now()
   const waits = await Promise.all(
@@ -13,7 +13,7 @@ test('R-02 nobody is let in before the time has come', async () => {
   expect(waits.every((surplus) => surplus >= 0)).toBe(true)
 })
 
-test('R-02 an abort ends the waiting with its reason, before and during', async () => {
+test('R-02 an abort ends a wait with its reason, before and during the wait', async () => {
   const room = createWaitingRoom()
   const reason = new Error('changed my mind')
   await expect(room.wait(60_000, AbortSignal.abort(reason))).rejects.toBe(reason)
@@ -23,7 +23,7 @@ test('R-02 an abort ends the waiting with its reason, before and during', async 
   await expect(waiting).rejects.toBe(reason)
 })
 
-test('R-02 closing sends everybody away', async () => {
+test('R-02 closing ends all waits', async () => {
   const room = createWaitingRoom()
   const waiting = room.wait(60_000)
   room.close()

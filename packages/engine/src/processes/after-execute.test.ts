@@ -68,7 +68,7 @@ test('P-06 a loser whose retry is due when execute has returned is not tried aga
   expect(called).toEqual(['flaky'])
 })
 
-test('P-06 whoever goes on after a crash finds that the loser decides nothing', async () => {
+test('P-06 the worker that continues after a crash finds that the loser decides nothing', async () => {
   const slow = gate()
   let runs = 0
   const Race = defineProcess(domain(), 'Race', {
@@ -102,7 +102,7 @@ test('P-06 whoever goes on after a crash finds that the loser decides nothing', 
   ])
 })
 
-test('P-17 a loser of which nobody knows what it did needs a person all the same', async () => {
+test('P-17 a loser of unknown outcome still needs an operator', async () => {
   const Race = defineProcess(domain(), 'Race', {
     state: anything,
     execute: (ctx) =>
@@ -135,7 +135,7 @@ test('P-24 a loser that fails after continueAsNew decides nothing', async () => 
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('second round')
 })
 
-test('P-07 a step that nobody awaits is called and recorded before the end', async () => {
+test('P-07 a step that is not awaited is called and recorded before the end', async () => {
   const Forget = defineProcess(domain(), 'Forget', {
     state: anything,
     async execute(ctx) {

@@ -72,7 +72,7 @@ test.each(answers)('P-17 after a timeout the bank is asked: %s', async (_, answe
   expect(pay.calls).toHaveLength(calls)
 })
 
-test('P-17 without a way to ask, a person has to, after a crash and after a timeout', async () => {
+test('P-17 without `inquire` it waits for an operator, after a crash and after a timeout', async () => {
   const crashed = await crashWhilePaying(payment())
   expect((await bus.rests(crashed, 'WAITING_FOR_TSQ')).error_code).toBe('OUTCOME_UNKNOWN')
   const { Pay, calls } = payment({ timeout: '20ms', retry: { maxAttempts: 3 } })
@@ -83,16 +83,16 @@ test('P-17 without a way to ask, a person has to, after a crash and after a time
 
 const by = { actor: 'ann', reason: 'asked the bank' }
 
-test('K-20 a retry of a call that nobody can ask about is refused, and says what to do', async () => {
+test('K-20 a retry of a call that cannot be inquired about is refused, and says what to do', async () => {
   const { Pay, calls } = payment({ timeout: '20ms' })
   const { id } = await bus.hf.start(Pay, {})
   await bus.runProcesses(Pay)
   await expect(bus.hf.process(Pay, id).retry(by)).rejects.toMatchObject({
-    code: 'HF_OUTCOME_UNRESOLVED',
+    code: 'HF_CALL_OUTCOME_UNKNOWN',
     details: { id, step: 'pay' },
     next: expect.stringContaining('notDone: true'),
   })
-  expect(await bus.hf.trouble.retry([id], by)).toMatchObject([{ outcome: 'refused', code: 'HF_OUTCOME_UNRESOLVED' }])
+  expect(await bus.hf.trouble.retry([id], by)).toMatchObject([{ outcome: 'refused', code: 'HF_CALL_OUTCOME_UNKNOWN' }])
   expect((await bus.process(id)).status).toBe('WAITING_FOR_TSQ')
   expect(calls).toHaveLength(1)
 })
@@ -128,7 +128,7 @@ test('K-20 a person who found out says that it was not done, and it is called ag
   expect(await bus.events(id)).toContain('TSQ_RESOLVE')
 })
 
-test('K-20 a person says that a call which `execute` did not wait for was not done: it is not made any more', async () => {
+test('K-20 a person says that a call which `execute` did not wait for was not done: it is not made again', async () => {
   let calls = 0
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
@@ -220,7 +220,7 @@ test.each([
   expect(calls).toHaveLength(1)
 })
 
-test('K-20 refused is refused: a business error is not asked about', async () => {
+test('K-20 a business error is a known outcome: no inquiry is made', async () => {
   let asked = 0
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
@@ -247,7 +247,7 @@ test('K-20 refused is refused: a business error is not asked about', async () =>
   expect((await bus.process(id)).error_code).toBe('DECLINED')
 })
 
-test('P-17 an inquiry that fails, hangs or answers nonsense leaves the outcome unknown', async () => {
+test('P-17 an inquiry that fails, hangs or returns an invalid value leaves the outcome unknown', async () => {
   const inquiries: StepOptions<string>['inquire'][] = [
     () => {
       throw new Error('the bank is closed')
@@ -285,7 +285,7 @@ test('K-20 an error that does not say that nothing was done is repeated only aft
   ])
 })
 
-test('P-17 whoever stood still past its lease does not call, though nobody has taken over yet', async () => {
+test('P-17 a worker that was frozen past its lease does not make the call, though no other worker has claimed it yet', async () => {
   const stall = gate()
   let stalled = false
   let executing = false
@@ -324,7 +324,7 @@ test('P-17 whoever stood still past its lease does not call, though nobody has t
   await frozen.close()
 })
 
-test('K-20 a worker that stops between the record of a call and the call leaves nothing unknown: nobody has to ask', async () => {
+test('K-20 a worker that stops between the record of a call and the call leaves no unknown outcome: no inquiry is needed', async () => {
   const held = holdAt('after processes.write')
   const stopping = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   let paid = 0
@@ -361,7 +361,7 @@ test('P-17 a call whose beginning could not be recorded is not made', async () =
   await slow.close()
 })
 
-test('K-20 an `inquire` that would never be asked is refused', async () => {
+test('K-20 an `inquire` that would never be called is refused', async () => {
   const Pay = defineProcess(domain(), 'Pay', {
     state: z.any(),
     execute: (ctx) => ctx.step('pay', () => 'paid', { inquire: () => 'notDone' }),

@@ -54,7 +54,7 @@ test.each<[string, unknown]>([
   expect(() => Reflect.apply(defineProcess, undefined, ['d', 'T', bad])).toThrow(/HF_|defineProcess d\/T/)
 })
 
-test.each(['', 'a/b', 'a b', 'x'.repeat(101)])('P-01 a name that cannot be one is refused: %j', (name) => {
+test.each(['', 'a/b', 'a b', 'x'.repeat(101)])('P-01 an invalid name is refused: %j', (name) => {
   expect(() => defineProcess(name, 'T', options())).toThrow(code('HF_INVALID_OPTION'))
   expect(() => defineProcess('d', name, options())).toThrow(code('HF_INVALID_OPTION'))
 })
@@ -108,7 +108,7 @@ test('P-11 an unknown process, one of another type, an unknown response, bad dat
   const told = { n: 2 }
   await expect(bus.hf.process(Plain, newId()).respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
   await expect(bus.hf.process(Plain, 'UNKNOWN KEY').respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
-  await expect(bus.hf.process(Other, id).respond('told', told)).rejects.toThrow(code('HF_PROCESS_OF_OTHER_TYPE'))
+  await expect(bus.hf.process(Other, id).respond('told', told)).rejects.toThrow(code('HF_OTHER_TYPE'))
   await expect(bus.hf.process(Other, 'KNOWN').respond('told', told)).rejects.toThrow(code('HF_NOT_FOUND'))
   await expect(bus.hf.process(Plain, id).respond('tolt' as 'told', told)).rejects.toThrow(code('HF_UNKNOWN_RESPONSE'))
   await expect(bus.hf.process(Plain, id).respond('told', JSON.parse('{"n":"x"}'))).rejects.toThrow(
@@ -123,7 +123,7 @@ test('P-11 an unknown process, one of another type, an unknown response, bad dat
 test('P-10 an id that belongs to another definition is refused', async () => {
   const { id } = await bus.hf.start(Plain, { n: 1 })
   const Another = defineProcess('bad-input', 'Another', options())
-  await expect(bus.hf.start(Another, {}, { id })).rejects.toThrow(code('HF_PROCESS_OF_OTHER_TYPE'))
+  await expect(bus.hf.start(Another, {}, { id })).rejects.toThrow(code('HF_OTHER_TYPE'))
 })
 
 test.each<[string, (ctx: ProcessContext, state: Record<string, unknown>) => Promise<unknown>, RegExp]>([
@@ -308,7 +308,7 @@ test('P-09 a reducer that throws on a replay too needs a person, not five crashe
   expect(state).toEqual({ n: 1 })
 })
 
-test('a swallowed error of a step’s own code is the step’s affair', async () => {
+test('an error that a step’s own code catches does not fail the step', async () => {
   const { status, error_code, error_message } = await run(async (ctx) => {
     try {
       await ctx.step('fails', () => Promise.reject(new Error('down')))

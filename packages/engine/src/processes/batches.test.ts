@@ -31,7 +31,7 @@ const closed = (batchId: string) =>
     return batch.completedAt ? batch : undefined
   })
 
-test('P-21, C-12 a batch of processes has its progress, keeps open for troubleshooting, and closes once', async () => {
+test('P-21, C-12 a batch of processes has its progress, stays open for items in troubleshooting, and closes once', async () => {
   const Pay = inBatch('batch')
   const Done = defineCommand('batch', 'Done')
   const summaries: unknown[] = []

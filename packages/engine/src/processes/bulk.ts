@@ -15,8 +15,7 @@ const OPERATIONS = {
   retry: 'RETRY',
   cancel: 'CANCEL',
   skip: 'RESOLVE',
-  complete: 'COMPLETE',
-} as const satisfies Record<BulkCall['verb'], Operation>
+} as const satisfies Record<Exclude<BulkCall['verb'], 'complete'>, Operation>
 
 /** What operators do with many processes in troubleshooting: the part of `hf.trouble` that is about processes. */
 export function createProcessBulk(db: Database, { codec, registry, logger, reports }: Parts): BulkOperator {
@@ -45,7 +44,7 @@ export function createProcessBulk(db: Database, { codec, registry, logger, repor
       const known = new Map(answers.map((answer) => [answer.reference, answer]))
       return ids.map((id) => {
         const answer = known.get(id) ?? { reference: id, outcome: 'busy', actual: null }
-        const refused = refusalOf(OPERATIONS[call.verb], name, inTrouble(answer))
+        const refused = refusalOf(call.verb === 'skip' ? 'retry' : call.verb, name, inTrouble(answer))
         if (!refused && call.verb === 'complete') reports.ended({ model: 'processes', domain, type }, 'completed')
         return refused
       })

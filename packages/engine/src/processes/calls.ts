@@ -1,5 +1,4 @@
 import type { Database } from '../kernel/database/database.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import type { Results } from '../kernel/results/results.js'
 import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
@@ -9,7 +8,8 @@ import type { ProcessOperations } from './operations.js'
 import { findCircumstances } from './queries/find-circumstances.js'
 import { findProcesses, type ProcessRecord } from './queries/find-processes.js'
 import { findTimeline } from './queries/find-timeline.js'
-import { checkReference, nameOf, notFound, type ProcessOf } from './reference.js'
+import { checkReference, nameOf, type ProcessOf } from './reference.js'
+import { notFound, ofOtherType } from './refused.js'
 import { processResults, resultKey } from './results.js'
 import { timelineOf } from './timeline.js'
 import { whyOf } from './why.js'
@@ -32,7 +32,7 @@ export function createProcessCalls(
     if (!record) throw notFound(name, reference)
     const actual = `${record.domain}/${record.type}`
     if (actual === name) return record
-    throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: reference, process: name, actual })
+    throw ofOtherType(name, reference, actual)
   }
 
   return {

@@ -39,7 +39,7 @@ test.each([
   expect(await bus.cancel(id, mode)).toBe('CANCELLED')
 })
 
-test('P-16 a running process hears of it: its signal fires, its step is recorded, its next call is not begun', async () => {
+test('P-16 a cancel reaches a running process: its signal fires, its step is recorded, its next call is not begun', async () => {
   const began = gate()
   const reasons: unknown[] = []
   let after = 0
@@ -98,7 +98,7 @@ test('P-16 a process that never pauses and never ends keeps its lease, and can b
   expect((await bus.process(id)).lease_epoch).toBe(2)
 })
 
-test('K-02 one that awaits something for ever is dropped when its lease is lost', async () => {
+test('K-02 a process that awaits something for ever is dropped when its lease is lost', async () => {
   const began = gate()
   const Forever = defineProcess(domain(), 'Forever', {
     state: anything,
@@ -118,7 +118,7 @@ test('K-02 one that awaits something for ever is dropped when its lease is lost'
   expect((await bus.process(id)).lease_epoch).toBe(77)
 })
 
-test('P-16 cancel against completion: whoever is told that it is done finds it cancelled', async () => {
+test('P-16 cancel against completion: a cancel that succeeded is never followed by a completion', async () => {
   const held = holdAt('before processes.write')
   const slow = await openTestBus({ connectionString: bus.connectionString, faults: held.faults })
   const ends: string[] = []
@@ -188,7 +188,7 @@ test('P-16 cancelling without compensation ends an undoing too', async () => {
   expect(calls).not.toContain('a')
 })
 
-test('P-01 hooks tell of the end, once, and their errors change nothing', async () => {
+test('P-01 hooks are called once at the end, and their errors change nothing', async () => {
   const told: unknown[] = []
   const options = {
     state: z.object({ n: z.number() }),

@@ -68,7 +68,7 @@ test('P-05 a child is started once, and its result is the result of the call', a
   await bus.rests(await childOf(), 'COMPLETED')
 })
 
-test('P-05 a loop of children, each told apart', async () => {
+test('P-05 children started in a loop are told apart', async () => {
   const { id } = await family(
     async (_ctx, state) => state.n,
     async (ctx, Child) => {
@@ -98,7 +98,7 @@ test.each([
   expect((await bus.rests(id, 'COMPLETED')).result).toBe(code)
 })
 
-test('P-05 a failed child that nobody catches compensates the parent', async () => {
+test('P-05 a failed child that is not caught compensates the parent', async () => {
   const undone: unknown[] = []
   const { id } = await family(
     async () => {
@@ -152,7 +152,7 @@ test.each(['PLAIN', 'COMPENSATE'] as const)('P-05 cancelling the parent cancels 
   expect(entry?.actor).toBe(`process ${id}`)
 })
 
-test('P-05 P-14 a parent that undoes calls its child off', async () => {
+test('P-05 P-14 a parent that compensates cancels its child', async () => {
   const { id, childOf } = await family(never, async (ctx, Child) => {
     await Promise.all([
       ctx.child('pay', Child, { n: 1 }),
@@ -170,7 +170,7 @@ test('P-05 P-14 a parent that undoes calls its child off', async () => {
   await bus.rests(await childOf(), 'CANCELLED')
 })
 
-test('P-14 a child that ends well while its parent turns to undoing is undone', async () => {
+test('P-14 a child that completes while its parent begins to compensate is undone', async () => {
   const undone: unknown[] = []
   const Child = defineChild('children-quick', async () => 'paid')
   const Parent = defineProcess('children-undoing', 'Parent', {

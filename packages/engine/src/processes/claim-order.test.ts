@@ -18,7 +18,7 @@ const Numbered = defineProcess('ordered', 'Numbered', {
   },
 })
 
-test('K-01 what has been due for longest is claimed first', async () => {
+test('K-01 the row that has been due longest is claimed first', async () => {
   const { id: held } = await bus.hf.start(Numbered, { n: -1 }, { immediate: false })
   // Not in the order of their ids, nor in that of their creation.
   for (const n of [3, 0, 4, 1, 2]) {
@@ -32,7 +32,7 @@ test('K-01 what has been due for longest is claimed first', async () => {
   await bus.rests(held, 'COMPLETED')
 })
 
-test('K-17 a row that another transaction holds is passed over, not waited for', async () => {
+test('K-17 a row locked by another transaction is skipped, not waited for', async () => {
   const startAt = new Date(Date.now() + 600_000)
   const held = await bus.hf.start(Numbered, { n: 100 }, { startAt, immediate: false })
   const { id } = await bus.hf.start(Numbered, { n: 101 }, { startAt, immediate: false })

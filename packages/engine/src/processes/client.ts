@@ -19,7 +19,8 @@ import type { ProcessDefinition } from './define.js'
 import { type ProcessCalls, StartedProcess } from './handle.js'
 import type { StarterExecutions } from './immediate.js'
 import { flushStartsStatement, type SealedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
-import { checkDefinition, notFound } from './reference.js'
+import { checkDefinition } from './reference.js'
+import { notFound, ofOtherType, processOf } from './refused.js'
 import { type StartDetails, sealStart } from './seal-start.js'
 import { hasEnded, type ProcessStatus } from './states.js'
 
@@ -151,10 +152,10 @@ export function checkAnswer(
 ): StartedOne & { readonly status: ProcessStatus } {
   if (!answer) throw notFound(name, id)
   if (answer.status === 'batch closed') {
-    throw new HoldfastError('HF_BATCH_CLOSED', { batchId: batchId ?? '', commandId: id })
+    throw new HoldfastError('HF_BATCH_CLOSED', { ...processOf(name, id), batchId: batchId ?? '' })
   }
   if (answer.status === 'other type') {
-    throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: 'process of another definition' })
+    throw ofOtherType(name, id, 'another definition')
   }
   return { id: answer.id, status: answer.status, created: answer.created }
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from './define.js'
 
-test('P-10 close waits for a process that runs in its starter: its call is on record, and nobody has to ask about it', async () => {
+test('P-10 close waits for a process that runs in its starter: its call is on record, and no inquiry is needed', async () => {
   const other = await openTestBus()
   const bus = await openTestBus({ connectionString: other.connectionString })
   const called = gate()

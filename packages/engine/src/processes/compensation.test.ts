@@ -171,7 +171,7 @@ test('P-14 a failing compensation is tried three times and does not stop the res
   expect((await bus.history(id)).filter((line) => line.startsWith('STEP'))).toHaveLength(4)
 }, 40_000)
 
-test('P-14 a crash in the middle of undoing goes on where it stopped', async () => {
+test('P-14 a compensation continues where it stopped after a crash', async () => {
   const calls: string[] = []
   const hang = gate()
   const Stubborn = stubborn(new Set(), calls, { stuck: async () => (calls.length === 2 ? hang.passed : undefined) })
@@ -187,7 +187,7 @@ test('P-14 a crash in the middle of undoing goes on where it stopped', async () 
   hang.open()
 })
 
-test('P-14 stopping a worker lets the undoing go on elsewhere', async () => {
+test('P-14 a compensation continues on another worker when its worker stops', async () => {
   const calls: string[] = []
   const running = gate()
   const Stubborn = stubborn(new Set(), calls, { stuck: () => running.passed })
@@ -204,7 +204,7 @@ test('P-14 stopping a worker lets the undoing go on elsewhere', async () => {
   expect(calls).toHaveLength(3)
 })
 
-test('P-14 a response during the undoing changes nothing of it', async () => {
+test('P-14 a response during a compensation does not change it', async () => {
   const where = domain()
   const state = z.object({ told: z.number().default(0) })
   const responses = {

@@ -49,7 +49,7 @@ test('P-24 a loop goes on with a fresh history under the same id and key', async
   expect(await bus.hf.start(Loop, { turn: 1, at: new Date(0) }, { key: 'LOOP' })).toMatchObject({ id, created: false })
 })
 
-test('P-24 a state that its schema transforms, or gives defaults to, goes round as `execute` has it', async () => {
+test('P-24 a state that its schema transforms, or gives defaults to, is passed on as `execute` has it', async () => {
   const Loop = defineProcess(domain(), 'Loop', {
     state: z.object({
       turn: z.string().transform(Number),
@@ -76,7 +76,7 @@ test('P-24 a state that cannot be stored is the process’s own failure', async 
   expect((await bus.rests(id, 'WAITING_FOR_TSQ')).error_message).toContain('HF_NOT_ENCODABLE')
 })
 
-test('P-24 a loop on reducers carries no response over that is in its state', async () => {
+test('P-24 a response that a reducer has applied to the state is not carried over', async () => {
   const Sum = defineProcess(domain(), 'Sum', {
     state: z.object({ sum: z.number(), turn: z.number() }),
     responses: { ...told, note: { data: z.string() } },
@@ -131,7 +131,7 @@ test('P-24 a claim reads no response of earlier generations, however many there 
   await client.end()
 })
 
-test('P-24 responses and events that nobody has met are carried over, and none is met twice', async () => {
+test('P-24 unread responses and events are carried over, and none is read twice', async () => {
   const Sum = defineProcess(domain(), 'Sum', {
     state: z.object({ sum: z.number(), turn: z.number() }),
     responses: { ...told, note: { data: z.string() } },
@@ -154,7 +154,7 @@ test('P-24 responses and events that nobody has met are carried over, and none i
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([111, 'kept through all generations'])
 })
 
-test('P-24 a wait that is open beside it takes no response that the new state would not have', async () => {
+test('P-24 an open wait beside it takes no response that the new generation would miss', async () => {
   const Sum = defineProcess(domain(), 'Sum', {
     state: z.object({ sum: z.number(), again: z.boolean() }),
     responses: told,
@@ -201,7 +201,7 @@ test('P-24 a claim reads the history and the responses of its own generation onl
   expect(item?.history).toHaveLength(2)
 })
 
-test('P-24 what runs beside it is recorded before the history ends', async () => {
+test('P-24 steps that run beside it are recorded before the history ends', async () => {
   let calls = 0
   const Loop = defineProcess(domain(), 'Loop', {
     state: z.object({ turn: z.number() }),
@@ -265,7 +265,7 @@ describe('K-19 P-24 continueAsNew forgets nothing that may have to be undone', (
     return { Loop, undone }
   }
 
-  test('with a compensation that may be wanted it waits for a person, and a cancel runs it', async () => {
+  test('with a compensation that may be needed it waits for an operator, and a cancel runs it', async () => {
     const { Loop, undone } = paying(false)
     await bus.runProcesses(Loop)
     const { id } = await bus.hf.start(Loop, { turn: 1 })

@@ -66,7 +66,7 @@ test.each([
 test.each([
   ['compensate', 'COMPENSATED', ['r1']],
   ['fail', 'FAILED', []],
-] as const)('P-15 deadlineAction %s, really', async (action, status, expected) => {
+] as const)('P-15 deadlineAction %s takes effect in a running process', async (action, status, expected) => {
   for (const rest of [inWait, inRetry]) {
     const { Book, undone } = booking(action, rest)
     const { id } = await bus.hf.start(Book, {}, { deadline: new Date(Date.now() + 3_600_000) })
@@ -148,7 +148,7 @@ test('P-15 a process that has done everything completes, though its deadline is 
   expect((await (await starting).get()).status).toBe('COMPLETED')
 })
 
-test('P-01 P-15 the definition tells the deadline from the initial state; the start option goes before it', async () => {
+test('P-01 P-15 the definition computes the deadline from the initial state; the start option takes precedence', async () => {
   const Due = defineProcess(domain(), 'Due', {
     state: z.object({ due: z.date() }),
     deadline: (state) => state.due,
@@ -174,7 +174,7 @@ test('P-15 a time is counted from the start of the process, not from the call', 
   expect(row?.deadline_at).toEqual(new Date(startAt.getTime() + 3_600_000))
 })
 
-test('P-15 in troubleshooting the deadline means nothing', async () => {
+test('P-15 a deadline has no effect in troubleshooting', async () => {
   const { Book } = booking('fail', (ctx) =>
     ctx.step('fails', () => {
       throw new PermanentError('no')
@@ -188,7 +188,7 @@ test('P-15 in troubleshooting the deadline means nothing', async () => {
   })
 })
 
-test('P-15 while undoing the deadline means nothing', async () => {
+test('P-15 a deadline has no effect during compensation', async () => {
   let calls = 0
   const Undo = defineProcess(domain(), 'Undo', {
     state: anything,

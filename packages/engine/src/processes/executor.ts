@@ -8,7 +8,7 @@ import { codeOf } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
-import { splitName } from '../kernel/reports/reports.js'
+import { splitName } from '../kernel/ids/name.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry, suspendWithoutReplay } from './entry-check.js'
 import type { Call } from './execution/calls.js'
@@ -39,6 +39,7 @@ import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import { withAllResponses } from './queries/read-record.js'
 import type { Suspension } from './queries/write-processes.js'
+import { processOf } from './refused.js'
 
 /** A process whose worker died so often while it ran alone and recorded nothing kills its workers. */
 const CRASHES = 5
@@ -189,15 +190,14 @@ function suspensionFor(
 
 /** A fresh history knows nothing of the calls in the one before: none of them may still matter. */
 function checkContinuable(execution: Execution, keepEffects: boolean): void {
-  const { item } = execution
   const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
   const open = [...execution.state.calls.open()].filter(
     ({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed',
   )
-  if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { id: item.id, calls: named(open) })
+  const process = processOf(execution.parts.definition.name, execution.item.id)
+  if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { ...process, calls: named(open) })
   const toUndo = keepEffects ? [] : callsToUndo(execution)
-  if (toUndo.length > 0)
-    throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { id: item.id, calls: named(toUndo) })
+  if (toUndo.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { ...process, calls: named(toUndo) })
 }
 
 async function tryFinish(execution: Execution, decision: FinalDecision): Promise<Suspension | undefined> {

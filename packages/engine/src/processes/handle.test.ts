@@ -43,7 +43,7 @@ const Order = defineManager('handles', 'Order', {
 })
 bus.hf.register(Order)
 
-test('U-02, U-04 start returns a handle that says whether this call began it, and costs nothing more', async () => {
+test('U-02, U-04 start returns a handle that says whether this call started it, and needs no further query', async () => {
   const payment = await bus.hf.start(Payment, { amount: '5' }, { key: 'PAY-1' })
   expect(payment.created).toBe(true)
   const same = bus.hf.process(Payment, 'PAY-1')
@@ -100,7 +100,7 @@ test('U-04 a response needs the code of the definition, given or registered here
   await expect(toManager.respond('decided', {})).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   await expect(bus.hf.process(Order, id).respond('decided' as never, {} as never)).rejects.toMatchObject({
     code: 'HF_UNKNOWN_RESPONSE',
-    details: { process: 'handles/Order', response: 'decided' },
+    details: { model: 'processes', domain: 'handles', type: 'Order', response: 'decided' },
   })
 })
 

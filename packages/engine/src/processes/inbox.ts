@@ -10,11 +10,12 @@ import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import type { Logger } from '../kernel/logger.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
 import type { ProcessDefinition } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import type { ResponseWrite } from './queries/respond-processes.js'
+import { unknownResponse } from './refused.js'
 import type { Respond } from './respond.js'
 
 /** Responses of one process in the order in which they were committed; the first one carries the lease. */
@@ -44,15 +45,11 @@ export function inboxSource(db: Executor, definitions: () => readonly ProcessDef
   return {
     model: 'process-inbox',
     types,
-    async claim({ lanes, worker, limit, leaseMs, spareLeased, ceilingMs }) {
+    async claim(request) {
       const [row] = await db.run<ClaimRow>(claimStatement, [
-        lanes.map(({ type }) => type),
-        lanes.map(({ from }) => from),
-        worker,
-        limit,
-        leaseMs,
-        spareLeased,
-        ceilingMs,
+        request.lanes.map(({ type }) => type),
+        request.lanes.map(({ from }) => from),
+        ...claimParams(request),
       ])
       return { items: row?.items ?? [], marks: row?.marks ?? [], nextDueMs: row?.next_due_ms ?? null }
     },
@@ -128,7 +125,7 @@ export function handOver(db: Database, { find, respond, codec, logger }: InboxPa
   async function sealed(definition: ProcessDefinition, response: InboxResponse) {
     if (response.checked) return { json: JSON.stringify(response.data), notes: response.notes }
     const known = definition.responses.get(response.name)
-    if (!known) throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: response.name })
+    if (!known) throw unknownResponse(definition.name, response.name)
     const data = await parseWith(known.data, response.data, `respond ${definition.name}: ${response.name}`)
     const { json, notes } = codec.encode(data, { at: response.name })
     return { json, notes }

@@ -82,7 +82,7 @@ test('P-20 a limit holds across three workers; what is over it has no due_at unt
   expect(await slots('limit')).toBe(0)
 })
 
-test('P-20 what queues goes in the order in which it became due, before what came later', async () => {
+test('P-20 queued processes begin in the order in which they became due, before later ones', async () => {
   const order: string[] = []
   const { Busy, inside, letGo } = counting('fifo', 1)
   bus.hf.register(Busy)
@@ -104,7 +104,7 @@ test('P-20 what queues goes in the order in which it became due, before what cam
   expect(order).toEqual(ids)
 })
 
-test('P-20 a freed slot wakes those who wait for it: nobody polls for it', async () => {
+test('P-20 a freed slot wakes up a process that waits for it, without a poll', async () => {
   const { Busy, inside, letGo } = counting('wakes', 1)
   bus.hf.register(Busy)
   // Two workers that would look again by themselves only in an hour.
@@ -137,7 +137,7 @@ test('P-20 pausing frees the slot', async () => {
   for (const id of ids) await bus.hf.process(Busy, id).result()
 })
 
-test('P-20, P-17 a killed holder keeps its slot until its lease is over, and is the first to go on', async () => {
+test('P-20, P-17 a killed holder keeps its slot until its lease ends, and is the first to continue', async () => {
   const { Busy, inside, seen, letGo } = counting('killed', 2)
   const other = await openTestBus({ connectionString: bus.connectionString })
   other.hf.register(Busy)
@@ -193,7 +193,7 @@ test('P-20, P-23 a limit is raised and lowered at once by configuration', async 
   }
 })
 
-test('P-20, P-23 a limit that is set while processes execute counts them, and one that is gone frees the queue', async () => {
+test('P-20, P-23 a limit that is set while processes execute counts them, and a limit that is removed frees the queue', async () => {
   const { Busy, inside, letGo } = counting('introduced', undefined)
   bus.hf.register(Busy)
   await run(bus.hf, 'introduced', { poll: '1h' })
@@ -245,7 +245,7 @@ test('P-20, P-17 a process that crashed before there was a limit goes on under i
   letGo()
 })
 
-test('P-20 what queued for a limit that the code no longer has is freed by the next worker', async () => {
+test('P-20 processes that queued for a limit that the code no longer has are freed by the next worker', async () => {
   const limited = counting('released', 1)
   const old = await openTestBus({ connectionString: bus.connectionString })
   old.hf.register(limited.Busy)

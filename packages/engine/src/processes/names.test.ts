@@ -28,7 +28,7 @@ const kinds: [string, (ctx: ProcessContext, name: string, called: () => void) =>
 ]
 
 test.each(kinds)(
-  'K-24 a %s whose name could be mistaken or stored by nobody is refused before anything is called',
+  'K-24 a %s whose name is ambiguous or cannot be stored is refused before anything is called',
   async (_, call) => {
     let calls = 0
     for (const name of ['a#2', 'a/b', 'a\u0000', 'a\ud83d', '', 'x'.repeat(201)]) {
@@ -68,7 +68,7 @@ test('K-24 keys of steps, their repetitions, their compensations and their gener
   expect(new Set(keys).size).toBe(keys.length)
 })
 
-test('K-24 ids of commands and ids that the process draws never meet', async () => {
+test('K-24 ids of commands never equal ids that the process draws', async () => {
   const drawn: string[] = []
   const Ids = defineProcess(domain(), 'Ids', {
     state: z.any(),

@@ -36,7 +36,7 @@ test('P-16 complete ends a process with state overrides and a result, and does a
   expect(await bus.hf.batches.get(batchId)).toMatchObject({ completed: 1, inTroubleshooting: 0 })
 })
 
-test('P-16 complete without anything leaves the state, and tells the parent', async () => {
+test('P-16 complete without options keeps the state, and notifies the parent', async () => {
   const Child = defineProcess('complete-child', 'Child', {
     state: z.object({ n: z.number() }),
     async execute(ctx): Promise<string> {
@@ -61,7 +61,7 @@ test('P-16 complete without anything leaves the state, and tells the parent', as
   expect((await get(Child, child.id)).state).toEqual({ n: 7 })
 })
 
-test('P-16 complete is refused while somebody executes it, and not once that worker is dead', async () => {
+test('P-16 complete is refused while a worker executes the process, and not once that worker is dead', async () => {
   const Long = defineProcess('complete-leased', 'Long', { state: empty, async execute() {} })
   bus.hf.register(Long)
   const { id } = await bus.hf.start(Long, {}, { immediate: false })

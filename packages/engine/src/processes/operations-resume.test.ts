@@ -33,7 +33,7 @@ test('P-16 resume makes the next attempt of a step due now', async () => {
   expect(await events(Later, id)).toEqual(['PROCESS_CREATED', 'OPERATOR_RESUME'])
 })
 
-test('P-16 resume makes a wait look again at something outside the state, and keeps its timeout', async () => {
+test('P-16 resume evaluates a wait’s condition again, and keeps its timeout', async () => {
   let open = false
   const Gate = defineProcess('resume-wait', 'Gate', {
     state: empty,
@@ -64,7 +64,7 @@ test('P-16 resume starts a process now that was to start later', async () => {
   expect(await bus.hf.process(At, id).result()).toBeLessThan(startAt.getTime())
 })
 
-test('P-16 resume makes the next attempt of an undoing due now', async () => {
+test('P-16 resume makes the next attempt of a compensation due now', async () => {
   let broken = true
   const Undo = defineProcess('resume-undo', 'Undo', {
     state: empty,

@@ -7,7 +7,7 @@ import { by, empty, openOperations } from './operations.fixture.js'
 const { bus, work, get, until, events, repairable } = await openOperations()
 afterAll(() => bus.close())
 
-test('P-16 retry goes on at the failed step with its attempts at nought, and is audited with who and why', async () => {
+test('P-16 retry goes on at the failed step with its attempts at zero, and is audited with actor and reason', async () => {
   const { Payment, calls, failing } = repairable('retry', { maxAttempts: 2 })
   failing.add('AAAA')
   const worker = await work('retry')
@@ -62,7 +62,7 @@ test('P-16 a correction is a response: parsed, recorded in the same transaction,
   expect(told.slice(-3)).toEqual(['ASYNC_RESPONSE corrected', 'TSQ_RETRY', 'STEP pay'])
 })
 
-test('P-16 a retry of a failed undoing runs only what failed, and goes on undoing', async () => {
+test('P-16 a retry of a failed compensation runs only what failed, and continues the compensation', async () => {
   let broken = true
   const undone: string[] = []
   const Undo = defineProcess('undo-retry', 'Undo', {

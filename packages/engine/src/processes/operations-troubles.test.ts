@@ -8,7 +8,7 @@ import { by, openOperations } from './operations.fixture.js'
 const { bus, work, until, repairable } = await openOperations()
 afterAll(() => bus.close())
 
-test('P-16 many are retried, cancelled or completed at once, each with its own answer', async () => {
+test('P-16 many are retried, cancelled or completed at once, each with its own result', async () => {
   const { Payment, failing } = repairable('bulk')
   for (const iban of ['AAAA', 'BBBB', 'CCCC']) failing.add(iban)
   const started = await bus.hf.startMany(Payment, [

@@ -6,10 +6,10 @@ import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { splitName } from '../kernel/ids/name.js'
 import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
-import { type Reports, splitName } from '../kernel/reports/reports.js'
+import type { Reports } from '../kernel/reports/reports.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
@@ -18,9 +18,11 @@ import type { ProcessDefinition } from './define.js'
 import type { ProcessCalls } from './handle.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
+import { unknownResponse } from './refused.js'
 import type { ProcessRegistry } from './registry.js'
 import type { AnyRetry } from './retry-options.js'
 import { deadlineOf } from './seal-start.js'
+import type { ProcessVerb } from './states.js'
 
 /**
  * What operators do with processes. Everything takes who acts and why, is audited in the same transaction, and is
@@ -36,7 +38,7 @@ interface Parts {
 }
 
 interface Prepared {
-  readonly operation: Operation
+  readonly verb: ProcessVerb
   readonly name: string
   readonly operate: (reference: string) => Promise<OperationAnswer>
   /** Which step it is about, for messages. */
@@ -56,9 +58,8 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       throw invalidOption(where, 'response', 'is for a retry of everything that failed, not of one step')
     const response = options.response && (await sealCorrection(where, codeOf(process, registry), options.response))
     const deadline = deadlineOf(where, options.deadline)
-    if (step !== undefined)
-      return { ...operating('RESOLVE', name, by, { ...deadline, step, outcome: 'notDone' }), step }
-    return operating('RETRY', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
+    if (step !== undefined) return operating('retry', name, by, { ...deadline, step, outcome: 'notDone' }, step)
+    return operating('retry', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
   }
 
   async function sealCorrection(
@@ -69,8 +70,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const { name, data } = correction
     checkOptions(`${where}: response`, correction, ['name', 'data'])
     const known = code?.responses.get(name)
-    if (!known)
-      throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: where.slice('retry '.length), response: name })
+    if (!known) throw unknownResponse(where.slice('retry '.length), name)
     const { json, notes } = codec.encode(await parseWith(known.data, data, `${where}: ${name}`), { at: name })
     return { name, data: JSON.parse(json) as unknown, notes }
   }
@@ -79,7 +79,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     const name = nameOf('cancel', process)
     const given = checkOptions(`cancel ${name}`, options, ['compensate'])
     const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate, { default: true })
-    return operating('CANCEL', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
+    return operating('cancel', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
   /** Without a step it ends; with one, that step was done and the process goes on. */
@@ -98,16 +98,16 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       throw invalidOption(where, 'state', 'is only for a process that ends, not for one of its steps')
     }
     const done = { step, outcome: 'done' }
-    if (result === undefined) return { ...operating('RESOLVE', name, by, { ...done, nothing: true }), step }
+    if (result === undefined) return operating('complete', name, by, { ...done, nothing: true }, step)
     const { json, notes } = codec.encode(result, { at: `the result of ${step}` })
-    return { ...operating('RESOLVE', name, by, { ...done, result: JSON.parse(json) as unknown, notes }), step }
+    return operating('complete', name, by, { ...done, result: JSON.parse(json) as unknown, notes }, step)
   }
 
   function ending(process: ProcessOf<never>, name: string, by: By, result: unknown, state: unknown): Prepared {
     const actor = checkBy('complete', by)
     const code = codeOf(process, registry)
     return {
-      operation: 'COMPLETE',
+      verb: 'complete',
       name,
       async operate(reference) {
         const answer = await complete({ db, codec, logger }, { name, code }, reference, actor, { result, state })
@@ -117,14 +117,15 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     }
   }
 
-  function operating(operation: Exclude<Operation, 'COMPLETE'>, name: string, by: By, options: object): Prepared {
-    const actor = checkBy(operation.toLowerCase(), by)
+  function operating(verb: ProcessVerb, name: string, by: By, options: object, step?: string): Prepared {
+    const actor = checkBy(verb, by)
+    const operation = step === undefined ? (verb.toUpperCase() as Operation) : 'RESOLVE'
     return {
-      operation,
+      verb,
       name,
+      step,
       async operate(reference) {
-        const what = `${operation.toLowerCase()} ${name} ${reference}`
-        const [answer] = await operatorCall(db, what, (tx) =>
+        const [answer] = await operatorCall(db, `${verb} ${name} ${reference}`, (tx) =>
           operateProcesses(tx, operation, name, [reference], actor, options),
         )
         return answer ?? { reference, outcome: 'unknown', actual: null }
@@ -132,9 +133,9 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     }
   }
 
-  async function one({ operation, name, operate, step }: Prepared, idOrKey: string): Promise<void> {
-    const answer = await operate(checkReference(`${operation.toLowerCase()} ${name}`, idOrKey))
-    const refusal = refusalOf(operation, name, answer, step)
+  async function one({ verb, name, operate, step }: Prepared, idOrKey: string): Promise<void> {
+    const answer = await operate(checkReference(`${verb} ${name}`, idOrKey))
+    const refusal = refusalOf(verb, name, answer, step)
     if (refusal) throw refusal
   }
 
@@ -143,6 +144,6 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     cancel: async (process, idOrKey, by, options) => one(await cancelling(process, by, options), idOrKey),
     complete: async (process, idOrKey, by, result, options) =>
       one(await completing(process, by, result, options), idOrKey),
-    resume: async (process, idOrKey, by) => one(operating('RESUME', nameOf('resume', process), by, {}), idOrKey),
+    resume: async (process, idOrKey, by) => one(operating('resume', nameOf('resume', process), by, {}), idOrKey),
   }
 }

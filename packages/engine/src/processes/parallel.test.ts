@@ -191,7 +191,7 @@ test('P-06 a sleep that races a running step wins when its time is over', async 
   expect(after).toEqual(['timer'])
 })
 
-test('P-06 the loser of a race is recorded before the process rests, and the replay has the same winner', async () => {
+test('P-06 the loser of a race is recorded before the process suspends, and the replay has the same winner', async () => {
   const slow = gate()
   const winners: string[] = []
   let losers = 0

@@ -2,8 +2,8 @@ import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { parseId } from '../kernel/ids/id.js'
+import { splitName } from '../kernel/ids/name.js'
 import { type Page, readCursor, toPage } from '../kernel/model/page.js'
-import { splitName } from '../kernel/reports/reports.js'
 import { knownDefinitions } from '../kernel/results/presence.js'
 import {
   checkOptions,
@@ -73,10 +73,11 @@ export function createProcesses(db: Database, engine: ProcessEngine): Processes 
       return countProcesses(db, which)
     },
     async definitions() {
-      return (await knownDefinitions(db, 'processes')).map(({ name, version, liveWorkers }) => {
-        const { domain = '', type } = splitName(name)
-        return { domain, type, version, liveWorkers }
-      })
+      return (await knownDefinitions(db, 'processes')).map(({ name, version, liveWorkers }) => ({
+        ...splitName(name),
+        version,
+        liveWorkers,
+      }))
     },
     async configure(process, input, by) {
       await configure(db, nameOf('configure', process), input, by)

@@ -46,7 +46,7 @@ test('P-13 R-02 a step without a slot in time is tried again later, and no attem
   expect(attempts).toEqual([1])
 })
 
-test('P-02 R-03 a step under a limit that nobody has configured needs a person, and goes on when it is', async () => {
+test('P-02 R-03 a step under an unknown rate limit needs an operator, and continues once the limit is configured', async () => {
   const { Calling, attempts } = calling('nobody-knows')
   const { id, status } = await (await bus.hf.start(Calling, {})).get()
   expect([status, attempts]).toEqual(['WAITING_FOR_TSQ', []])
@@ -101,7 +101,7 @@ test('K-23 a wait for a slot ends at the deadline', async () => {
   expect(calls()).toBe(0)
 })
 
-test('K-23 a wait for a slot ends when the worker is stopped: the process is given back at once', async () => {
+test('K-23 a wait for a slot ends when the worker is stopped: the process is released at once', async () => {
   const { start, worker, calls } = await waitingForSlot()
   const id = await start()
   await worker.stop()

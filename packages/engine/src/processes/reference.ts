@@ -1,7 +1,5 @@
-import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import { splitName } from '../kernel/reports/reports.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ResponseSchemas } from './context.js'
@@ -25,12 +23,6 @@ export function nameOf(where: string, process: ProcessOf<never>): string {
     throw invalidOption(where, 'process', `must be a definition or { domain, type }, not ${describe(process)}`)
   }
   return `${process.domain}/${process.type}`
-}
-
-/** No process of this definition has this id or key. */
-export function notFound(name: string, id: string): HoldfastError<'HF_NOT_FOUND'> {
-  const { domain = '', type } = splitName(name)
-  return new HoldfastError('HF_NOT_FOUND', { model: 'processes', domain, type, id })
 }
 
 /** Refuses what was not made with `defineProcess` or `defineManager`. */

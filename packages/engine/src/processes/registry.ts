@@ -7,7 +7,7 @@ import { type Handlers, handlersOf } from './managers/handlers.js'
 
 export type ProcessRegistry = Registry<ProcessDefinition>
 
-export interface RegisteredManager {
+interface RegisteredManager {
   readonly definition: ManagerDefinition
   readonly handlers: Handlers
 }

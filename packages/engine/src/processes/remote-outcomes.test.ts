@@ -63,7 +63,7 @@ async function paying(onTimeout: 'compensate' | 'fail' | 'tsq', { handled }: { h
 }
 
 test.each(['its reply', 'a cancel without compensation'])(
-  'K-19 a process that calls its command off and hears of %s meanwhile does not rest as if nothing had come',
+  'K-19 a process that cancels its command and receives %s meanwhile does not suspend without reading it',
   async (news) => {
     const held = holdAt('before processes.cancel-command')
     const counter = countStatements()
@@ -137,7 +137,7 @@ describe('K-19 a command whose time is over', () => {
     expect(order).toEqual(['paying', 'paid', 'refunded receipt completed', 'reservation undone'])
   })
 
-  test('with onTimeout tsq goes on: the retry of an operator meets its end, a cancel undoes it after its end', async () => {
+  test('with onTimeout tsq continues: an operator’s retry finds its end, a cancel undoes it after its end', async () => {
     const retried = await paying('tsq', { handled: true })
     await bus.rests(retried.id, 'WAITING_FOR_TSQ')
     retried.bank.open()
@@ -161,7 +161,7 @@ describe('K-19 a command whose time is over', () => {
     expect(order).toEqual([])
   })
 
-  test('and that an operator has cancelled after it was called is undone as unknown', async () => {
+  test('and that an operator has cancelled after it was called is undone, because its outcome is unknown', async () => {
     const name = domain()
     const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), result: z.string() })
     const undone: unknown[] = []
@@ -192,7 +192,7 @@ describe('K-19 a command whose time is over', () => {
   })
 })
 
-test('K-19 a command that is refused after a call without an answer is undone as unknown', async () => {
+test('K-19 a command that is refused after a call of unknown outcome is undone', async () => {
   const name = domain()
   const Do = defineCommand(`${name}-bank`, 'Do', { data: z.any(), retry: { maxAttempts: 2, delays: ['1ms'] } })
   const undone: unknown[] = []

@@ -4,6 +4,7 @@ import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Remotes } from './execution/remotes.js'
 import { startProcesses } from './queries/start-processes.js'
+import { processOf } from './refused.js'
 import { replyQueue } from './replies/queue.js'
 import { sealStart } from './seal-start.js'
 
@@ -41,7 +42,7 @@ export function createRemotes(
       const sealed = await sealStart(process, state, details, { codec, where, parent })
       const [answer] = await startProcesses(db, [sealed])
       // Its end would be reported to another process: this one must not wait for it.
-      if (answer?.id !== id) throw new HoldfastError('HF_DUPLICATE_KEY', { process: process.name, key: key ?? id })
+      if (answer?.id !== id) throw new HoldfastError('HF_DUPLICATE_KEY', processOf(process.name, key ?? id))
     },
     async cancelChild(parentId, id, compensate) {
       await db.run(cancelChildStatement, [id, compensate ? 'COMPENSATE' : 'PLAIN', `process ${parentId}`])

@@ -82,7 +82,7 @@ const commandOf = (id: string, status = 'PENDING') =>
     (await bus.hf.commands.list({ correlationId: id })).items.find((command) => command.status === status),
   )
 
-test('P-05 ctx.command sends a command and answers what its handler returned, a Date as a Date', async () => {
+test('P-05 ctx.command sends a command and returns what its handler returned, a Date as a Date', async () => {
   const { id } = await bus.hf.start(Booking, { mode: 'plain' })
   expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ result: 'plain 2030' })
   const commands = (await bus.hf.commands.list({ correlationId: id })).items
@@ -130,7 +130,7 @@ test.each([
   ['tsq', 'WAITING_FOR_TSQ'],
   ['compensate', 'COMPENSATED'],
   ['fail', 'FAILED'],
-] as const)('P-05 a command that does not answer in time: onTimeout %s leads to %s', async (onTimeout, status) => {
+] as const)('P-05 a command without a reply in time: onTimeout %s leads to %s', async (onTimeout, status) => {
   const { id } = await bus.hf.start(Hasty, { onTimeout })
   await bus.rests(id, 'WAITING_FOR_ASYNC')
   await bus.moveClock(300_001)
@@ -170,7 +170,7 @@ test('P-05 a reply delivered twice is recorded once', async () => {
   expect(responses).toEqual([{ name: '@command' }])
 })
 
-test('M-03 a reply to nobody is removed and counted; what is no reply is archived and counted', async () => {
+test('M-03 a reply to an unknown process is removed and counted; a message that is not a reply is archived and counted', async () => {
   const before = { ...counted }
   const unknown = { correlation_id: '00000000-0000-4000-8000-000000000000', outcome: 'SUCCESS', final: true }
   const malformed = [

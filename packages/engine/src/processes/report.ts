@@ -1,5 +1,6 @@
 import type { Outcome } from '../kernel/batching/flusher.js'
-import { type Reported, type ReportedEnd, type Reports, splitName } from '../kernel/reports/reports.js'
+import { splitName } from '../kernel/ids/name.js'
+import type { Reported, ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import { callId } from './history.js'
 import type { Incoming, JournalEvent, ProcessWrite, Suspension, WrittenBy } from './queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from './states.js'

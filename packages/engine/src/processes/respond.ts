@@ -20,7 +20,8 @@ import { isManager } from './managers/define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import { postResponses } from './queries/post-responses.js'
 import { type ResponseAnswer, type ResponseWrite, respondProcesses } from './queries/respond-processes.js'
-import { codeOf, nameOf, notFound, type ProcessOf } from './reference.js'
+import { codeOf, nameOf, type ProcessOf } from './reference.js'
+import { notFound, ofOtherType, unknownResponse } from './refused.js'
 import type { ProcessRegistry } from './registry.js'
 
 export interface RespondOptions {
@@ -73,7 +74,7 @@ export function createRespond(
     const name = nameOf('respond', of)
     const code = codeOf(of, registry)
     if (code) return code
-    if (isManager(of)) throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: name, response: shown(response) })
+    if (isManager(of)) throw unknownResponse(name, response)
     const problem = `must be made with defineProcess, or registered here, to check the data of a response of ${name}`
     throw new HoldfastError('HF_INVALID_OPTION', { where: `respond ${name}`, option: 'definition', problem })
   }
@@ -95,7 +96,7 @@ export function createRespond(
   ): Promise<ResponseAnswer> {
     if (answer.kind === 'unknown') throw notFound(name, write.id)
     if (answer.kind === 'other type') {
-      throw new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id: write.id, process: name, actual: answer.actual })
+      throw ofOtherType(name, write.id, answer.actual)
     }
     if (answer.kind !== 'late') return answer
     // Applied again from the start when another one came between.
@@ -129,8 +130,7 @@ export function createRespond(
       const where = `respond ${definition.name}: ${shown(response)}`
       const given = checkOptions(where, options, ['responseId', 'transaction'])
       const known = definition.responses.get(response)
-      if (!known)
-        throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: definition.name, response: shown(response) })
+      if (!known) throw unknownResponse(definition.name, response)
       const responseId = textOption(where, 'responseId', given.responseId, { max: 200, default: newId() })
       const reference = isId(process) ? process.toLowerCase() : checkKey(where, process)
       const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })

@@ -46,37 +46,37 @@ const respondInSql = (client: pg.Client, process: { domain: string; type: string
   client.query('select holdfast.respond($1, $2, $3, $4, $5)', [process.domain, process.type, reference, 'told', n])
 
 test('K-25 responses that one caller commits one after the other through SQL are applied in that order', async () => {
-  const Listening = listening(300)
+  const Listening = listening(100)
   const [one, two] = await Promise.all([bus.hf.start(Listening, {}), bus.hf.start(Listening, {}, { key: 'TWO' })])
   const workers = [await bus.runProcesses(Listening), await other.runProcesses(Listening)]
-  for (const n of upTo(300)) {
+  for (const n of upTo(100)) {
     await respondInSql(caller, Listening, one.id, n)
     // By its id and by its key.
     await respondInSql(caller, Listening, n % 3 === 0 ? two.id : 'TWO', n)
   }
-  expect(await bus.hf.process(Listening, one.id).result()).toEqual(upTo(300))
-  expect(await bus.hf.process(Listening, two.id).result()).toEqual(upTo(300))
+  expect(await bus.hf.process(Listening, one.id).result()).toEqual(upTo(100))
+  expect(await bus.hf.process(Listening, two.id).result()).toEqual(upTo(100))
   await Promise.all(workers.map((worker) => worker.stop()))
 })
 
 test('K-25 a backlog that was there before the worker is applied in order', async () => {
-  const Listening = listening(500)
+  const Listening = listening(200)
   const { id } = await bus.hf.start(Listening, {})
   const worker = await bus.runProcesses(Listening)
   await worker.stop()
   await caller.query('begin')
-  for (const n of upTo(250)) await respondInSql(caller, Listening, id, n)
+  for (const n of upTo(100)) await respondInSql(caller, Listening, id, n)
   await caller.query('commit')
-  for (const n of upTo(250)) {
-    if (n % 2 === 0) await bus.hf.process(Listening, id).respond('told', 250 + n)
+  for (const n of upTo(100)) {
+    if (n % 2 === 0) await bus.hf.process(Listening, id).respond('told', 100 + n)
     else {
       await caller.query('begin')
-      await bus.hf.process(Listening, id).respond('told', 250 + n, { transaction: caller })
+      await bus.hf.process(Listening, id).respond('told', 100 + n, { transaction: caller })
       await caller.query('commit')
     }
   }
   const workers = await Promise.all([other.runProcesses(Listening), other.hf.run({ domains: [Listening.domain] })])
-  expect(await bus.hf.process(Listening, id).result()).toEqual(upTo(500))
+  expect(await bus.hf.process(Listening, id).result()).toEqual(upTo(200))
   await Promise.all(workers.map((one) => one.stop()))
 })
 
@@ -112,7 +112,7 @@ test('K-25 a response outside of a transaction does not overtake one that its ca
   await worker.stop()
 })
 
-test('K-25 what comes behind a worker that died with responses in its hands waits for them', async () => {
+test('K-25 responses that follow those of a worker that died wait for them', async () => {
   const Listening = listening(3)
   const { id } = await bus.hf.start(Listening, {})
   await (await bus.runProcesses(Listening)).stop()
@@ -137,7 +137,7 @@ test('K-25 what comes behind a worker that died with responses in its hands wait
   await worker.stop()
 })
 
-test('K-25 one that does not fit is refused alone, and the others keep their order', async () => {
+test('K-25 a response that does not fit its schema is refused alone, and the others keep their order', async () => {
   const Listening = listening(2)
   const { id } = await bus.hf.start(Listening, {})
   await (await bus.runProcesses(Listening)).stop()

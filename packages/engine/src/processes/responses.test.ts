@@ -214,7 +214,7 @@ test('P-11 K-15 another language responds through holdfast.respond; what does no
   ])
 })
 
-test('P-09 what a response does is met by a replay where the first execution met it', async () => {
+test('P-09 a replay applies a response at the place where the first execution applied it', async () => {
   const paths: string[] = []
   const Path = defineProcess(domain(), 'Path', {
     state: tally,
@@ -317,7 +317,7 @@ test('P-11 a response that comes while a long step runs beside a wait wakes the 
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([1])
 })
 
-test('P-11 a response that comes just when the process would rest is met, not slept through', async () => {
+test('P-11 a response that arrives while the process suspends is not missed', async () => {
   const where = domain()
   const Told = defineProcess(where, 'Collect', { state: tally, responses: told, execute: async () => undefined })
   const Collect = defineProcess(where, 'Collect', {

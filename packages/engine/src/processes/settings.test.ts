@@ -22,7 +22,7 @@ const waiting = (domain: string) => {
 const settingsOf = async (domain: string) =>
   (await bus.hf.processes.settings()).find((settings) => settings.domain === domain)
 
-test('P-23 a wait timeout that an operator sets holds for waits that say none, until it is given back', async () => {
+test('P-23 a wait timeout that an operator sets applies to waits without their own, until it is reset', async () => {
   const Waits = waiting('set-wait')
   const timeout = async () => {
     const { id } = await bus.hf.start(Waits, {})
@@ -84,7 +84,7 @@ test('P-23, K-12 settings are listed, and each change is audited with before and
   ])
 })
 
-test('P-23 bad settings and settings of nobody are refused', async () => {
+test('P-23 invalid settings and changes without an actor are refused', async () => {
   const Waits = waiting('set-bad')
   const wrong: readonly [object, string][] = [
     [{ waitTimeout: 'long' }, 'HF_INVALID_DURATION'],

@@ -3,6 +3,7 @@ import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import { splitName } from '../kernel/ids/name.js'
 import { checkOptions, choiceOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { DeadlineAction } from './states.js'
 
@@ -94,7 +95,7 @@ export async function listSettings(db: Executor, name?: string): Promise<Process
   const rows = await db.run<Row>(readStatement)
   const asked = name === undefined ? rows : rows.filter(({ type }) => type === name)
   return asked.map((row) => {
-    const [domain = '', type = ''] = row.type.split('/')
+    const { domain, type } = splitName(row.type)
     const {
       waitTimeoutMs = null,
       deadlineAction = null,

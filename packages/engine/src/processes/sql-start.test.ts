@@ -67,7 +67,7 @@ test('K-15 it takes all that start takes', async () => {
   expect((await bus.hf.batches.get(batchId)).total).toBe(1)
 })
 
-test('K-15, P-10 an id or key that is there already starts nothing', async () => {
+test('K-15, P-10 an id or key that exists already starts nothing', async () => {
   const id = await start(`'sql', 'Pay', '{"amount": 3}', '{"key": "ONCE"}'`)
   expect(await start(`'sql', 'Pay', '{"amount": 4}', '{"key": "ONCE"}'`)).toBe(id)
   expect(await start(`'sql', 'Pay', '{"amount": 5}', $1`, [{ id }])).toBe(id)

@@ -84,7 +84,7 @@ test('P-10 the process is leased by its starter from the first moment', async ()
   expect(await started.get()).toMatchObject({ status: 'COMPLETED' })
 })
 
-test('P-10 a failing process does not throw into its starter', async () => {
+test('P-10 a failure of a process is not thrown into the caller of start', async () => {
   const Fail = defineProcess(domain(), 'Fail', {
     state: anything,
     execute: () => {
@@ -182,7 +182,7 @@ test('P-10 startMany creates thousands in set-based statements, all or none', as
   expect(await bus.sql(`select 1 from holdfast.process_detail where key in ('X1', 'X2')`)).toEqual([])
 })
 
-test('P-08 writing step n costs what step 1 did: one statement and one row each, none read', async () => {
+test('P-08 writing step n costs the same as step 1: one statement and one row each, none read', async () => {
   const perStep: Record<string, number>[] = []
   const Long = defineProcess(domain(), 'Long', {
     state: anything,

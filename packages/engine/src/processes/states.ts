@@ -48,3 +48,15 @@ export function hasEnded(status: ProcessStatus): status is EndStatus {
 }
 
 export type DeadlineAction = 'tsq' | 'compensate' | 'fail'
+
+const UNFINISHED = processStatuses.filter((status) => !hasEnded(status))
+
+export type ProcessVerb = 'retry' | 'complete' | 'cancel' | 'resume'
+
+/** In which statuses a person can use a verb. */
+export const verbStatuses: Readonly<Record<ProcessVerb, readonly ProcessStatus[]>> = {
+  retry: ['WAITING_FOR_TSQ'],
+  complete: UNFINISHED.filter((status) => status !== 'EXECUTING'),
+  cancel: UNFINISHED,
+  resume: ['PENDING', 'WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'COMPENSATING'],
+}

@@ -84,7 +84,7 @@ test('P-02 an instance of a class is refused with the name of the step, live and
   expect(error_message).toMatch(/HF_NOT_ENCODABLE: .*the result of price.*Money/)
 })
 
-test('P-02 a step that takes too long gets its signal, and its own end is awaited no longer than the grace', async () => {
+test('P-02 a step past its time limit gets its signal, and is awaited no longer than the grace time', async () => {
   let signalled: unknown
   const Slow = defineProcess('steps-timeout', 'Slow', {
     state: anything,
@@ -109,7 +109,7 @@ test('P-02 a step that takes too long gets its signal, and its own end is awaite
   expect(signalled).toMatchObject({ code: 'TIMEOUT' })
 })
 
-test('P-02 code that ignores its signal changes nothing when it ends after all', async () => {
+test('P-02 code that ignores its signal changes nothing when it ends later', async () => {
   const bank = gate()
   const late = gate()
   const Slow = defineProcess('steps-ignorant', 'Slow', {
@@ -192,7 +192,7 @@ test('P-13 maxAttempts 3 is exactly three calls, each under the same key, and th
   expect(trouble).toEqual({ error_code: 'RETRIES_EXHAUSTED', type: 'steps-three/Pay' })
 })
 
-test('P-13 the process rests between attempts until base × 2^(n−1)', async () => {
+test('P-13 the process is suspended between attempts until base × 2^(n−1)', async () => {
   const Pay = defineProcess('steps-delays', 'Pay', {
     state: anything,
     execute: async (ctx) =>
@@ -265,7 +265,7 @@ test('P-01 P-13 classifyError tells the kind of errors that do not say it themse
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('booked')
 })
 
-test("P-13 with onFailure 'throw' another way may be tried, and a replay takes it too", async () => {
+test("P-13 with onFailure 'throw' code can try an alternative, and a replay takes it too", async () => {
   const calls: string[] = []
   const caught: unknown[] = []
   const Pay = defineProcess('steps-throw', 'Pay', {

@@ -17,7 +17,7 @@ const empty = z.object({})
 const told = (timeline: readonly TimelineEntry[]) =>
   timeline.map(({ type, event, name, status }) => [event ?? type, name, status].filter(Boolean).join(' '))
 
-test('P-22 the timeline tells calls, responses and events in order, with what belongs to each', async () => {
+test('P-22 the timeline shows calls, responses and events in order, with their details', async () => {
   let calls = 0
   const Payment = defineProcess('told', 'Payment', {
     state: z.object({ level: z.number() }),
@@ -100,7 +100,7 @@ test('P-22 the timeline tells calls, responses and events in order, with what be
   expect(last).toBeLessThan(place('level 2', 'COMPLETED'))
 })
 
-test('P-22 children, timeouts, undoing and late responses are told', async () => {
+test('P-22 children, timeouts, compensations and late responses are shown', async () => {
   const Child = defineProcess('told-more', 'Child', { state: empty, execute: async () => 7 })
   const Parent = defineProcess('told-more', 'Parent', {
     state: z.object({ late: z.number().optional() }),
@@ -147,7 +147,7 @@ test('P-22 children, timeouts, undoing and late responses are told', async () =>
   expect(timeline.find(({ type }) => type === 'COMPENSATION')).toMatchObject({ attempt: 1, maxAttempts: 3 })
 })
 
-test('P-22 what the history says is not written into the audit as well', async () => {
+test('P-22 events of the history are not written to the audit trail as well', async () => {
   const Plain = defineProcess('sparing', 'Plain', {
     state: empty,
     execute: async (ctx) => ctx.step('a', () => 1),
@@ -178,7 +178,7 @@ test('P-22 a deadline that compensates, fails or needs a person is one event', a
   }
 })
 
-test('P-21 a long story is cut to its latest records', async () => {
+test('P-21 a long timeline is cut to its latest records', async () => {
   const Long = defineProcess('long', 'Long', {
     state: empty,
     async execute(ctx) {
@@ -216,7 +216,7 @@ const response = (number: number, at: number): TimelineResponse => ({
   notes: null,
 })
 
-test("P-22 a response is told before the record that has seen it, though a worker's clock is behind", () => {
+test("P-22 a response is shown before the record that has seen it, though a worker's clock is behind", () => {
   const timeline = timelineOf(
     new Date(0),
     {
@@ -241,7 +241,7 @@ test("P-22 a response is told before the record that has seen it, though a worke
   ])
 })
 
-test('P-22 a command that failed was answered all the same; one that timed out was not', () => {
+test('P-22 a command that failed was replied to; one that timed out was not', () => {
   const error = { kind: 'BUSINESS', code: 'DECLINED', message: 'no', fingerprint: 'f' } as const
   const [, started, failed, late] = timelineOf(
     new Date(0),

@@ -60,7 +60,7 @@ test('P-05 a state with a date goes into SQL as a date', async () => {
 test.each([
   ['permanent', PermanentError, 'WAITING_FOR_TSQ'],
   ['business', BusinessError, 'COMPENSATED'],
-] as const)('P-05 what throws a %s failure is rolled back', async (_, Kind, status) => {
+] as const)('P-05 a transaction that throws a %s failure is rolled back', async (_, Kind, status) => {
   const Book = defineProcess(domain(), 'Book', {
     state: anything,
     execute: async (ctx) =>
@@ -97,7 +97,7 @@ test('P-05 a mistake in SQL is permanent, may be thrown, and leaves nothing', as
   expect(await bookings(id)).toBe(0)
 })
 
-test('P-05 an error of a statement that the code swallows does not pass for done', async () => {
+test('P-05 a transaction in which the code swallows an error of a statement does not count as done', async () => {
   const Book = defineProcess(domain(), 'Book', {
     state: anything,
     execute: async (ctx) =>
@@ -152,7 +152,7 @@ test("P-05 a network error of the code's own is its own failure, not the databas
   expect([status, calls]).toEqual(['WAITING_FOR_TSQ', 1])
 })
 
-test('P-05 while it runs nobody takes the process over: claims and heartbeats pass over it', async () => {
+test('P-05 while it runs no worker claims the process: claims and heartbeats skip it', async () => {
   const inside = gate()
   const go = gate()
   let calls = 0
@@ -185,7 +185,7 @@ test('P-05 while it runs nobody takes the process over: claims and heartbeats pa
   expect([calls, await bookings(id)]).toEqual([1, 1])
 })
 
-test('P-05 one whose lease was lost before it begins runs no SQL', async () => {
+test('P-05 a transaction whose lease was lost before it begins runs no SQL', async () => {
   const reached = gate()
   const go = gate()
   let inTransaction = 0
@@ -211,7 +211,7 @@ test('P-05 one whose lease was lost before it begins runs no SQL', async () => {
   expect(await bus.history(row?.id ?? '')).toEqual([])
 })
 
-test('P-05 a response to a process in a transaction waits for nobody else', async () => {
+test('P-05 a response to a process in a transaction delays no other response', async () => {
   const inside = gate()
   const go = gate()
   const define = () =>

@@ -69,7 +69,7 @@ const Pay = defineProcess('typed', 'Pay', {
   },
 })
 
-test('P-01 the types of a definition reach its starter and whoever responds', async () => {
+test('P-01 the types of a definition reach the code that starts it and the code that responds', async () => {
   const bus = await openTestBus()
   const started = await bus.hf.start(Pay, { amount: '5' }, { immediate: false })
   const { id, created } = started

@@ -177,7 +177,7 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
     },
   )
 
-  test('a second crash, a worker whose code does not fit, and an orderly stop do not make anybody forget it', async () => {
+  test('a second crash, a worker whose code does not fit, and an orderly stop do not lose it', async () => {
     const process = parallel()
     const id = await killed(process, { checked: false })
     const second = await anotherWorker(process, id)
@@ -231,7 +231,7 @@ describe('K-19 a worker is killed while a step is in its call and has had its ef
 })
 
 describe('K-19 a live worker', () => {
-  test('calls off what runs when a sibling fails, waits for it, and undoes it', async () => {
+  test('stops running steps when a sibling fails, waits for them, and undoes them', async () => {
     const undone: unknown[] = []
     const order: string[] = []
     const Pay = defineProcess(domain(), 'Pay', {

@@ -118,7 +118,7 @@ describe('K-23 user code that does not return', () => {
     await own.close()
   })
 
-  test('in a hook: the process has ended, and its worker goes on', async () => {
+  test('in a hook: the process has ended, and its worker continues', async () => {
     const Hangs = defineProcess(domain(), 'Hangs', {
       state: z.any(),
       execute: async () => 'done',
@@ -131,7 +131,7 @@ describe('K-23 user code that does not return', () => {
   })
 })
 
-test('P-01 a hook is told once, of the end that is committed: a cancel that came first is not preceded by completed', async () => {
+test('P-01 a hook is called once, for the end that is committed: a cancel that came first is not preceded by completed', async () => {
   const told: string[] = []
   const ready = gate()
   const go = gate()

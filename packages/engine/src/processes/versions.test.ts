@@ -40,7 +40,7 @@ const waitAfter =
     return ctx.version
   }
 
-test('P-18 older workers leave newer versions alone, and newer ones run both', async () => {
+test('P-18 older workers do not claim newer versions, and newer workers run both', async () => {
   const name = domain()
   const V1 = define(name, waitAfter('a'))
   const V2 = define(name, async (ctx) => (ctx.version === 1 ? waitAfter('a')(ctx) : waitAfter('a', 'b')(ctx)), {
@@ -107,7 +107,7 @@ test('P-18 a process whose code does not fit can be cancelled', async () => {
   await bus.rests(id, 'CANCELLED')
 })
 
-test('P-18 a response that the definition does not know any more is a mismatch too, met live', async () => {
+test('P-18 a response that the definition no longer has is a mismatch too, also without a replay', async () => {
   const name = domain()
   const Before = defineProcess(name, 'Pay', {
     state: z.any(),
@@ -176,7 +176,7 @@ test('P-13 a crash loop can be cancelled without being run again', async () => {
   expect(executions).toBe(0)
 })
 
-test('P-17 a stale claim comes back: work of a dead worker goes on within one lease', async () => {
+test('P-17 work of a dead worker is claimed again within one lease', async () => {
   const name = domain()
   const hang = gate()
   let calls = 0

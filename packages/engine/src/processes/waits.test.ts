@@ -21,7 +21,7 @@ const added = {
 }
 const domain = numbered('waits')
 
-test('P-03 a wait pauses until its condition on the state holds', async () => {
+test('P-03 a wait suspends the process until its condition on the state holds', async () => {
   const Count = defineProcess(domain(), 'Count', {
     state: counted,
     responses: added,
@@ -39,7 +39,7 @@ test('P-03 a wait pauses until its condition on the state holds', async () => {
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([true, 3])
 })
 
-test('P-03 a condition that holds already does not pause', async () => {
+test('P-03 a condition that holds already does not suspend', async () => {
   const Count = defineProcess(domain(), 'Count', {
     state: counted,
     execute: async (ctx) => ctx.wait('nothing', () => true),
@@ -98,7 +98,7 @@ test('P-03 the timeout is fixed when the wait is first reached; replays do not r
   await bus.moveClock(0)
 })
 
-test('P-03 timeout against response: what came before anybody looked wins, and the other changes nothing', async () => {
+test('P-03 timeout against response: what came before the worker evaluated the wait wins, and the other changes nothing', async () => {
   const define = () =>
     defineProcess(domain(), 'Count', {
       state: counted,
@@ -162,7 +162,7 @@ test.each([
   expect(error_message).toContain('never')
 })
 
-test("P-03 onTimeout 'return' answers false or nothing, and goes on", async () => {
+test("P-03 onTimeout 'return' returns false or undefined, and the process continues", async () => {
   const answers: unknown[] = []
   const Wait = defineProcess(domain(), 'Wait', {
     state: counted,
@@ -180,7 +180,7 @@ test("P-03 onTimeout 'return' answers false or nothing, and goes on", async () =
   expect(answers).toEqual([[false, undefined]])
 })
 
-test("P-03 an operator's retry arms a wait anew", async () => {
+test("P-03 an operator's retry starts a wait again", async () => {
   const Wait = defineProcess(domain(), 'Wait', {
     state: counted,
     responses: added,
@@ -227,7 +227,7 @@ test('P-03 events are consumed one by one, each once, in the order in which they
   expect((await bus.rests(id, 'COMPLETED')).result).toEqual([[1, 2, 3, 4], 'early'])
 })
 
-test('P-07 P-19 a parked process keeps no promise in memory: execute is called anew for what comes', async () => {
+test('P-07 P-19 a suspended process keeps no promise in memory: execute is called again when it resumes', async () => {
   let executions = 0
   const Park = defineProcess(domain(), 'Park', {
     state: counted,
@@ -246,7 +246,7 @@ test('P-07 P-19 a parked process keeps no promise in memory: execute is called a
   expect(executions).toBe(2)
 })
 
-test('P-07 try, catch and finally cannot break a pause', async () => {
+test('P-07 try, catch and finally cannot break a suspension', async () => {
   const caught: unknown[] = []
   let finals = 0
   const Pause = defineProcess(domain(), 'Pause', {

@@ -92,7 +92,7 @@ test.each<[string, Partial<ProcessRecord>, Partial<Circumstances>, object]>([
     {},
     { liveVersion: 1 },
     {
-      text: 'It is of version 2 of payments/Payment, and live workers have only version 1 or older; start one of version 2.',
+      text: 'It is due, and it is of version 2 of payments/Payment, and live workers have only version 1 or older: start one of version 2.',
     },
   ],
 ])('U-04 why says %s (%#)', (reason, process, circumstances, expected) => {

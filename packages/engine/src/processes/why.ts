@@ -68,17 +68,22 @@ function waiting({ waitingFor, waitTimeoutAt, dueAt }: ProcessRecord, { now, cal
   return { reason: 'waiting', text: `It waits for ${what}${since}${limit}.`, ...at(until) }
 }
 
-/** It could go on, and no worker has claimed it. */
-function due(process: ProcessRecord, { liveVersion }: Circumstances): Why {
-  const { domain, type, version, queuedAt, dueAt } = process
+/** Why no live worker can go on with it, if none can. */
+export function lackingWorker(process: ProcessRecord, { liveVersion }: Circumstances): string | undefined {
+  const { domain, type, version } = process
   const name = `${domain}/${type}`
-  if (liveVersion === null) return { reason: 'noWorker', text: `It is due, and ${missingWorker('processes', name)}.` }
-  if (liveVersion < version) {
-    const text = `It is of version ${version} of ${name}, and live workers have only version ${liveVersion} or older; start one of version ${version}.`
-    return { reason: 'noWorker', text }
-  }
+  if (liveVersion === null) return missingWorker('processes', name)
+  if (liveVersion >= version) return undefined
+  return `it is of version ${version} of ${name}, and live workers have only version ${liveVersion} or older: start one of version ${version}`
+}
+
+/** It could go on, and no worker has claimed it. */
+function due(process: ProcessRecord, circumstances: Circumstances): Why {
+  const { domain, type, queuedAt, dueAt } = process
+  const lacking = lackingWorker(process, circumstances)
+  if (lacking) return { reason: 'noWorker', text: `It is due, and ${lacking}.` }
   if (queuedAt) {
-    const text = `It has waited since ${queuedAt.toISOString()} for one of the executions that the concurrency of ${name} allows.`
+    const text = `It has waited since ${queuedAt.toISOString()} for one of the executions that the concurrency of ${domain}/${type} allows.`
     return { reason: 'queued', text }
   }
   const since = dueAt ? ` since ${dueAt.toISOString()}` : ''

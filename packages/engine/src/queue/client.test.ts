@@ -25,7 +25,7 @@ const HOUR = 3_600_000
 const invalid = (message: string) => ({ code: 'HF_INVALID_OPTION', message: expect.stringContaining(message) })
 
 describe('Q-03 sending and reading', () => {
-  test('a send makes the queue and answers with the message’s id; a read gives the message back', async () => {
+  test('a send creates the queue and returns the message’s id; a read returns the message', async () => {
     const name = newName()
     expect(await queues.send(name, { order: 7, note: `it's "ü" 😀` })).toBe('1')
     const [message, ...others] = await queues.read<{ order: number }>(name, { visibilityTimeout: '1h', limit: 5 })
@@ -110,7 +110,7 @@ describe('Q-03 sending and reading', () => {
     expect((await waiting).map(({ message }) => message)).toEqual(['a', 'b'])
   })
 
-  test('pop takes a message out', async () => {
+  test('pop reads and deletes a message', async () => {
     const name = newName()
     await queues.sendBatch(name, ['a', 'b'])
     expect(await queues.pop(name)).toMatchObject({ message: 'a', readCount: 0 })
@@ -130,7 +130,7 @@ describe('Q-03 sending and reading', () => {
 })
 
 describe('Q-03 removing', () => {
-  test.each(['delete', 'archive'] as const)('%s takes one or many, and says which were there', async (how) => {
+  test.each(['delete', 'archive'] as const)('%s takes one or many ids, and returns those that existed', async (how) => {
     const name = newName()
     await queues.sendBatch(name, ['a', 'b', 'c'])
     expect(await queues[how](name, '1')).toBe(true)
@@ -171,7 +171,7 @@ describe('Q-03 queues', () => {
     expect(await queues.exists(name)).toBe(false)
   })
 
-  test('a queue that somebody else dropped is made again by the next send', async () => {
+  test('a queue that another client dropped is created again by the next send', async () => {
     const name = newName()
     await queues.send(name, 'lost')
     await pool.query('select pgmq.drop_queue($1)', [name])
@@ -179,7 +179,7 @@ describe('Q-03 queues', () => {
     expect(await queues.read(name, { limit: 5 })).toMatchObject([{ message: 'kept' }])
   })
 
-  test('a drop waits for those who use the queue, and they for nothing that is lost', async () => {
+  test('a drop waits for transactions that use the queue, and loses none of them', async () => {
     const name = newName()
     await queues.send(name, 'a')
     const reader = await pool.connect()
@@ -256,7 +256,7 @@ describe('Q-03 inside a caller’s transaction', () => {
     expect((await queues.read(name, { limit: 5 })).map(({ message }) => message)).toEqual(['b'])
   })
 
-  test('a queue that was dropped since is reported, and there for the next try', async () => {
+  test('a queue that was dropped since is reported, and exists at the next attempt', async () => {
     const name = newName()
     await queues.create(name)
     await pool.query('select pgmq.drop_queue($1)', [name])
@@ -268,7 +268,7 @@ describe('Q-03 inside a caller’s transaction', () => {
     expect(await queues.pop(name)).toMatchObject({ message: 'a' })
   })
 
-  test('a pool is no transaction', async () => {
+  test('a pool is refused as a transaction', async () => {
     await expect(queues.send(newName(), 'a', { transaction: pool })).rejects.toMatchObject(invalid('is a pool'))
   })
 })
@@ -350,7 +350,7 @@ describe('Q-03 bad input is refused with one clear error', () => {
   })
 })
 
-describe('Q-03 two installations in one database never meet', () => {
+describe('Q-03 two installations in one database never affect each other', () => {
   test('the same name is another queue in another schema', async () => {
     const name = newName()
     const schemas = ['holdfast', 'pay', 'Pay', `it's "odd"`, 'größe 日本']

@@ -86,7 +86,7 @@ test('Q-02 the index of a queue in use is built while senders go on', async () =
   expect(await indexOf('busy__commands')).toEqual(GOOD)
 })
 
-test('Q-02 what an interrupted build has left behind is built anew', async () => {
+test('Q-02 an index that an interrupted build left behind is built again', async () => {
   await admin.query("select pgmq.create('torn__commands')")
   await admin.query(`
     create index q_torn__commands_hf_type_idx on pgmq.q_torn__commands ((message ->> 'command_type'), vt)`)
@@ -96,7 +96,7 @@ test('Q-02 what an interrupted build has left behind is built anew', async () =>
   expect(await indexOf('torn__commands')).toEqual(GOOD)
 })
 
-test('Q-02 a sender makes a missing queue whole, but builds nothing where one is in use', async () => {
+test('Q-02 a sender creates a missing queue with its index, but builds no index on a queue in use', async () => {
   const db = await open()
   await ensureCommandQueue(db, 'sender__commands', { buildIndex: false })
   expect(await indexOf('sender__commands')).toEqual(GOOD)

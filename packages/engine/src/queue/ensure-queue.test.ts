@@ -34,7 +34,7 @@ test('Q-03 also where PGMQ does not lock, as before 1.6', async () => {
   expect(await queues(pools[0])).toHaveLength(5)
 })
 
-test('Q-03 the database is asked once per process, until the queue turns out to be gone', async () => {
+test('Q-03 the database is asked once per process, until the queue is found to be missing', async () => {
   const { connectionString } = await testDatabase({ empty: true })
   const { faults, counts } = countStatements()
   const db = await openDatabase({ connectionString, faults })

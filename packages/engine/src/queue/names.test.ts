@@ -38,7 +38,7 @@ describe('Q-03 the name of a queue', () => {
     )
   })
 
-  test('one that is no text is refused', () => {
+  test('a name that is not a string is refused', () => {
     // @ts-expect-error what a caller without types might give
     expect(() => queueNameFor('holdfast', Symbol('x'))).toThrow(
       expect.objectContaining({ code: 'HF_INVALID_QUEUE_NAME', message: expect.stringContaining('must be a text') }),
@@ -56,7 +56,7 @@ describe('Q-03 the name of a queue', () => {
   })
 })
 
-describe('Q-03 two installations never meet', () => {
+describe('Q-03 two installations never affect each other', () => {
   const schema = fc.oneof(
     fc.constantFrom(
       'holdfast',

@@ -22,7 +22,7 @@ test.each([
   [{ assignedTo: 1 }, 'HF_INVALID_OPTION'],
   ['payments', 'HF_INVALID_OPTION'],
   [null, 'HF_INVALID_OPTION'],
-])('U-06 the filter %j is refused with %s by lists, counts, groups and verbs alike', async (filter, code) => {
+])('U-06 the filter %j is refused with %s by lists, counts, groups and operations alike', async (filter, code) => {
   await expect(trouble.list(filter as never)).rejects.toThrow(refused(code))
   await expect(trouble.count(filter as never)).rejects.toThrow(refused(code))
   await expect(trouble.groups(filter as never)).rejects.toThrow(refused(code))
@@ -37,7 +37,7 @@ test.each([{ limit: 0 }, { limit: '5' }, { cursor: 'nonsense' }, { cursor: 5 }])
 )
 
 test.each([[{}], [undefined], [7], [''], ['ALL'], [[7]], [['']], [[{ id: 'x' }]], [[null]], [{ limit: 5 }]])(
-  'U-06 a verb that does not say which is refused: %j',
+  'U-06 an operation without a selection is refused: %j',
   async (which) => {
     for (const act of [trouble.retry, trouble.complete, trouble.cancel, trouble.skip]) {
       await expect(act(which as never, by)).rejects.toThrow(refused('HF_INVALID_OPTION'))
@@ -51,7 +51,7 @@ test("U-06 'all' means all, and a list of nothing means nothing", async () => {
   expect(await trouble.retry([], by)).toEqual([])
 })
 
-test('U-06 U-10 who acts and why is asked for', async () => {
+test('U-06 U-10 actor and reason are required', async () => {
   for (const act of [trouble.retry, trouble.complete, trouble.cancel, trouble.skip]) {
     await expect(act('all', undefined as never)).rejects.toThrow(refused('HF_INVALID_ACTOR'))
     await expect(act('all', { actor: 'ann', reason: ' ' })).rejects.toThrow(refused('HF_INVALID_ACTOR'))
@@ -61,7 +61,7 @@ test('U-06 U-10 who acts and why is asked for', async () => {
   )
 })
 
-test('U-06 options that nobody reads, or of another kind, are refused', async () => {
+test('U-06 unknown options, or options of another type, are refused', async () => {
   await expect(trouble.retry('all', by, { notDon: true } as never)).rejects.toThrow(refused('HF_UNKNOWN_OPTION'))
   await expect(trouble.retry('all', by, { notDone: 'yes' } as never)).rejects.toThrow(refused('HF_INVALID_OPTION'))
   await expect(trouble.complete('all', by, 'result' as never)).rejects.toThrow(refused('HF_INVALID_OPTION'))

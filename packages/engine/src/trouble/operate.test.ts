@@ -32,7 +32,7 @@ function answering(...answers: (undefined | HoldfastError)[]) {
 const away = new HoldfastError('HF_DATABASE_UNAVAILABLE', { operation: 'retry', waited: '5s', problem: 'gone' })
 const lost = new HoldfastError('HF_OUTCOME_UNKNOWN', { operation: 'retry', problem: 'lost' })
 
-test('U-06 once the database is away nothing more is tried, and the rest is refused with the same', async () => {
+test('U-06 once the database is unreachable no further part is tried, and the rest is refused with the same error', async () => {
   const { parts, operators } = answering(undefined, away)
   const which = ['1', '2', '3', '4', '5'].map((id) => record('commands', id))
   const results = await operateTroubles(db, operators, call, [...which, record('processes', '6')])
@@ -50,7 +50,7 @@ test('U-06 once the database is away nothing more is tried, and the rest is refu
   ])
 })
 
-test('U-06 a commit whose answer was lost is said of its part, and the other parts are done', async () => {
+test('U-06 a commit whose response was lost is reported for its part, and the other parts are done', async () => {
   const { parts, operators } = answering(lost)
   const results = await operateTroubles(
     db,
@@ -62,7 +62,7 @@ test('U-06 a commit whose answer was lost is said of its part, and the other par
   expect(results.map(({ code }) => code)).toEqual(['HF_OUTCOME_UNKNOWN', 'HF_OUTCOME_UNKNOWN', undefined])
 })
 
-test('U-06 the same record twice is one', async () => {
+test('U-06 a record that is given twice counts once', async () => {
   const { parts, operators } = answering()
   expect(await operateTroubles(db, operators, call, [record('commands', '1'), record('commands', '1')])).toHaveLength(1)
   expect(parts).toEqual([['1']])

@@ -148,7 +148,7 @@ test('U-06 pages follow each other by cursor, also through many that failed at t
   expect(new Set(seen)).toHaveLength(7)
 })
 
-test('U-06 what failed alike is one group, the most frequent first, with a sample', async () => {
+test('U-06 failures of the same kind are one group, the most frequent first, with a sample', async () => {
   const { type, send, startProcess, troubles } = failing()
   const first = await send()
   await troubles(1)
@@ -175,7 +175,7 @@ test('U-06 what failed alike is one group, the most frequent first, with a sampl
   expect(await hf.trouble.groups({ type, limit: 1 })).toHaveLength(1)
 })
 
-test('U-06 retry by a filter over four models lets all of them go on, and is audited', async () => {
+test('U-06 retry by a filter over four models retries all of them, and is audited', async () => {
   const { type, broken, calls, oneOfEach } = failing()
   const ids = await oneOfEach()
   broken.clear()
@@ -225,7 +225,7 @@ test('U-06 complete ends commands, processes and items, and lets a workflow go o
   expect(calls).toEqual(['tell'])
 })
 
-test('U-06 cancel gives up, and undoes what was done unless told otherwise', async () => {
+test('U-06 cancel ends the work, and undoes what was done unless told otherwise', async () => {
   const { type, calls, oneOfEach } = failing()
   const ids = await oneOfEach()
   expect(sorted(await hf.trouble.cancel({ type }, by))).toEqual([
@@ -286,7 +286,7 @@ test('U-06 what failed outside of a step cannot be skipped, and says so', async 
   expect(await hf.trouble.skip([id], by)).toMatchObject([{ id, outcome: 'refused', code: 'HF_CANNOT_SKIP' }])
 })
 
-test('U-06 a compensation of a workflow that failed can be retried, and skipped once nothing else helps', async () => {
+test('U-06 a compensation of a workflow that failed can be retried or skipped', async () => {
   const { type, broken, startWorkflow, troubles } = failing()
   broken.add('undo')
   const ids = [await startWorkflow(), await startWorkflow()]
@@ -305,7 +305,7 @@ test('U-06 a compensation of a workflow that failed can be retried, and skipped 
   await waitFor('both are undone', async () => (await hf.trouble.count({ type })) === 0)
 })
 
-test('U-06 ids, records and groups choose the same work; an id that needs nobody is refused', async () => {
+test('U-06 ids, records and groups choose the same work; an id of work that needs no operator is refused', async () => {
   const { type, broken, oneOfEach, send, startProcess, troubles } = failing()
   const ids = await oneOfEach()
   const { items } = await hf.trouble.list({ type })
@@ -335,7 +335,7 @@ test('U-06 ids, records and groups choose the same work; an id that needs nobody
   expect(await hf.trouble.count({ type })).toBe(1)
 })
 
-test('U-06 records of work that has gone on since are left alone in every model', async () => {
+test('U-06 records of work that has continued since change nothing in any model', async () => {
   const { type, broken, oneOfEach } = failing()
   const ids = await oneOfEach()
   const { items } = await hf.trouble.list({ type })
@@ -351,7 +351,7 @@ test('U-06 records of work that has gone on since are left alone in every model'
   expect(await bus.process(ids.processes)).toMatchObject({ status: 'COMPLETED' })
 })
 
-test('U-06 a dead letter that another operator has retried since is left alone, also while its start has no known outcome', async () => {
+test('U-06 a dead letter that another operator has retried since is not changed, also while its start has no known outcome', async () => {
   const { type, schedule, troubles } = failing()
   const key = await schedule(`${type}-1`)
   await troubles(1)
@@ -368,7 +368,7 @@ test('U-06 a dead letter that another operator has retried since is left alone, 
   expect(await item(key)).toEqual({ status: 'CLAIMED' })
 })
 
-test('U-06 a group without a step is not the group of a step that failed alike', async () => {
+test('U-06 a group without a step is not the group of a step with the same failure', async () => {
   const { type, startProcess, troubles } = failing()
   const [outside, inside] = [await startProcess(), await startProcess()]
   await troubles(2)
@@ -394,7 +394,7 @@ test('U-06 an id that two pieces of work have is refused, and names them', async
   expect(await hf.trouble.count({ type: two.type })).toBe(1)
 })
 
-test('U-06 a filter with a limit takes the newest so many', async () => {
+test('U-06 a filter with a limit selects the newest ones', async () => {
   const { type, startProcess, troubles } = failing()
   await startProcess()
   await troubles(1)
@@ -404,7 +404,7 @@ test('U-06 a filter with a limit takes the newest so many', async () => {
   expect(await hf.trouble.count({ type })).toBe(1)
 })
 
-test('U-06 what fails again while a call is under way is not taken a second time', async () => {
+test('U-06 work that fails again during an operation is not selected a second time', async () => {
   const { type, calls, startProcess, troubles } = failing()
   await startProcess()
   await troubles(1)

@@ -4,12 +4,10 @@
 
 import { type Answered, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
 import type { LazySignal } from '../kernel/calls/limited.js'
-import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
-import type { Logger } from '../kernel/logger.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { InquireContext, StepContext } from './context.js'
 import type { Call } from './decide/decision.js'
@@ -17,22 +15,13 @@ import type { InstanceEvent, KnownOfCall } from './decide/instance-event.js'
 import { unknownOutcome } from './decide/outcome.js'
 import type { Payload } from './decide/state.js'
 import type { CallSettings, WorkflowDefinition } from './definition/definition.js'
-import type { Happenings } from './happenings.js'
-import type { Hooks } from './hooks.js'
+import type { WorkflowEngine } from './engine.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 import type { RegisteredStepHandler } from './registry.js'
 import { ABANDONED, type StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
 
-export interface AttemptParts {
-  readonly db: Database
-  readonly codec: Codec
-  readonly happenings: Happenings
-  readonly hooks: Hooks
-  readonly abortGraceMs: number
-  readonly inquireForMs: number
-  readonly logger: Logger
-}
+export type AttemptParts = Runtime & WorkflowEngine
 
 /** What is called, and for which step of which definition. */
 export interface Called extends Pick<Call, 'attempt' | 'inquire'> {
@@ -56,7 +45,7 @@ class OutputNotEncodable extends PermanentError {}
  * the call afterwards. Nothing where the handler was aborted and ignored its signal.
  */
 export function createAttempt(parts: AttemptParts) {
-  const { db, codec, happenings, hooks, logger } = parts
+  const { db, codec, events, hooks, logger } = parts
 
   return async function attempt(
     call: StepCall,
@@ -66,7 +55,7 @@ export function createAttempt(parts: AttemptParts) {
     if (called.inquire === undefined) return callHandler(call, called, handler)
     const asked = await inquire(call, called, handler)
     if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
-    if (couldNotAsk(call, asked)) return interruptedInquiry(call, called)
+    if (couldNotAsk(call, asked)) return interrupted(call, called)
     if (asked === 'notDone' && called.inquire === 'first') return callHandler(call, called, handler, { notDone: true })
     const problem = asked === 'notDone' ? 'it was not done, and no call is left' : asked.problem
     const failure =
@@ -88,7 +77,7 @@ export function createAttempt(parts: AttemptParts) {
         call.began = true
         return handler.handle(input, contextOf(call, called, handler, { input, over }))
       }, called.settings.timeout ?? HANDLER_LIMIT)
-      if (answer === ABANDONED) return call.began ? undefined : givenBack(call, called)
+      if (answer === ABANDONED) return call.began ? undefined : releasedCall(call, called)
       return done(call, called, answer)
     } catch (error) {
       const failure = failureOf(error)
@@ -105,8 +94,8 @@ export function createAttempt(parts: AttemptParts) {
     failure: Failure,
   ): Promise<InstanceEvent> {
     if (call.interrupted && !failure.refused) {
-      if (!call.began) return givenBack(call, called)
-      return { type: 'interrupted', step: called.step, kind: kindOf(call) }
+      if (!call.began) return releasedCall(call, called)
+      return interrupted(call, called)
     }
     if (!call.began) return failed(call, called, failure, 'notBegun')
     if (!called.settings.nonIdempotent || failure.refused) return failed(call, called, failure)
@@ -114,7 +103,7 @@ export function createAttempt(parts: AttemptParts) {
     const asked = call.running ? { problem: 'the handler still runs' } : await inquire(call, called, handler)
     if (asked === 'notDone') return failed(call, called, failure, 'notDone')
     if ('done' in asked) return done(call, called, asked.done)
-    if (couldNotAsk(call, asked)) return interruptedInquiry(call, called)
+    if (couldNotAsk(call, asked)) return interrupted(call, called)
     return failed(
       call,
       called,
@@ -128,7 +117,7 @@ export function createAttempt(parts: AttemptParts) {
     return inquireAbout(async (over) => ask(await decode(call.item, handler), inquiryContext(call, called, over)), {
       limitMs: called.settings.timeout ?? INQUIRE_LIMIT,
       patienceMs: parts.inquireForMs,
-      // Called off or not, what became of the call has to be known: only the worker's own end stops it.
+      // Aborted or not, what became of the call has to be known: only the worker's own end stops it.
       signal: () => call.lease.signal,
     })
   }
@@ -136,10 +125,6 @@ export function createAttempt(parts: AttemptParts) {
   /** A worker that stops could not inquire: the next worker does. */
   function couldNotAsk(call: StepCall, asked: Answered): boolean {
     return call.interrupted && asked !== 'notDone'
-  }
-
-  function interruptedInquiry(call: StepCall, called: Called): InstanceEvent {
-    return { type: 'interrupted', step: called.step, kind: kindOf(call) }
   }
 
   function done(call: StepCall, called: Called, output: unknown): InstanceEvent {
@@ -167,8 +152,7 @@ export function createAttempt(parts: AttemptParts) {
     }
   }
 
-  function inquiryContext({ item }: StepCall, called: Called, over: LazySignal): InquireContext {
-    const { definition, step, compensation, settings } = called
+  function sharedContext({ item }: StepCall, { definition, step, compensation, settings }: Called) {
     return {
       instanceId: item.workflowId,
       workflow: definition.name,
@@ -178,6 +162,12 @@ export function createAttempt(parts: AttemptParts) {
       idempotencyKey: `${item.workflowId}/${compensation ?? step}`,
       metadata: settings.metadata ?? {},
       logger,
+    }
+  }
+
+  function inquiryContext(call: StepCall, called: Called, over: LazySignal): InquireContext {
+    return {
+      ...sharedContext(call, called),
       get signal() {
         return over.signal
       },
@@ -191,15 +181,10 @@ export function createAttempt(parts: AttemptParts) {
     { input, over }: { readonly input: unknown; readonly over: LazySignal },
   ): StepContext {
     const { item } = call
-    const { definition, step, compensation, settings, attempt: number } = called
+    const { step, compensation, settings, attempt: number } = called
     const maxAttempts = settings.nonIdempotent && canInquire === undefined ? 1 : settings.maxAttempts
     return {
-      instanceId: item.workflowId,
-      workflow: definition.name,
-      version: definition.version,
-      stepName: step,
-      compensation,
-      idempotencyKey: `${item.workflowId}/${compensation ?? step}`,
+      ...sharedContext(call, called),
       originalKey: compensation === null ? null : `${item.workflowId}/${step}`,
       attempt: number,
       maxAttempts,
@@ -210,8 +195,6 @@ export function createAttempt(parts: AttemptParts) {
         return item.output === null ? null : codec.decode({ json: item.output, notes: item.outputNotes })
       },
       outcome: item.compensates ? item.outcome : null,
-      metadata: settings.metadata ?? {},
-      logger,
       get signal() {
         return over.signal
       },
@@ -235,35 +218,41 @@ export function createAttempt(parts: AttemptParts) {
     if (call.ended) throw lost()
     const limitMs = settings.timeout ?? TRANSACTION_LIMIT
     const userCode = { limitMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal }
-    const { value, happened } = await db.transaction(
+    const { value, applied } = await db.transaction(
       async (tx) => {
         const held = await tx.run(holdStatement, [workflowId, number, epoch])
         if (held.length === 0 || call.ended) throw lost()
         const result = await work(tx)
         if (call.ended) throw lost()
-        const occurrence: InstanceEvent = compensates
+        const event: InstanceEvent = compensates
           ? { type: 'compensated', step }
           : { type: 'completed', step, output: encode(result) }
         const claim = claimOf(item, step)
-        return { value: result, happened: await happenings.reportWithin(tx, { id: workflowId, occurrence, claim }) }
+        return { value: result, applied: await events.applyWithin(tx, { id: workflowId, event, claim }) }
       },
       { userCode },
     )
     call.finished = true
-    hooks.happened(happened)
+    events.committed(applied)
     return value as T
   }
 }
 
 const kindOf = ({ item }: StepCall) => (item.compensates ? ('compensation' as const) : ('step' as const))
 
+const interrupted = (call: StepCall, { step }: Called): InstanceEvent => ({
+  type: 'interrupted',
+  step,
+  kind: kindOf(call),
+})
+
 function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): InstanceEvent {
   const type = call.item.compensates ? 'compensation_failed' : 'failed'
   return { type, step, failure, ...(known === undefined ? {} : { known }) }
 }
 
-/** It was called off, or its worker was stopped, before the handler was called. */
-const givenBack = (call: StepCall, { step }: Called): InstanceEvent => ({
+/** It was aborted, or its worker was stopped, before the handler was called. */
+const releasedCall = (call: StepCall, { step }: Called): InstanceEvent => ({
   type: 'released',
   step,
   kind: kindOf(call),

@@ -86,7 +86,7 @@ test.each([
   },
 )
 
-test('W-14 starts with something that is no option, id, key or time are refused, and nothing is written', async () => {
+test('W-14 starts with an invalid option, id, key or time are refused, and nothing is written', async () => {
   const name = named()
   const Flow = defineWorkflow('test', name).step('a', name).build()
   const start = (options: object) => bus.hf.start(Flow, null, options)
@@ -101,7 +101,7 @@ test('W-14 starts with something that is no option, id, key or time are refused,
   expect((await bus.hf.workflows.list({ type: name })).items).toEqual([])
 })
 
-test('W-04 handlers that are none, have no name or are there already are refused', () => {
+test('W-04 handlers that are not functions, have no name or exist already are refused', () => {
   const name = named()
   bus.hf.handle(name, () => 1)
   const refused = (code: string, act: () => unknown) => expect(act).toThrow(expect.objectContaining({ code }))

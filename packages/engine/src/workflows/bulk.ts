@@ -6,11 +6,11 @@ import { type ErrorCode, HoldfastError } from '../kernel/errors.js'
 import { type BulkCall, type BulkItem, type BulkOperator, notInTrouble } from '../kernel/model/bulk.js'
 import type { Answer, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
-import type { Happened } from './happenings.js'
+import type { AppliedEvent } from './instance-events.js'
 
 interface Operated {
   readonly item: BulkItem
-  readonly happened?: Happened
+  readonly applied?: AppliedEvent
   readonly refused?: HoldfastError
 }
 
@@ -18,14 +18,14 @@ interface Operated {
 const GONE: readonly ErrorCode[] = ['HF_WRONG_STATUS', 'HF_NOT_FOUND']
 
 /** What operators do with many dead letters: the part of `hf.trouble` that is about workflows. */
-export function createWorkflowBulk(db: Database, { codec, happenings }: WorkflowEngine): BulkOperator {
+export function createWorkflowBulk(db: Database, { codec, events }: WorkflowEngine): BulkOperator {
   /** One that is refused leaves the others alone: what refuses it is decided before anything is written. */
   async function one(tx: Executor, call: BulkCall, of: { domain: string; type: string }, item: BulkItem) {
     const { id, step } = item
     try {
       if (step === null) throw notInTrouble('workflows', of, id)
       if (call.verb === 'cancel') await lockDeadLetter(tx, of, id, step)
-      return { item, happened: await happenings.operateWithin(tx, { id, occurrence: occurrenceOf(call, step, codec) }) }
+      return { item, applied: await events.operateWithin(tx, { id, event: eventOf(call, step, codec) }) }
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.status >= 500) throw error
       return { item, refused: GONE.includes(error.code) ? notInTrouble('workflows', of, id) : error }
@@ -44,7 +44,7 @@ export function createWorkflowBulk(db: Database, { codec, happenings }: Workflow
       }
       const sorted = asked.toSorted((a, b) => (a.id < b.id ? -1 : 1))
       const { answers } = await operatorCallForMany(db, `${call.verb} ${of.domain}/${of.type}`, sorted, work)
-      for (const { happened } of answers) if (happened) happenings.committed(happened)
+      for (const { applied } of answers) if (applied) events.committed(applied)
       const known = new Map(answers.map((answer) => [keyOf(call, answer.item), answer]))
       return items.map((item) => {
         const answer = known.get(keyOf(call, item))
@@ -56,7 +56,7 @@ export function createWorkflowBulk(db: Database, { codec, happenings }: Workflow
 
 const keyOf = ({ verb }: BulkCall, { id, step }: BulkItem): string => (verb === 'cancel' ? id : `${id} ${step}`)
 
-function occurrenceOf(call: BulkCall, step: string, codec: Codec): InstanceEvent {
+function eventOf(call: BulkCall, step: string, codec: Codec): InstanceEvent {
   const { verb, by, compensate } = call
   if (verb === 'cancel') return { type: compensate ? 'cancel' : 'abort', by }
   const answer = answerOf(call, codec)

@@ -6,7 +6,6 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { StartedOne } from '../kernel/model/handle.js'
@@ -25,7 +24,7 @@ import { workflowReference } from './definition/names.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
 import { type HandleParts, StartedWorkflow, WorkflowHandle } from './handle.js'
-import { instanceNotFound } from './not-found.js'
+import { instanceNotFound, ofOtherWorkflow } from './not-found.js'
 import { createInstanceOperations } from './operations.js'
 import { type StartAnswer, startInstances } from './queries/start-instances.js'
 import { workflowResults } from './results.js'
@@ -116,7 +115,7 @@ export function createWorkflowClient(
   engine: WorkflowEngine,
   { logger, metrics, results, missing }: ClientParts,
 ): WorkflowClient {
-  const { codec, definitions, hooks, happenings } = engine
+  const { codec, definitions, hooks, events } = engine
   const isLive = presenceIn(db, 'workflows')
   const ends = workflowResults(db, codec)
   const handles: HandleParts = {
@@ -155,16 +154,16 @@ export function createWorkflowClient(
     if (!answer?.id) throw instanceNotFound(sealed.id, name)
     if (!answer.created && answer.name !== name) {
       const actual = `${answer.name}-v${answer.version}`
-      throw new HoldfastError('HF_INSTANCE_OF_OTHER_WORKFLOW', { id: answer.id, workflow: name, actual })
+      throw ofOtherWorkflow(name, answer.id, actual)
     }
     if (answer.created) {
       for (const handler of handlersOf(definition)) missing.made('workflows', handler, isLive)
       // The transaction of the caller may be rolled back.
       if (!mayForget) {
-        happenings.remember(sealed.after)
+        events.remember(sealed.after)
         // Its first steps may have ended with the start, and the instance with them.
         const { state, madeAt } = sealed.after
-        hooks.happened({ definition, decision: sealed.decision, state, madeAt })
+        events.committed({ definition, decision: sealed.decision, state, madeAt })
       }
     }
     return { id: answer.id, created: answer.created }
@@ -260,7 +259,6 @@ function seal(
     definition,
     definitionId,
     revision: -1,
-    lastWrite: null,
     epochs: new Map(),
     madeAt: performance.now(),
     state: {
@@ -276,8 +274,7 @@ function seal(
   const decision = startAt ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
   const change = noChange()
   addDecision(change, decision)
-  const token = newId()
   const document = startDocument(before, change, { startAt, key })
-  const after = { ...afterWrite(before, withDecision(before, decision), token), lastWrite: null }
+  const after = afterWrite(before, withDecision(before, decision))
   return { id, key, document, decision, after }
 }

@@ -60,7 +60,7 @@ test('K-10 W-06 W-07 a codec that encrypts: conditions and joins see the values,
   await bus.close()
 })
 
-test('K-10 a service with another key: its steps fail for good with what is wrong, conditions too, and nobody hangs', async () => {
+test('K-10 a service with another key: its steps fail for good with what is wrong, conditions too, and no instance hangs', async () => {
   const bus = await openTestBus({ codec: encrypting(randomBytes(32)) })
   const other = await openTestBus({ codec: encrypting(randomBytes(32)), connectionString: bus.connectionString })
   const see = observeWorkflows(bus)

@@ -117,7 +117,7 @@ test('W-05 an input schema types, checks and fills in what a handler gets; what 
   expect((await bus.hf.workflow(id).steps())[0]).toMatchObject({ attempts: 0 })
 })
 
-test('W-05 nothing, null and undefined are inputs and outputs like others', async () => {
+test('W-05 null, undefined and no value are valid inputs and outputs', async () => {
   const name = named()
   const seen: unknown[] = []
   bus.hf.handle(name, (input) => void seen.push(input))
@@ -142,7 +142,7 @@ test('W-01 a step that must not be repeated is called once, also if it failed; i
   expect(calls).toEqual(['pay', 'repay'])
 })
 
-test('W-01 a crash during a step that must not be repeated: it is not called again, whatever the heir remembers of it', async () => {
+test('W-01 a crash during a step that must not be repeated: it is not called again, whatever the next worker knows of it', async () => {
   const name = named()
   let calls = 0
   const victim = await openTestBus({ connectionString: bus.connectionString })

@@ -32,7 +32,7 @@ function failing(name: string, ...steps: string[]) {
   return { calls, mend: (step: string) => void broken.delete(step) }
 }
 
-test('W-09 in DLQ mode nothing is undone: a record says what failed with what, and the step and the instance wait', async () => {
+test('W-09 in DLQ mode nothing is undone: a record says which step failed and why, and the step and the instance wait', async () => {
   const name = named()
   const { calls } = failing(name, 'b')
   const Flow = defineWorkflow('test', name, { version: 2, dlq: true })
@@ -122,7 +122,7 @@ test('W-09 a requeue in a fork wakes frozen siblings and the join', async () => 
   })
 })
 
-test('W-09 several failed branches are requeued independently, also many at once by what they failed with', async () => {
+test('W-09 several failed branches are requeued independently, also many at once by their failure', async () => {
   const name = named()
   const { mend } = failing(name, 'a', 'b')
   const Flow = defineWorkflow('test', name, { dlq: true })
@@ -215,7 +215,7 @@ test('W-09 an unknown record, and one that was requeued already, are refused and
   expect(calls).toHaveLength(2)
 })
 
-test('W-09 the dead letter of a condition is requeued with an input that it can look into', async () => {
+test('W-09 the dead letter of a condition is requeued with an input that it can evaluate', async () => {
   const name = named()
   failing(name)
   const Flow = defineWorkflow('test', name, { dlq: true }).condition('c', '{{ gt .n 5 }}').step('a', name).build()

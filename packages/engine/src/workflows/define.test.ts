@@ -91,7 +91,7 @@ describe('W-01 the builder', () => {
     )
   })
 
-  it('leaves the builder that it was called on as it was', () => {
+  it('does not change the builder that it was called on', () => {
     const start = defineWorkflow('test', 'd').step('a', 'A')
     const one = start.step('b', 'B').build()
     const two = start.step('c', 'C').build()

@@ -18,7 +18,7 @@ const rows = (name: string) =>
     `test/${name}`,
   ])
 
-test('W-03 a definition is stored once per version, whoever starts it and however often', async () => {
+test('W-03 a definition is stored once per version, however many programs start it and however often', async () => {
   const name = named()
   const Order = () => defineWorkflow('test', name).step('a', 'Any').build()
   const other = await openTestBus({ connectionString: bus.connectionString })
@@ -89,10 +89,10 @@ test('U-02 W-03 a name is the newest version, name-vN that one; running instance
 test('W-03 a name that is not stored is refused and the nearest one named', async () => {
   await bus.hf.start(defineWorkflow('test', 'onboarding', { version: 3 }).step('a', 'Any').build())
   await expect(bus.hf.start('test/onbording')).rejects.toMatchObject({
-    code: 'HF_UNKNOWN_WORKFLOW',
+    code: 'HF_UNKNOWN_DEFINITION',
     message: expect.stringContaining('did you mean `test/onboarding`'),
   })
-  await expect(bus.hf.start('test/onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+  await expect(bus.hf.start('test/onboarding-v4')).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
 })
 
 test('W-03 a service that has only handlers runs what another has defined and started', async () => {

@@ -1,5 +1,6 @@
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { definitionOf } from '../kernel/model/work.js'
 import { nearestName } from '../kernel/validation/nearest.js'
 import { canonicalWorkflow, workflowHash } from './definition/canonical.js'
 import type { WorkflowDefinition } from './definition/definition.js'
@@ -41,7 +42,8 @@ export function createDefinitions(db: Executor): Definitions {
     const hash = workflowHash(definition)
     const params = [name, version, hash, canonicalWorkflow(definition), lease]
     const row = (await storeRow(params)) ?? (await storeRow(params))
-    if (row?.hash !== hash) throw new HoldfastError('HF_WORKFLOW_CHANGED', { workflow: name, version })
+    if (row?.hash !== hash)
+      throw new HoldfastError('HF_WORKFLOW_CHANGED', { ...definitionOf('workflows', name), version })
     return remember({ id: row.id, definition })
   }
 
@@ -79,7 +81,7 @@ export function createDefinitions(db: Executor): Definitions {
       const before = known.get(id)
       if (before) return before.definition
       const [row] = await db.run<Row>(byIdStatement, [id])
-      if (!row) throw new HoldfastError('HF_UNKNOWN_WORKFLOW', { workflow: `#${id}` })
+      if (!row) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('workflows', `#${id}`))
       return toKnown(row).definition
     },
     async find(reference) {
@@ -91,7 +93,8 @@ export function createDefinitions(db: Executor): Definitions {
         reference,
         names.map((it) => it.name),
       )
-      throw new HoldfastError('HF_UNKNOWN_WORKFLOW', { workflow: reference, ...(nearest ? { nearest } : {}) })
+      const details = { ...definitionOf('workflows', name), ...(version === null ? {} : { version }) }
+      throw new HoldfastError('HF_UNKNOWN_DEFINITION', nearest ? { ...details, nearest } : details)
     },
     async shortestLease() {
       const [row] = await db.run<{ lease: number | null }>(leaseStatement)

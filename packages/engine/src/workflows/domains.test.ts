@@ -22,7 +22,7 @@ describe('U-01 the domain of a workflow', () => {
     expect(theirs.created).toBe(true)
     expect(await bus.hf.workflow(`ours/${type}`, 'K').get()).toMatchObject({ id: ours.id, domain: 'ours', type })
     expect(await bus.hf.workflow(Theirs, 'K').get()).toMatchObject({ id: theirs.id, domain: 'theirs', type })
-    await expect(bus.hf.start(type)).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+    await expect(bus.hf.start(type)).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
   })
 
   test('pauses its workflows and no others', async () => {
@@ -45,7 +45,7 @@ describe('U-01 the domain of a workflow', () => {
     await worker.stop()
   })
 
-  test('is known to pauses once a workflow of it is stored, whoever runs it', async () => {
+  test('is known to pauses once a workflow of it is stored, whether or not a worker runs it', async () => {
     const domain = named()
     await expect(bus.hf.pause({ domain }, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_SUBJECT' })
     const { id } = await bus.hf.start(defineWorkflow(domain, 'any').step('a', 'Nobody').build())

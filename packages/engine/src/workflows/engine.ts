@@ -1,60 +1,34 @@
-import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Reports } from '../kernel/reports/reports.js'
-import { type Aborts, createAborts } from './aborts.js'
-import type { Payloads } from './decide/payloads.js'
+// What starters, workers and operators of workflows share in one program: definitions, handlers, hooks and the one way in
+// which instances change. `model.ts` makes one per installation. Hooks and reports must be told of every committed event once,
+// so both are told here, by the program that committed it.
+
+import type { Runtime } from '../kernel/model/runtime.js'
+import { createAborts } from './aborts.js'
 import type { WorkflowDefinition } from './definition/definition.js'
-import { createDefinitions, type Definitions } from './definitions.js'
-import { createHappenings, type Happenings } from './happenings.js'
-import { createHooks, type Hooks } from './hooks.js'
+import { createDefinitions } from './definitions.js'
+import { createHooks } from './hooks.js'
+import { createInstanceEvents } from './instance-events.js'
 import { payloadsOf } from './payloads.js'
-import { createStepHandlers, type StepHandlers } from './registry.js'
-import { reportingHooks } from './report.js'
+import { createStepHandlers } from './registry.js'
+import { reportDecision } from './report.js'
 
-/** What starters, workers and operators of workflows share in one program. */
-export interface WorkflowEngine {
-  readonly codec: Codec
-  readonly payloads: Payloads
-  readonly definitions: Definitions
-  readonly happenings: Happenings
-  readonly handlers: StepHandlers
-  readonly hooks: Hooks
-  readonly aborts: Aborts
-  /** How long a handler that was told to stop is waited for. */
-  readonly abortGraceMs: number
-  readonly inquireForMs: number
-  readonly reports: Reports
-  /** Definitions that workers store before they begin. */
-  readonly registered: Set<WorkflowDefinition>
-  /** Definitions whose handlers were registered with them: they say to which domains a handler belongs. */
-  readonly handled: Set<WorkflowDefinition>
-  close(): Promise<void>
-}
+export type WorkflowEngine = ReturnType<typeof createWorkflowEngine>
 
-interface Options {
-  readonly codec: Codec
-  readonly abortGraceMs: number
-  readonly inquireForMs: number
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
-}
+/** A call on another machine is told within a second that it is to stop. */
+const ABORT_POLL_MS = 500
 
-/** A call on another machine hears within a second that it is to stop. */
-const LOOK_EVERY = 500
-
-export function createWorkflowEngine(db: Database, options: Options): WorkflowEngine {
-  const { codec, abortGraceMs, inquireForMs, logger, metrics, reports } = options
+export function createWorkflowEngine({ db, codec, logger, metrics, reports }: Runtime) {
   const definitions = createDefinitions(db)
   const payloads = payloadsOf(codec)
-  const hooks = reportingHooks(createHooks(logger), reports)
-  const aborts = createAborts(db, { everyMs: LOOK_EVERY, logger })
-  const happenings = createHappenings(db, {
+  const hooks = createHooks(logger)
+  const aborts = createAborts(db, { everyMs: ABORT_POLL_MS, logger })
+  const events = createInstanceEvents(db, {
     definitions,
     payloads,
-    happened: (it) => hooks.happened(it),
+    applied(event) {
+      reportDecision(reports, event)
+      hooks.applied(event)
+    },
     logger,
     metrics,
   })
@@ -62,18 +36,17 @@ export function createWorkflowEngine(db: Database, options: Options): WorkflowEn
     codec,
     payloads,
     definitions,
-    happenings,
+    events,
     handlers: createStepHandlers(),
     hooks,
     aborts,
-    abortGraceMs,
-    inquireForMs,
-    reports,
-    registered: new Set(),
-    handled: new Set(),
-    async close() {
+    /** Definitions that workers store before they begin. */
+    registered: new Set<WorkflowDefinition>(),
+    /** Definitions whose handlers were registered with them: they say to which domains a handler belongs. */
+    handled: new Set<WorkflowDefinition>(),
+    async close(): Promise<void> {
       aborts.close()
-      await happenings.close(1_000)
+      await events.close(1_000)
     },
   }
 }

@@ -1,31 +1,21 @@
+// Brings a claimed step to its end: asks whether it is to be called, calls it, reports the event. `worker.ts` runs it for each
+// claimed item. What becomes of the step is decided in `decide/`; a call whose lease is lost must change nothing.
+
 import { HoldfastError } from '../kernel/errors.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Reports } from '../kernel/reports/reports.js'
 import type { Lease } from '../kernel/work/leases.js'
-import type { Aborts } from './aborts.js'
 import { type AttemptParts, type Called, createAttempt } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
 import type { InstanceEvent } from './decide/instance-event.js'
 import { compensationOf } from './definition/definition.js'
-import type { Definitions } from './definitions.js'
-import type { Happened } from './happenings.js'
+import type { AppliedEvent } from './instance-events.js'
 import { type ClaimedStep, ROOT, START } from './queries/claim-steps.js'
 import { applyQueuedDecision } from './queued-decision.js'
-import type { StepHandlers } from './registry.js'
 import { StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
 
-export interface StepExecutorParts extends AttemptParts {
-  readonly definitions: Definitions
-  readonly handlers: StepHandlers
-  readonly aborts: Aborts
-  readonly metrics: Metrics
-  readonly reports: Reports
-}
-
 /** A claimed step's way: ask whether it is to be called, call, report. What becomes of it the engine decides. */
-export function createStepExecutor(parts: StepExecutorParts) {
-  const { definitions, happenings, handlers, aborts, logger, metrics, reports } = parts
+export function createStepExecutor(parts: AttemptParts) {
+  const { definitions, events, handlers, aborts, logger, metrics, reports } = parts
   const attempt = createAttempt(parts)
   const tellOfMissing = oncePer(60_000)
 
@@ -33,7 +23,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
     try {
       if (item.type === ROOT) {
         if (item.number < START) await applyQueuedDecision(parts, item)
-        else await happenings.report({ id: item.workflowId, occurrence: { type: 'started' } })
+        else await events.apply({ id: item.workflowId, event: { type: 'started' } })
         return
       }
       const called = await begin(item)
@@ -65,8 +55,8 @@ export function createStepExecutor(parts: StepExecutorParts) {
     return decision.call === null ? undefined : { ...called, ...decision.call }
   }
 
-  function report(item: ClaimedStep, step: string, occurrence: InstanceEvent): Promise<Happened> {
-    return happenings.report({ id: item.workflowId, occurrence, claim: claimOf(item, step) })
+  function report(item: ClaimedStep, step: string, event: InstanceEvent): Promise<AppliedEvent> {
+    return events.apply({ id: item.workflowId, event, claim: claimOf(item, step) })
   }
 
   async function run(call: StepCall, called: Called): Promise<void> {
@@ -82,9 +72,9 @@ export function createStepExecutor(parts: StepExecutorParts) {
     }
     const began = performance.now()
     const leave = aborts.join(call)
-    const occurrence = await attempt(call, called, handler).finally(leave)
+    const event = await attempt(call, called, handler).finally(leave)
     call.ended = true
-    const outcome = call.finished ? 'completed' : (occurrence?.type ?? 'abandoned')
+    const outcome = call.finished ? 'completed' : (event?.type ?? 'abandoned')
     const labels = { model: 'workflows', type: item.type, outcome }
     const runMs = performance.now() - began
     metrics.observe('step_milliseconds', labels, runMs)
@@ -94,7 +84,7 @@ export function createStepExecutor(parts: StepExecutorParts) {
       { runMs, ...(isFirst ? { queueMs: item.waitedMs } : {}) },
     )
     if (call.finished) return
-    await report(item, step, occurrence ?? { type: 'abandoned', step, kind })
+    await report(item, step, event ?? { type: 'abandoned', step, kind })
   }
 }
 

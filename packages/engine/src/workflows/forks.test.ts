@@ -27,7 +27,7 @@ async function everywhere(handlers: Record<string, StepHandler>): Promise<() => 
 /** A branch of one step. */
 const branchOf = (handler: string) => (step: string) => (b: WorkflowBranch<'f'>) => b.step(step, handler)
 
-test('W-07 branches on several workers: a join `all` fires once, with what each branch answered', async () => {
+test('W-07 branches on several workers: a join `all` fires once, with the output of each branch', async () => {
   const name = named()
   const stop = await everywhere({ [name]: (_, { stepName }) => stepName })
   const steps = ['a', 'b', 'c', 'd', 'e', 'g']
@@ -50,7 +50,7 @@ test('W-07 branches on several workers: a join `all` fires once, with what each 
   await stop()
 })
 
-test('W-07 `any` goes on with the first success; the losers are told to stop, and what they do cannot fail the winner', async () => {
+test('W-07 `any` goes on with the first success; the losers are aborted, and their ends cannot fail the winner', async () => {
   const name = named()
   const told: string[] = []
   const fast = gate()
@@ -95,7 +95,7 @@ test('W-07 `any` goes on with the first success; the losers are told to stop, an
   await stop()
 })
 
-test('W-07 `any` bears a failing branch, and fails when all have failed; what they completed is undone', async () => {
+test('W-07 `any` tolerates a failing branch, and fails when all have failed; what they completed is undone', async () => {
   const name = named()
   const undone: string[] = []
   const stop = await everywhere({
@@ -291,7 +291,7 @@ test('a step is tried exactly N times, each after its delay, and a business fail
   await stop()
 })
 
-test('W-08 two branches that fail in the same moment, reported together: both are known to be in hand, and undone backwards', async () => {
+test('W-08 two branches that fail in the same moment, reported together: both are recorded, and undone in reverse order', async () => {
   const name = named()
   const both = gate()
   let waiting = 0

@@ -170,7 +170,7 @@ async function check({ id, tree, calls }: Generated, deaths: number): Promise<vo
 const graphs = fc.array(trees({ humans: false, once: false }), { minLength: 6, maxLength: 6 })
 const lives = fc.array(fc.integer({ min: 20, max: 150 }), { minLength: 3, maxLength: 6 })
 
-test('W-07 W-08 generated graphs on three workers that are killed end as foretold, undone strictly backwards, each join fired once', async () => {
+test('W-07 W-08 generated graphs on three workers that are killed end as predicted, undone in strict reverse order, each join fired once', async () => {
   let killed = 0
   let last: Promise<void> | undefined
   async function runAndCheck(some: readonly Tree[], killAt: readonly number[]): Promise<void> {
@@ -184,8 +184,8 @@ test('W-07 W-08 generated graphs on three workers that are killed end as foretol
   })
   // Failing, it names the seed and the path to come back to. Looking for a smaller graph would take minutes.
   await fc.assert(property, {
-    numRuns: longOr(200, 15),
-    interruptAfterTimeLimit: longOr(90_000, 30_000),
+    numRuns: longOr(200, 6),
+    interruptAfterTimeLimit: longOr(90_000, 12_000),
     endOnFailure: true,
   })
   await last

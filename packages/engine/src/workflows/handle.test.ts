@@ -40,7 +40,7 @@ describe('U-02 starting a workflow', () => {
     expect(await second.result()).toEqual({ n: 1 })
   })
 
-  test('many at once, also more than one statement holds: each with its own key, those that were there are said', async () => {
+  test('many at once, also more than one statement holds: each with its own key, existing ones are reported', async () => {
     const Flow = simple(named())
     await bus.hf.start(Flow, 0, { key: 'K-7' })
     const many = Array.from({ length: 501 }, (_, place) => ({ input: place, key: `K-${place}` }))
@@ -60,7 +60,7 @@ describe('U-02 starting a workflow', () => {
       code: 'HF_UNKNOWN_OPTION',
     })
     await expect(bus.hf.startMany(Flow, 'many' as never)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
-    await expect(bus.hf.startMany(`${Flow.name}-v9`, [one])).rejects.toMatchObject({ code: 'HF_UNKNOWN_WORKFLOW' })
+    await expect(bus.hf.startMany(`${Flow.name}-v9`, [one])).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
     const client = new pg.Client({ connectionString: bus.connectionString })
     await client.connect()
     onTestFinished(() => client.end())
@@ -97,7 +97,7 @@ describe('U-04 the handle of an instance', () => {
     }
   })
 
-  test('of an unknown id or key rejects with HF_NOT_FOUND whatever it is asked, and of another workflow with its own code', async () => {
+  test('of an unknown id or key rejects every method with HF_NOT_FOUND, and of another workflow with its own code', async () => {
     const Flow = simple(named())
     const { id } = await bus.hf.start(simple(named()))
     const unknown = newId()
@@ -105,7 +105,7 @@ describe('U-04 the handle of an instance', () => {
       [operator.hf.workflow(unknown), 'HF_NOT_FOUND'],
       [operator.hf.workflow(Flow, unknown), 'HF_NOT_FOUND'],
       [operator.hf.workflow(Flow, 'nobody'), 'HF_NOT_FOUND'],
-      [operator.hf.workflow(Flow, id), 'HF_INSTANCE_OF_OTHER_WORKFLOW'],
+      [operator.hf.workflow(Flow, id), 'HF_OTHER_TYPE'],
     ] as const) {
       const calls = [
         () => handle.get(),
@@ -152,7 +152,7 @@ describe('U-04 the handle of an instance', () => {
     await expect(handle.cancel(by, { compensate: 'no' as never })).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   })
 
-  test('retries all that failed for good, or the one that is named; an input or an answer is for one', async () => {
+  test('retries all that failed for good, or the one that is named; an input or an outcome applies to one', async () => {
     const name = named()
     const Flow = defineWorkflow('test', name, { dlq: true })
       .fork(

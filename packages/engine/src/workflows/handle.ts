@@ -3,7 +3,6 @@ import type { Codec } from '../kernel/codec/codec.js'
 import { codedAsync } from '../kernel/database/coded.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
-import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
@@ -11,7 +10,7 @@ import type { Why } from '../kernel/model/why.js'
 import { booleanOption, checkOptions, choiceOption, durationOption } from '../kernel/validation/options.js'
 import type { HumanChoice } from './decide/instance-event.js'
 import type { Definitions } from './definitions.js'
-import { instanceNotFound } from './not-found.js'
+import { instanceNotFound, ofOtherWorkflow } from './not-found.js'
 import type { CompleteOptions, InstanceOperations, OperatedInstance, RetryOptions } from './operations.js'
 import { findEvents, type WorkflowEventRecord } from './queries/find-events.js'
 import { findInstance, type WorkflowRecord } from './queries/find-instances.js'
@@ -106,7 +105,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
       const chosen = choiceOption('workflow.render', 'format', format, ['text', 'mermaid'])
       const { db, definitions } = this.#parts
       const id = await this.#instance()
-      const found = await loadInstances(db, (definition) => definitions.byId(definition), [id])
+      const found = await loadInstances(db, definitions, [{ id }])
       const stored = found.get(id)
       if (!stored) throw this.#notFound()
       return (chosen === 'text' ? renderText : renderMermaid)(stored.definition, stored.state)
@@ -179,7 +178,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
     if (!record) throw this.#notFound()
     if (workflow !== undefined && `${record.domain}/${record.type}` !== workflow) {
       const actual = `${record.domain}/${record.type}-v${record.version}`
-      throw new HoldfastError('HF_INSTANCE_OF_OTHER_WORKFLOW', { id: this.id, workflow, actual })
+      throw ofOtherWorkflow(workflow, this.id, actual)
     }
     this.#known = record.id
     return record

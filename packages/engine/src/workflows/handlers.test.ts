@@ -59,7 +59,7 @@ test('K-24 a handler named like the lane of starts is refused', () => {
   bus.hf.handle('handlers/with#signs', () => 1)
 })
 
-test('W-04 a handler that comes later is found by workers that run already', async () => {
+test('W-04 a handler that is registered later is used by running workers', async () => {
   const name = named()
   const service = await open()
   await service.hf.run({ poll: '20ms' })
@@ -69,7 +69,7 @@ test('W-04 a handler that comes later is found by workers that run already', asy
   await service.close()
 })
 
-test('W-04 a handler that was removed between claim and call: given back with a cooldown, its attempts as they were', async () => {
+test('W-04 a handler that was removed between claim and call: the step is released with a cooldown, its attempts unchanged', async () => {
   const name = named()
   const { metrics, counts } = metricsNoted()
   const removing = gate()
@@ -105,7 +105,7 @@ test('W-04 a handler that was removed between claim and call: given back with a 
   await worker.stop()
 })
 
-test('W-04 a compensation whose handler was removed is given back in the same way', async () => {
+test('W-04 a compensation whose handler was removed is released in the same way', async () => {
   const name = named()
   const claimed = `select from holdfast.workflow_step where handler = $1 and leased_at is not null`
   const service: TestBus = await openTestBus({
@@ -136,7 +136,7 @@ test('W-04 a compensation whose handler was removed is given back in the same wa
   await service.close()
 })
 
-test('W-04 a step that nobody has a handler for is shown: on the step, as an event at most once a minute, as a metric', async () => {
+test('W-04 a step that no worker has a handler for is shown: on the step, as an event at most once a minute, as a metric', async () => {
   const name = named()
   const { metrics, gauges } = metricsNoted()
   const service = await open(metrics)
@@ -175,7 +175,7 @@ test('W-04 a step that nobody has a handler for is shown: on the step, as an eve
   await service.close()
 })
 
-test('W-04 W-12 handlers and definitions that are paused are left alone until they are resumed', async () => {
+test('W-04 W-12 steps of paused handlers and definitions are not claimed until they are resumed', async () => {
   const name = named()
   const by = { actor: 'ann', reason: 'maintenance' }
   const calls: string[] = []
@@ -205,7 +205,7 @@ test('W-04 W-12 handlers and definitions that are paused are left alone until th
   await service.close()
 })
 
-test('W-04 a worker that stops gives back what it claimed and never called, as if it had not been claimed', async () => {
+test('W-04 a worker that stops releases steps that it claimed and did not call, as if they had not been claimed', async () => {
   const name = named()
   const service = await open()
   const busy = gate()

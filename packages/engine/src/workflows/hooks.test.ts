@@ -7,7 +7,7 @@ import type { WorkflowHooks } from './hooks.js'
 let bus: TestBus
 let see: ReturnType<typeof observeWorkflows>
 beforeAll(async () => {
-  bus = await openTestBus()
+  bus = await openTestBus({ abortGrace: '100ms' })
   see = observeWorkflows(bus)
   await bus.hf.run({ poll: '20ms' })
 })
@@ -36,7 +36,7 @@ function noting(name: string) {
   return { heard, hooks }
 }
 
-test('W-15 hooks hear of starts, ends and failures of workflows and steps', async () => {
+test('W-15 hooks are called for starts, ends and failures of workflows and steps', async () => {
   const name = named()
   bus.hf.handle(name, (_, { stepName, attempt }) => {
     if (stepName === 'b') throw new BusinessError('no', { code: 'DECLINED' })
@@ -69,7 +69,7 @@ test('W-15 hooks hear of starts, ends and failures of workflows and steps', asyn
   expect(heard).toHaveLength(9)
 })
 
-test('W-15 hooks hear of an instance that ends with its start', async () => {
+test('W-15 hooks are called for an instance that ends with its start', async () => {
   const name = named()
   const { heard, hooks } = noting(name)
   const remove = bus.hf.workflows.use(hooks)
@@ -79,7 +79,7 @@ test('W-15 hooks hear of an instance that ends with its start', async () => {
   remove()
 })
 
-test('W-15 a start hook vetoes: nothing is written, and who refused is named', async () => {
+test('W-15 a start hook vetoes: nothing is written, and the refusing hook is named', async () => {
   const name = named()
   const remove = bus.hf.workflows.use({
     name: 'budget',
@@ -119,7 +119,7 @@ test('W-15 a step hook vetoes: that attempt fails, and the handler is not called
   remove()
 })
 
-test('W-15 a step hook that never answers takes no longer than the step may', async () => {
+test('W-15 a step hook that never returns is limited by the time limit of the step', async () => {
   const name = named()
   bus.hf.handle(name, () => 'called')
   const remove = bus.hf.workflows.use({
@@ -133,7 +133,7 @@ test('W-15 a step hook that never answers takes no longer than the step may', as
   remove()
 })
 
-test('K-23 a hook that never answers holds neither a start nor a slot: it has a time limit of its own', async () => {
+test('K-23 a hook that never returns blocks neither a start nor a slot: it has a time limit of its own', async () => {
   const name = named()
   bus.hf.handle(name, () => 'called')
   const hang = new Promise<void>(() => undefined)
@@ -157,7 +157,7 @@ test('K-23 a hook that never answers holds neither a start nor a slot: it has a 
   expect(() => bus.hf.workflows.use({ timeout: 'long' })).toThrow(/timeout/)
 })
 
-test('W-15 a hook that throws after the fact changes nothing', async () => {
+test('W-15 a hook that throws after an end changes nothing', async () => {
   const name = named()
   bus.hf.handle(name, (_, { stepName }) => {
     if (stepName === 'b') throw new BusinessError('no')
@@ -177,7 +177,7 @@ test('W-15 a hook that throws after the fact changes nothing', async () => {
   remove()
 })
 
-test('W-15 hooks that are none are refused', () => {
+test('W-15 invalid hooks are refused', () => {
   // @ts-expect-error no function
   expect(() => bus.hf.workflows.use({ stepCompleted: 5 })).toThrow(/stepCompleted.*must be a function/)
   // @ts-expect-error no such hook

@@ -2,10 +2,11 @@ import { callLimited } from '../kernel/calls/limited.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
+import { workOf } from '../kernel/model/work.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption } from '../kernel/validation/options.js'
-import type { Happened } from './happenings.js'
+import type { AppliedEvent } from './instance-events.js'
 import type { InstanceEnd } from './states.js'
 
 export interface HookedWorkflow {
@@ -65,7 +66,7 @@ export interface Hooks {
   /** Asks all; what one throws is the attempt's failure. */
   stepStarting(step: HookedStep & { readonly input: unknown }): Promise<void>
   /** Tells what was committed; never throws. */
-  happened(happened: Happened): void
+  applied(event: AppliedEvent): void
 }
 
 export function createHooks(logger: Logger): Hooks {
@@ -99,7 +100,7 @@ export function createHooks(logger: Logger): Hooks {
           await within(limitMs, () => hooks.workflowStarting?.(workflow))
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
-          const details = { workflow: `${workflow.workflow}-v${workflow.version}`, hook: name, problem }
+          const details = { ...workOf('workflows', workflow.workflow, workflow.instanceId), hook: name, problem }
           throw new HoldfastError('HF_START_VETOED', details, { cause: error })
         }
       }
@@ -107,7 +108,7 @@ export function createHooks(logger: Logger): Hooks {
     async stepStarting(step) {
       for (const { limitMs, hooks } of plugins) await within(limitMs, () => hooks.stepStarting?.(step))
     },
-    happened({ definition, decision, state }) {
+    applied({ definition, decision, state }) {
       if (plugins.size === 0) return
       const workflow = { instanceId: state.id, workflow: definition.name, version: definition.version }
       for (const { type, step = '', status, attempts = 0, error } of decision.events) {

@@ -24,7 +24,7 @@ const by = { actor: 'ann', reason: 'because' }
 const simple = (name: string) => defineWorkflow('test', name).step('a', 'Work').build()
 const asleep = (name: string) => defineWorkflow('test', name).step('a', 'Nobody').build()
 
-test('W-14 starting with the same id or key is starting once, whoever does it and however often', async () => {
+test('W-14 starting with the same id or key starts one instance, from any number of callers and however often', async () => {
   const name = named()
   const other = await openTestBus({ connectionString: bus.connectionString })
   const id = newId()
@@ -52,7 +52,7 @@ test('W-14 starting with the same id or key is starting once, whoever does it an
 test('W-14 an id that belongs to an instance of another workflow is refused', async () => {
   const { id } = await bus.hf.start(asleep(named()))
   await expect(bus.hf.start(asleep(named()), null, { id })).rejects.toMatchObject({
-    code: 'HF_INSTANCE_OF_OTHER_WORKFLOW',
+    code: 'HF_OTHER_TYPE',
   })
 })
 
@@ -69,7 +69,7 @@ test('W-14 a start at a later moment calls nothing before it, by the clock of th
   expect(await bus.hf.workflow(id).get()).toMatchObject({ startAt: null })
 })
 
-test('K-15 W-14 a start in a transaction of the caller begins when it commits, and never was when it is rolled back', async () => {
+test('K-15 W-14 a start in a transaction of the caller begins when it commits, and does not exist when it is rolled back', async () => {
   const name = named()
   const client = new pg.Client({ connectionString: bus.connectionString })
   await client.connect()
@@ -95,7 +95,7 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
   expect(await (await bus.hf.start(simple(name), { at: new Date(0) })).result()).toEqual({ at: new Date(0) })
   const Failing = defineWorkflow('test', `${name} fails`).step('a', 'Fail').build()
   await expect(bus.hf.start(Failing).then((it) => it.result())).rejects.toMatchObject({
-    code: 'HF_WORKFLOW_NOT_COMPLETED',
+    code: 'HF_NOT_COMPLETED',
     message: expect.stringMatching(/FAILED.*DECLINED/),
   })
   await expect(
@@ -105,7 +105,7 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
   const id = sleeping?.id ?? ''
   await expect(bus.hf.workflow(id).result({ timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
   const told = expect(bus.hf.workflow(id).result()).rejects.toMatchObject({
-    code: 'HF_WORKFLOW_NOT_COMPLETED',
+    code: 'HF_NOT_COMPLETED',
     message: expect.stringMatching(/ABORTED/),
   })
   await bus.hf.workflow(id).cancel(by, { compensate: false })
@@ -113,7 +113,7 @@ test('W-14 the result of an instance is its output, or says how it ended, or tha
   await expect(bus.hf.workflow(newId()).result()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
-test('W-13 W-14 an instance and its steps as they stand; lists by status and workflow', async () => {
+test('W-13 W-14 an instance shows its status and its steps; lists are filtered by status and workflow', async () => {
   const name = named()
   const Flow = defineWorkflow('test', name, { version: 3 })
     .step('a', 'Work', { priority: 70 })
@@ -178,7 +178,7 @@ test('W-14 an instance is rendered with how far it has come', async () => {
   await expect(bus.hf.workflow(newId()).render()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
-test('W-17 events tell the whole story in order, with attempts, errors, who and why', async () => {
+test('W-17 events show everything that happened in order, with attempts, errors, actor and reason', async () => {
   const name = named()
   bus.hf.handle(name, (_, { stepName, attempt, compensation }) => {
     if (attempt === 1 && (stepName === 'a' || compensation === 'ua')) throw new Error('not yet')
@@ -240,7 +240,7 @@ test('W-17 events tell the whole story in order, with attempts, errors, who and 
   expect(evaluated?.detail).toEqual({ result: true })
 })
 
-test('W-14 clean-up removes what ended long ago, of every terminal status, and nothing that somebody still needs', async () => {
+test('W-14 clean-up removes what ended long ago, of every terminal status, and nothing that is still in use', async () => {
   const name = named()
   const flow = (kind: string, steps: (b: ReturnType<typeof defineWorkflow>) => { build(): WorkflowDefinition }) =>
     bus.hf.start(steps(defineWorkflow('test', `${name} ${kind}`)).build())
@@ -283,7 +283,7 @@ test('W-14 clean-up removes what ended long ago, of every terminal status, and n
   await expect(cleanUp(['RUNNING'])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })
 
-test('W-14 clean-up leaves an ended instance alone while a handler of it still runs', async () => {
+test('W-14 clean-up keeps an ended instance while a handler of it still runs', async () => {
   const name = named()
   const running = gate()
   const end = gate()
@@ -303,7 +303,7 @@ test('W-14 clean-up leaves an ended instance alone while a handler of it still r
   await expect(bus.hf.workflow(id).get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
 })
 
-test('W-11 W-14 an instance that has not begun is called off, and never begins', async () => {
+test('W-11 W-14 an instance that has not begun is cancelled, and never begins', async () => {
   const startAt = new Date('2999-01-01')
   const by = { actor: 'ann', reason: 'not needed' }
   const cancelled = await bus.hf.start(simple(named()), null, { startAt })

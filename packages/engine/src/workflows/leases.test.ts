@@ -17,7 +17,7 @@ const claim = (handler: string, most: number) =>
     most,
   ])
 
-test('K-03 a lease that has ended is extended as long as nobody has claimed the step', async () => {
+test('K-03 a lease that has ended is extended as long as no other worker has claimed the step', async () => {
   const name = named()
   const signals: AbortSignal[] = []
   const end = gate()
@@ -45,7 +45,7 @@ test('K-03 a lease that has ended is extended as long as nobody has claimed the 
   await worker.stop()
 })
 
-test('K-02 W-05 a lease that somebody else has claimed is lost: the signal fires, and what the handler answers changes nothing', async () => {
+test('K-02 W-05 a lease whose step another worker has claimed is lost: the signal fires, and what the handler returns changes nothing', async () => {
   const name = named()
   let lost: AbortSignal | undefined
   const end = gate()

@@ -32,7 +32,7 @@ afterAll(() => bus.close())
 const named = numbered('lost')
 const by = { actor: 'ann', reason: 'because' }
 
-test('K-05 W-10 of two decisions in one flush the second is refused, also when the answer to the flush is lost', async () => {
+test('K-05 W-10 of two decisions in one flush the second is refused, also when the response to the flush is lost', async () => {
   const Flow = defineWorkflow('test', named()).waitHumanConfirm('ok').build()
   for (const lost of [0, 1]) {
     const { id } = await bus.hf.start(Flow)
@@ -47,7 +47,7 @@ test('K-05 W-10 of two decisions in one flush the second is refused, also when t
   }
 })
 
-test('K-05 a happening whose answer is lost is recorded once', async () => {
+test('K-05 an event whose response is lost is recorded once', async () => {
   const name = named()
   bus.hf.handle(name, (_, { stepName }) => stepName)
   const Flow = defineWorkflow('test', name)
@@ -69,7 +69,7 @@ test('K-05 a happening whose answer is lost is recorded once', async () => {
   await worker.stop()
 })
 
-test('K-05 W-01 a taken-over call whose decision has lost its answer is made once, and counted once', async () => {
+test('K-05 W-01 a call that is taken over, and whose decision lost its response, is made once, and counted once', async () => {
   const name = named()
   const attempts: number[] = []
   const hung = gate()

@@ -9,7 +9,7 @@ import { createWorkflows } from './workflows.js'
 /** Workflows, as an installation has them. */
 export function workflowModel(runtime: Runtime) {
   const { db } = runtime
-  const engine = createWorkflowEngine(db, runtime)
+  const engine = createWorkflowEngine(runtime)
   const client = createWorkflowClient(db, engine, runtime)
   const domains = () => [...new Set([...engine.registered, ...engine.handled].map(({ domain }) => domain))]
   const model: InstalledModel = {

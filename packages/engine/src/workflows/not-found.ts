@@ -1,10 +1,9 @@
 import { HoldfastError } from '../kernel/errors.js'
+import { notFound, workOf } from '../kernel/model/work.js'
 
 /** The error of every call about an instance that is not there. */
-export const instanceNotFound = (id: string, workflow?: string) =>
-  new HoldfastError('HF_NOT_FOUND', { model: 'workflows', id, ...(workflow === undefined ? {} : partsOf(workflow)) })
+export const instanceNotFound = (id: string, workflow?: string) => notFound('workflows', workflow, id)
 
-function partsOf(workflow: string) {
-  const [domain = '', type = ''] = workflow.split('/')
-  return { domain, type }
-}
+/** The id or key is that of an instance of another workflow. */
+export const ofOtherWorkflow = (workflow: string, id: string, actual: string) =>
+  new HoldfastError('HF_OTHER_TYPE', { ...workOf('workflows', workflow, id), actual })

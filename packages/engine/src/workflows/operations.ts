@@ -6,13 +6,14 @@ import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
-import { HoldfastError } from '../kernel/errors.js'
+import { workOf, wrongStatus } from '../kernel/model/work.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
-import type { Happened } from './happenings.js'
+import type { AppliedEvent } from './instance-events.js'
 import { instanceNotFound } from './not-found.js'
+import { stepVerbStatuses, verbStatuses } from './states.js'
 
 /**
  * What operators do with one instance; handles call it, with the id. Each operation is one transaction: the decision is made on the
@@ -53,38 +54,38 @@ type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
 export function createInstanceOperations(
   db: Database,
-  { codec, happenings }: Pick<WorkflowEngine, 'codec' | 'happenings'>,
+  { codec, events }: Pick<WorkflowEngine, 'codec' | 'events'>,
 ): InstanceOperations {
-  type Work = (tx: Executor, id: string) => Promise<Happened[]>
+  type Work = (tx: Executor, id: string) => Promise<AppliedEvent[]>
 
   async function operate(operation: string, { label, find }: OperatedInstance, work: Work): Promise<void> {
     const within = async (tx: Executor) => work(tx, await find(tx))
-    for (const happened of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
-      happenings.committed(happened)
+    for (const applied of await operatorCall(db, `${operation} workflow instance ${label}`, within)) {
+      events.committed(applied)
     }
   }
 
-  const occur = (operation: string, on: OperatedInstance, occurrence: InstanceEvent) =>
-    operate(operation, on, async (tx, id) => [await happenings.operateWithin(tx, { id, occurrence })])
+  const apply = (operation: string, on: OperatedInstance, event: InstanceEvent) =>
+    operate(operation, on, async (tx, id) => [await events.operateWithin(tx, { id, event })])
 
   /** Each is decided on what the one before it changed. */
   async function requeue(tx: Executor, id: string, steps: readonly string[], how: Omit<Requeue, 'type' | 'step'>) {
-    const happened: Happened[] = []
+    const applied: AppliedEvent[] = []
     for (const step of steps) {
-      happened.push(await happenings.operateWithin(tx, { id, occurrence: { type: 'requeued', step, ...how } }))
+      applied.push(await events.operateWithin(tx, { id, event: { type: 'requeued', step, ...how } }))
     }
-    return happened
+    return applied
   }
 
   return {
-    async decide(on, step, verdict, by) {
-      const decision = choiceOption('workflow.decide', 'decision', verdict, ['confirm', 'reject'])
+    async decide(on, step, choice, by) {
+      const decision = choiceOption('workflow.decide', 'decision', choice, ['confirm', 'reject'])
       const actor = checkBy('workflow.decide', by)
-      await occur('decide', on, { type: 'decided', step, decision, by: actor })
+      await apply('decide', on, { type: 'decided', step, decision, by: actor })
     },
     async cancel(on, by, compensate) {
       const actor = checkBy('workflow.cancel', by)
-      await occur('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
+      await apply('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
     },
     async retry(on, by, options) {
       const where = 'workflow.retry'
@@ -104,10 +105,10 @@ export function createInstanceOperations(
           if (isAboutOne) oneOf(where, failed)
           return requeue(tx, id, failed, how)
         }
-        if (isAboutOne) await refuse(tx, id, step)
+        if (isAboutOne) await refuse(tx, 'retry', id, step)
         for (const waiting of step === undefined ? await waitingSteps(tx, id) : [step]) {
           const [row] = await tx.run<{ done: boolean }>(retryStatement, [id, waiting, actor.actor, actor.reason])
-          if (!row?.done) await refuse(tx, id, waiting)
+          if (!row?.done) await refuse(tx, 'retry', id, waiting)
         }
         return []
       })
@@ -120,7 +121,7 @@ export function createInstanceOperations(
       const done = codec.encode(output ?? null, { at: 'output' })
       await operate('complete', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
-        if (failed.length === 0) await refuse(tx, id, step)
+        if (failed.length === 0) await refuse(tx, 'complete', id, step)
         return requeue(tx, id, [oneOf(where, failed)], { by: actor, answer: { done } })
       })
     },
@@ -145,18 +146,20 @@ async function failedSteps(tx: Executor, id: string, step: string | undefined): 
 
 async function waitingSteps(tx: Executor, id: string): Promise<string[]> {
   const rows = await tx.run<{ name: string }>(waitingStatement, [id])
-  if (rows.length === 0) await refuse(tx, id, undefined)
+  if (rows.length === 0) await refuse(tx, 'retry', id, undefined)
   return rows.map(({ name }) => name)
 }
 
 /** Says why there is nothing to do: there is no such instance, or its status or that of the step does not fit. */
-async function refuse(tx: Executor, id: string, step: string | undefined): Promise<never> {
-  const [found] = await tx.run<{ status: string; step: string | null }>(statusStatement, [id, step ?? null])
+async function refuse(tx: Executor, verb: 'retry' | 'complete', id: string, step: string | undefined): Promise<never> {
+  const [found] = await tx.run<{ name: string; status: string; step: string | null }>(statusStatement, [
+    id,
+    step ?? null,
+  ])
   if (!found) throw instanceNotFound(id)
-  const what = step === undefined ? 'workflow instance' : 'step'
-  const named = step === undefined ? id : `\`${step}\` of workflow instance ${id}`
-  const status = step === undefined ? found.status : (found.step ?? 'not reached yet')
-  throw new HoldfastError('HF_WRONG_STATUS', { what, id: named, status, operation: 'retried or completed' })
+  const work = workOf('workflows', found.name, id)
+  if (step === undefined) throw wrongStatus(work, verb, found.status, verbStatuses)
+  throw wrongStatus(work, verb, found.step ?? 'not reached yet', stepVerbStatuses, step)
 }
 
 const failedStatement = {
@@ -182,7 +185,7 @@ const retryStatement = {
 const statusStatement = {
   name: 'workflows.step-status',
   text: `
-    select status, (select status from holdfast.workflow_step where workflow_id = $1 and name = $2) as step
+    select name, status, (select status from holdfast.workflow_step where workflow_id = $1 and name = $2) as step
     from holdfast.workflow
     where id = $1`,
 }

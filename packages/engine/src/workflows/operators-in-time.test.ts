@@ -65,7 +65,7 @@ const events = async ({ ask, dead, later }: Instances) =>
   Object.fromEntries(await Promise.all([ask, dead, later].map(async (id) => [id, await see.lines(id)] as const)))
 
 describe('K-23 an operator’s call on a workflow', () => {
-  test('answers within 5 s while the database is away, and has no effect later', async () => {
+  test('ends within 5 s while the database is unreachable, and has no effect later', async () => {
     const on = await waiting()
     const before = await events(on)
     const proxy = await startFaultProxy(bus.connectionString)
@@ -86,7 +86,7 @@ describe('K-23 an operator’s call on a workflow', () => {
     await proxy.close()
   })
 
-  test('answers within 5 s while the network hangs, and has no effect later', async () => {
+  test('ends within 5 s while the network hangs, and has no effect later', async () => {
     const on = await waiting()
     const before = await events(on)
     const proxy = await startFaultProxy(bus.connectionString)
@@ -106,7 +106,7 @@ describe('K-23 an operator’s call on a workflow', () => {
     await proxy.close()
   })
 
-  test('answers HF_BUSY within 5 s where another transaction holds the instance or its step, and has no effect later', async () => {
+  test('is refused with HF_BUSY within 5 s where another transaction has locked the instance or its step, and has no effect later', async () => {
     const on = await waiting()
     const before = await events(on)
     const client = new pg.Client({ connectionString: bus.connectionString })
@@ -143,7 +143,7 @@ describe('K-23 an operator’s call on a workflow', () => {
   })
 })
 
-test('W-12 an operator’s retry of a step gives it the place of what is due now, and keeps its attempts', async () => {
+test('W-12 an operator’s retry of a step makes it due now in the order of claims, and keeps its attempts', async () => {
   const { later } = await waiting()
   const [read] = await bus.sql<{ at: Date }>('select holdfast.now() as at')
   await bus.hf.workflow(later).retry(by, { step: 'a' })

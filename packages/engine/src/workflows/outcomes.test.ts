@@ -51,7 +51,7 @@ function bank(name: string, { pays = true, knows = true }: { pays?: boolean; kno
   return { name, paid, calls, pay, inquire }
 }
 
-test('K-19 a compensation knows what is known of its step: its output where it completed, else that nobody knows, or that it was refused', async () => {
+test('K-19 a compensation gets the outcome of its step: its output where it completed, else that it is unknown or was refused', async () => {
   const name = named()
   const told = undoing(name)
   bus.hf.handle(`${name} ok`, () => null)
@@ -106,7 +106,7 @@ test('K-19 a handler whose output cannot be stored has had its effect: it is und
   expect(told).toMatchObject([{ stepName: 'a', outcome: 'unknown', output: undefined }])
 })
 
-test('K-19 an attempt whose time is up is waited for: the next attempt and the compensation do not run beside it', async () => {
+test('K-19 an attempt past its time limit is waited for: the next attempt and the compensation do not run beside it', async () => {
   const name = named()
   let running = 0
   const seen: string[] = []
@@ -179,7 +179,7 @@ test.each([
   },
 )
 
-test('K-20 in the DLQ: a requeue asks first, and comes back while nobody knows; a person says that it was done, or not', async () => {
+test('K-20 in the DLQ: a requeue inquires first, and is a dead letter again while the outcome is unknown; an operator says whether it was done', async () => {
   const name = named()
   const { calls } = opened(name, { knows: false })
   const inDlq = async () => {
@@ -224,7 +224,7 @@ test('K-20 a person says that it was not done: it is called again, its attempts 
   expect((await bus.hf.workflow(id).steps()).find((step) => step.name === 'pay')).toMatchObject({ attempts: 1 })
 })
 
-test('K-20 after a crash the heir asks before it calls', async () => {
+test('K-20 after a crash the next worker inquires before it calls', async () => {
   const name = named()
   const calls: string[] = []
   const victim = await openTestBus({ connectionString: bus.connectionString })
@@ -275,7 +275,7 @@ test('K-20 after a crash, found not done and refused by the next call: it is kno
   await victim.close()
 })
 
-test('K-20 one that goes on beyond the grace is not inquired about: nobody knows what it will still do', async () => {
+test('K-20 one that goes on beyond the grace is not inquired about, because it may still have its effect', async () => {
   const name = named()
   const hasty = await openTestBus({ connectionString: bus.connectionString, abortGrace: '20ms' })
   const calls: string[] = []
@@ -305,7 +305,7 @@ test('K-20 one that goes on beyond the grace is not inquired about: nobody knows
 })
 
 test.each(['after a crash', 'after an error'])(
-  'K-20 a worker that stops while it inquires %s leaves the question to the next one, and not to a person',
+  'K-20 a worker that stops while it inquires %s leaves the inquiry to the next worker, not to an operator',
   async (when) => {
     const name = named()
     const calls: string[] = []

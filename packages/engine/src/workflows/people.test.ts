@@ -39,7 +39,7 @@ function calling(name: string) {
   return calls
 }
 
-test('W-10 confirmed, an instance goes on at once: its worker is woken, not found out by a poll', async () => {
+test('W-10 confirmed, an instance goes on at once: its worker is woken up, without waiting for a poll', async () => {
   const name = named()
   const calls = calling(name)
   const worker = await sleepy()
@@ -89,7 +89,7 @@ test('W-10 rejected, it is ABORTED and nothing is undone; the decision is kept',
   await worker.stop()
 })
 
-test('W-10 a second decision, one too early, one on another step and one by nobody are refused and change nothing', async () => {
+test('W-10 a second decision, one too early, one on another step and one without an actor are refused and change nothing', async () => {
   const name = named()
   const id = await startHuman(name)
   await expect(people().workflow(id).decide('ok', 'confirm', by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
@@ -153,7 +153,7 @@ test.each([
   ['woken', true],
   ['polling', false],
 ])(
-  'W-11 cancel reaches a handler on another worker (%s); K-19 what was done is undone, and what ran and obeyed',
+  'W-11 cancel reaches a handler on another worker (%s); K-19 completed steps are undone, and so is the one that ended upon its signal',
   async (_, notify) => {
     const name = named()
     const calls = calling(name)
@@ -178,7 +178,7 @@ test.each([
   },
 )
 
-test('W-11 a handler that completes all the same is recorded and undone', async () => {
+test('W-11 a handler that completes anyway is recorded and undone', async () => {
   const name = named()
   const calls = calling(name)
   const { running } = stoppable(name, () => 'done anyway')
@@ -193,7 +193,7 @@ test('W-11 a handler that completes all the same is recorded and undone', async 
   await worker.stop()
 })
 
-test('W-11 a handler that does not heed its signal is waited for a while; then its outcome is unknown, and it is undone', async () => {
+test('W-11 a handler that ignores its signal is waited for for a while; then its outcome is unknown, and it is undone', async () => {
   const name = named()
   const calls = calling(name)
   const ignores = gate()
@@ -217,7 +217,7 @@ test('W-11 a handler that does not heed its signal is waited for a while; then i
   expect(await see.lines(id)).toEqual(lines)
 })
 
-test('W-11 a call whose service is gone counts as lost when its lease ends, whoever is there; cancel and rollback go on', async () => {
+test('W-11 a call whose service is gone counts as lost when its lease ends, whichever workers run; cancel and rollback continue', async () => {
   const name = named()
   const calls = calling(name)
   const gone = await openTestBus({ connectionString: bus.connectionString })
@@ -242,7 +242,7 @@ test('W-11 a call whose service is gone counts as lost when its lease ends, whoe
   await gone.close()
 })
 
-test('K-19 what a worker has claimed and not called when it is stopped is not undone, though it was called off meanwhile', async () => {
+test('K-19 what a worker has claimed and not called when it is stopped is not undone, though it was cancelled meanwhile', async () => {
   const name = named()
   const undone: string[] = []
   const service = await openTestBus({ connectionString: bus.connectionString })

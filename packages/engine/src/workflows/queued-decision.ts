@@ -1,8 +1,6 @@
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
+import type { AttemptParts } from './attempt.js'
 import type { HumanChoice } from './decide/instance-event.js'
-import type { Happenings } from './happenings.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 
 /** What `holdfast.decide` puts into the row that it queues. */
@@ -13,28 +11,22 @@ interface QueuedDecision {
   readonly reason: string
 }
 
-interface Parts {
-  readonly db: Database
-  readonly happenings: Happenings
-  readonly logger: Logger
-}
-
 /**
  * Applies a decision about a human step that came through SQL. It is removed in the transaction that applies it, so it is
  * applied once, whenever the worker is killed. One that does not fit the step any more is audited and removed.
  */
-export async function applyQueuedDecision({ db, happenings, logger }: Parts, item: ClaimedStep): Promise<void> {
+export async function applyQueuedDecision({ db, events, logger }: AttemptParts, item: ClaimedStep): Promise<void> {
   const { workflowId: id, number, epoch } = item
   const { step, decision, actor, reason } = item.input as QueuedDecision
   try {
-    const happened = await db.transaction(async (tx) => {
+    const applied = await db.transaction(async (tx) => {
       const decided = { type: 'decided', step, decision, by: { actor, reason } } as const
-      const result = await happenings.operateWithin(tx, { id, occurrence: decided })
+      const result = await events.operateWithin(tx, { id, event: decided })
       const removed = await tx.run(removeStatement, [id, number, epoch])
       if (removed.length === 0) throw new HoldfastError('HF_LEASE_LOST', { id: item.id, epoch: String(epoch) })
       return result
     })
-    happenings.committed(happened)
+    events.committed(applied)
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== 'HF_WRONG_STATUS') throw error
     logger.warn({ err: error, workflow: id, step, decision }, 'a decision was refused')

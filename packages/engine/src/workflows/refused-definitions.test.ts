@@ -209,7 +209,7 @@ describe('W-02 build refuses', () => {
     expect(() => untyped.step?.('a', 'A', options)).toThrow('workflow test/d, step `a`')
   })
 
-  it('nesting that nothing could follow', () => {
+  it('nesting that is too deep', () => {
     type Any = {
       fork: (name: string, ...branches: ((b: Any) => Any)[]) => Any
       step: (n: string, h: string) => Any

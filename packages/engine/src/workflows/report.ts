@@ -1,25 +1,8 @@
 import type { Reported, ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import type { Decision, WorkflowEvent } from './decide/decision.js'
 import { compensationOf, type WorkflowDefinition } from './definition/definition.js'
-import type { Happened } from './happenings.js'
-import type { Hooks } from './hooks.js'
+import type { AppliedEvent } from './instance-events.js'
 import type { EventType } from './states.js'
-
-/** Hooks that also report: both hear of everything that is committed, from the same place. */
-export function reportingHooks(hooks: Hooks, reports: Reports): Hooks {
-  return {
-    add: (own) => hooks.add(own),
-    get any() {
-      return hooks.any
-    },
-    starting: (workflow) => hooks.starting(workflow),
-    stepStarting: (step) => hooks.stepStarting(step),
-    happened(happened) {
-      reportDecision(reports, happened)
-      hooks.happened(happened)
-    },
-  }
-}
 
 const ENDS: Partial<Record<EventType, ReportedEnd>> = {
   workflow_completed: 'completed',
@@ -28,7 +11,8 @@ const ENDS: Partial<Record<EventType, ReportedEnd>> = {
   workflow_aborted: 'cancelled',
 }
 
-function reportDecision(reports: Reports, { definition, decision, state, madeAt }: Happened): void {
+/** Logs and counts what was committed. */
+export function reportDecision(reports: Reports, { definition, decision, state, madeAt }: AppliedEvent): void {
   const { domain, type: workflow } = definition
   const what = { model: 'workflows', domain, type: workflow, id: state.id } as const
   for (const event of decision.events) {

@@ -3,6 +3,7 @@ import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Failure } from '../kernel/failure/classify.js'
+import { workOf } from '../kernel/model/work.js'
 import type { ResultSource, Settled } from '../kernel/results/results.js'
 import { instanceNotFound } from './not-found.js'
 import { findInstance } from './queries/find-instances.js'
@@ -11,6 +12,8 @@ import { type InstanceStatus, instanceHasEnded } from './states.js'
 
 interface Found {
   readonly id: string
+  /** `domain/type` */
+  readonly name: string
   readonly status: InstanceStatus
   readonly output: unknown
   readonly outputNotes: Notes | null
@@ -22,27 +25,24 @@ interface Found {
 export function workflowResults(db: Database, codec: Codec): ResultSource<Found> {
   return {
     model: 'workflows',
-    what: 'workflow instance',
     async find(ids) {
       return new Map((await db.run<Found & object>(findStatement, [ids])).map((found) => [found.id, found]))
     },
-    settle({ id, status, output, outputNotes, step, failure }): Settled {
+    settle({ id, name, status, output, outputNotes, step, failure }): Settled {
       if (status === 'COMPLETED') {
         return { value: output === null ? null : codec.decode({ json: output, notes: outputNotes }) }
       }
       const { code, message } = failure ?? { code: status, message: 'a person ended it' }
-      if (instanceHasEnded(status)) {
-        return { error: new HoldfastError('HF_WORKFLOW_NOT_COMPLETED', { id, status, code, message }) }
-      }
+      const details = { ...workOf('workflows', name, id), status, code, message }
+      if (instanceHasEnded(status)) return { error: new HoldfastError('HF_NOT_COMPLETED', details) }
       if (status !== 'DLQ') return undefined
-      const details = { what: 'workflow instance', id, code, step: step ?? '', message }
-      return { error: new HoldfastError('HF_NEEDS_ATTENTION', details) }
+      return { error: new HoldfastError('HF_NEEDS_ATTENTION', { ...details, step: step ?? '' }) }
     },
     unknown: (id) => instanceNotFound(id),
-    async why(_key, { id, status }) {
+    async why({ id, name, status }) {
       const instance = await findInstance(db, codec, { id })
-      if (!instance) throw instanceNotFound(id)
-      return { id, status, why: (await findWhy(db, instance)).text }
+      if (!instance) throw instanceNotFound(id, name)
+      return { work: workOf('workflows', name, id), status, why: (await findWhy(db, instance)).text }
     },
   }
 }
@@ -50,7 +50,7 @@ export function workflowResults(db: Database, codec: Codec): ResultSource<Found>
 const findStatement = {
   name: 'workflows.find-ends',
   text: `
-    select workflow.id, status, output, output_notes as "outputNotes", failed_step as step, failure
+    select workflow.id, workflow.name, status, output, output_notes as "outputNotes", failed_step as step, failure
     from pg_catalog.unnest($1::uuid[]) as asked (id)
     join holdfast.workflow on workflow.id = asked.id`,
 }

@@ -45,6 +45,20 @@ export function instanceHasEnded(status: InstanceStatus): status is InstanceEnd 
   return ends.has(status)
 }
 
+/** In which statuses of an instance a person can use a verb. */
+export const verbStatuses = {
+  retry: ['DLQ', 'RUNNING with a step that waits for its next attempt'],
+  complete: ['DLQ'],
+  cancel: instanceStatuses.filter((status) => !instanceHasEnded(status)),
+} as const
+
+/** The same of one step of it. */
+export const stepVerbStatuses = {
+  retry: ['PAUSED after it failed for good', 'PENDING for its next attempt', 'FAILED with its compensation'],
+  complete: ['PAUSED after it failed for good', 'FAILED with its compensation'],
+  decide: ['WAITING_DECISION'],
+} as const
+
 /**
  * A step's life. A step that has not been reached has no record. Joins are `PENDING` while they wait, forks that are their
  * own join `RUNNING`; conditions, forks, joins and save points are decided on the way and never queued.

@@ -50,7 +50,7 @@ test('W-05 the rows of a transaction and the end of its step commit together; wh
   expect(await see.lines(id)).toEqual(['workflow_started', 'step_started a', 'step_completed a', 'workflow_completed'])
 })
 
-test('W-05 what throws is rolled back and tried again; what is returned and cannot be stored too, for good', async () => {
+test('W-05 a transaction that throws is rolled back and retried; one whose result cannot be stored is rolled back and fails for good', async () => {
   const name = named()
   bus.hf.handle(name, (_, ctx) =>
     ctx.transaction(async (tx) => {
@@ -65,7 +65,7 @@ test('W-05 what throws is rolled back and tried again; what is returned and cann
   expect(await bookings(id)).toEqual(['a 2'])
 })
 
-test('W-05 a worker that dies between the rows and the commit: neither is there, and the next one does both', async () => {
+test('W-05 a worker that dies between the rows and the commit: neither is written, and the next worker does both', async () => {
   const name = named()
   const hold = holdAt('before commit')
   const victim = await openTestBus({ connectionString: bus.connectionString, faults: hold.faults })
@@ -157,7 +157,7 @@ test('W-05 W-07 transactions of all branches at once: every one commits once, an
   }
 })
 
-test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losing step waits a moment for it', async () => {
+test('W-05 W-07 a transaction that wins an `any` join while a claim has locked a losing step waits briefly for it', async () => {
   const name = named()
   const here = gate()
   const further = gate()
@@ -185,7 +185,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
   await client.query(`select from holdfast.workflow_step where workflow_id = $1 and name = 'b' for no key update`, [id])
   further.open()
   await waitFor('it meets the row', async () => {
-    const busy = `select from pg_stat_activity where state = 'idle in transaction' and query like '%write_workflows%'`
+    const busy = `select from pg_stat_activity where state = 'idle in transaction' and query like '%write_workflow_changes%'`
     return (await bus.sql(busy)).length > 0
   })
   await client.query('rollback')
@@ -194,7 +194,7 @@ test('W-05 W-07 a transaction that wins an `any` join while a claim holds a losi
   expect(await see.statuses(id)).toMatchObject({ a: 'COMPLETED', b: 'SKIPPED', j: 'COMPLETED' })
 })
 
-test('W-11 a cancel reaches a handler inside its transaction; what it commits all the same is recorded and undone', async () => {
+test('W-11 a cancel reaches a handler inside its transaction; what it commits anyway is recorded and undone', async () => {
   const name = named()
   const here = gate()
   const undone: string[] = []

@@ -95,7 +95,7 @@ describe('U-09 what the compiler knows of a workflow', () => {
     expect(use).toBeTypeOf('function')
   })
 
-  it('is every end that a condition allows, and that of a join of the first branch', () => {
+  it('is a union of the ends that a condition allows, and of an `any` join each branch, optional', () => {
     const Conditional = build('conditional')
     type Result = NonNullable<(typeof Conditional)['types']>['result']
     expectTypeOf<Result>().toEqualTypeOf<'small' | { readonly ship: { parcel: string }; readonly approve: string }>()
@@ -111,7 +111,7 @@ describe('U-09 what the compiler knows of a workflow', () => {
     expectTypeOf<First>().toEqualTypeOf<{ readonly one?: 1; readonly two?: 2 }>()
   })
 
-  it('is nothing where nothing was declared', () => {
+  it('is unknown where nothing was declared', () => {
     const Plain = defineWorkflow('typed', 'plain').step('a', 'A').build()
     const register = () => bus.hf.handle(Plain, { A: (input, ctx: StepContext) => [input, ctx.attempt] })
     const start = () => bus.hf.start(Plain)

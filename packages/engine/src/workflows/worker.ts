@@ -50,13 +50,13 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
 }
 
 /** It was never called, so it has no effect that anybody would have to undo. */
-async function reportCalledOff({ definitions, happenings }: WorkflowEngine, it: CalledOff): Promise<void> {
+async function reportCalledOff({ definitions, events }: WorkflowEngine, it: CalledOff): Promise<void> {
   const { steps } = await definitions.byId(it.definition_id)
   const step = steps[it.number]?.name ?? ''
   const kind = it.compensates ? 'compensation' : 'step'
   const claim = { step, kind, epoch: it.epoch, fresh: true, attempts: it.attempts } as const
-  const occurrence = { type: 'released', step, kind, because: 'stopping' } as const
-  await happenings.report({ id: it.workflow_id, occurrence, claim })
+  const event = { type: 'released', step, kind, because: 'stopping' } as const
+  await events.apply({ id: it.workflow_id, event, claim })
 }
 
 /**

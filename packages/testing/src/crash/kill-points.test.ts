@@ -22,7 +22,7 @@ test('X-02 every step is killed before and after what it records; polls are left
   ])
 })
 
-test('X-02 every statement is killed before and after; polls, whose number nobody knows, the first two times', () => {
+test('X-02 every statement is killed before and after; polls, whose number varies, the first two times', () => {
   expect(killPointsOf(passed, polls, 'every-statement').map(({ point, time }) => `${point}#${time}`)).toEqual([
     'before m.claim#1',
     'after m.claim#1',

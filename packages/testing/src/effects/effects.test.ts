@@ -14,12 +14,15 @@ test.each<[EffectFault, RegExp, string[]]>([
   ['refused', /says no/, ['called', 'refused']],
   ['unreachable', /refused/, ['called']],
   ['lostAnswer', /ECONNRESET/, ['called', 'made']],
-])('X-02 a call that meets %s fails, and what it did is known to the service alone', async (fault, error, expected) => {
-  const effects = withFault(fault)
-  await expect(effects.perform(call)).rejects.toThrow(error)
-  expect(await happened(effects)).toEqual(expected)
-  expect(await effects.perform(call)).toEqual({ reference: 'k1' })
-})
+])(
+  'X-02 a call that meets %s fails, and only the service knows whether it had its effect',
+  async (fault, error, expected) => {
+    const effects = withFault(fault)
+    await expect(effects.perform(call)).rejects.toThrow(error)
+    expect(await happened(effects)).toEqual(expected)
+    expect(await effects.perform(call)).toEqual({ reference: 'k1' })
+  },
+)
 
 test.each<[EffectFault, string[]]>([
   ['hangs', ['called', 'made']],
@@ -47,7 +50,7 @@ test('X-02 the same seed brings the same faults, another seed other ones', async
   expect(() => createEffects({ faults: { lostAnswer: 60, refused: 60 } })).toThrow(/120/)
 })
 
-test('K-20 an inquiry tells whether the effect took place', async () => {
+test('K-20 an inquiry says whether the effect took place', async () => {
   const effects = withFault('lostAnswer')
   expect(await effects.inquire(call)).toBe('notDone')
   await effects.perform(call).catch(() => undefined)

@@ -28,7 +28,7 @@ test('X-02 commands hold under random kills, stops and lost answers', async () =
   expect(report.deaths).toBeGreaterThan(0)
 }, 60_000)
 
-test('X-02 code that forgets an effect is found, with the seed and what reruns it', async () => {
+test('X-02 code that forgets an effect is found, with the seed and the command that reruns it', async () => {
   const forgetful = (bank: Effects) =>
     defineProcess('shop', 'Forgetful', {
       state: z.object({ seed: z.number() }),

@@ -18,7 +18,7 @@ test('every item is worked on once, in so many lanes', async () => {
   expect(most).toBe(2)
 })
 
-test('the failure of the earliest item is thrown, whoever fails first, and nothing more is begun', async () => {
+test('the failure of the earliest item is thrown, whichever fails first, and no further item begins', async () => {
   const begun: number[] = []
   const failing = inLanes([30, 10, 20, 0, 0], 3, async (milliseconds, place) => {
     begun.push(place)

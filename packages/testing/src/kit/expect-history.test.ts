@@ -23,7 +23,7 @@ test.each([
   expect(() => expectHistory(history, expected)).toThrow('the history is not as expected')
 })
 
-test('X-01 the difference is told line by line', () => {
+test('X-01 the difference is shown line by line', () => {
   expect(() => expectHistory(history, ['CREATED', 'STEP book FAILED', '…', 'STEP submit COMPLETED', 'FAILED'])).toThrow(
     [
       'the history is not as expected (- expected, + happened)',

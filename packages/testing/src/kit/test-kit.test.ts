@@ -77,7 +77,7 @@ test('X-01 K-01 the clock is moved: a timeout of two hours happens at once', asy
   ])
 })
 
-test('X-01 drained with time skipped, days of sleep pass, and no more than there is reason for', async () => {
+test('X-01 drained with time skipped, days of sleep pass, and no more time than the work needs', async () => {
   const kit = await kitOf({ register: [Payment] })
   const { id } = await kit.hf.start(Payment, {})
   await kit.hf.process(Payment, id).respond('decided', { approved: true })
@@ -90,7 +90,7 @@ test('X-01 drained with time skipped, days of sleep pass, and no more than there
   expect(await kit.drain({ skipTime: true })).toEqual({ skippedMs: 0 })
 })
 
-test('X-01 fake handlers answer as told, fail as told, and remember their calls', async () => {
+test('X-01 fake handlers return and fail as configured, and record their calls', async () => {
   const kit = await kitOf()
   const risk = kit
     .fake(BookRisk, ({ cents }) => ({ reference: `R-${cents}` }))
@@ -117,7 +117,7 @@ test('X-01 fake handlers answer as told, fail as told, and remember their calls'
   expect((await kit.hf.command(BookRisk, third).get()).status).toBe('IN_TROUBLESHOOTING_QUEUE')
 })
 
-test('X-01 a fake that was told nothing says so', async () => {
+test('X-01 a fake without a configured result fails with a clear error', async () => {
   const kit = await kitOf()
   const risk = kit.fake(BookRisk)
   await kit.hf.send(BookRisk, { cents: 1 })
@@ -162,7 +162,7 @@ test('X-01 a drain runs commands, processes, children, managers, replies and bat
   expect(closed.calls).toHaveLength(1)
 })
 
-test('X-01 work of nobody here is none: a drain ends while it waits', async () => {
+test('X-01 work that no worker here has code for is ignored: a drain ends while it waits', async () => {
   const kit = await kitOf({ register: [Group] })
   const { id } = await kit.hf.start(Group, {})
   await kit.drain()
@@ -192,7 +192,7 @@ test('X-01 a drain waits for what the test itself does, and for workers that the
   )
 })
 
-test('X-01 a business failure is told in the history with its code', async () => {
+test('X-01 a business failure is in the history with its code', async () => {
   const Declined = defineProcess('payments', 'Declined', {
     state: z.object({}),
     async execute(ctx) {
@@ -215,7 +215,7 @@ test('X-01 a business failure is told in the history with its code', async () =>
   )
 })
 
-test('X-01 a drain releases what dispatch has scheduled, and skips to its time where it may; an empty window keeps nobody', async () => {
+test('X-01 a drain releases what dispatch has scheduled, and skips to its time where it may; an empty window does not delay it', async () => {
   const paid: string[] = []
   const Settle = defineProcess('payments', 'Settle', {
     state: z.object({ payment: z.string() }),

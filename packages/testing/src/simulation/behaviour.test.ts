@@ -46,7 +46,7 @@ test('A-04 one roll is compared in the order permanent, transient, business, tim
   }
 })
 
-test('A-04 the same seed and key come out the same, whatever was asked before; another seed differs', () => {
+test('A-04 the same seed and key come out the same, whatever was drawn before; another seed differs', () => {
   const options = { transient: 50, minDuration: 10, maxDuration: '1s' } as const
   const forwards = behaviour(options, 'seed')
   const backwards = behaviour(options, 'seed')
@@ -70,7 +70,7 @@ test('A-04 the same seed and key come out the same, whatever was asked before; a
   expect(inOrder()).toEqual(inOrder())
 })
 
-test('A-04 acted out, outcomes are the errors that the engine knows by kind', async () => {
+test('A-04 simulated outcomes throw the errors whose kinds the engine knows', async () => {
   await expect(behaviour({ permanent: 100 }, 1).act()).rejects.toMatchObject({
     name: 'PermanentError',
     code: 'PERM_ERROR',

@@ -30,7 +30,7 @@ const Payment = defineProcess('payments', 'Payment', {
   },
 })
 
-test('A-04 X-01 a simulated network answers what waits: well, with an error, through people, or never', async () => {
+test('A-04 X-01 a simulated network responds to waits: with success, with an error, through people, or never', async () => {
   const kit = await testKit({ register: [Payment] })
   onTestFinished(() => kit.close())
   const people: string[] = []
@@ -64,7 +64,7 @@ test('A-04 X-01 a simulated network answers what waits: well, with an error, thr
   expect(timedOut).toHaveLength(PENDING + TIMEOUT)
 }, 60_000)
 
-test('A-04 an answer that fails is tried again in the next cycle, and does not keep the others from theirs', async () => {
+test('A-04 a response that fails is sent again in the next cycle, and does not delay the others', async () => {
   const answered: string[] = []
   const problems: unknown[] = []
   const simulator = createSimulator<string>({
@@ -83,7 +83,7 @@ test('A-04 an answer that fails is tried again in the next cycle, and does not k
   expect(problems).toEqual([['a', 'Error: not now']])
 })
 
-test('A-04 started, it looks by itself; a wait that is over and comes again is answered again', async () => {
+test('A-04 a started simulator polls by itself; a wait that ends and begins again gets another response', async () => {
   let waits: readonly string[] = ['L1']
   const said: SimulatedAnswer[] = []
   const simulator = createSimulator<string>({
@@ -104,7 +104,7 @@ test('A-04 started, it looks by itself; a wait that is over and comes again is a
   expect(simulator.outcomes.BUSINESS).toBe(2)
 })
 
-test('A-04 several are answered at once, and the dice may go by something else than the key', async () => {
+test('A-04 several waits get responses at once, and the random draw may depend on something else than the key', async () => {
   const underWay = new Set<string>()
   let most = 0
   const outcomesOf = async (run: string) => {

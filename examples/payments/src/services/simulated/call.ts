@@ -19,8 +19,8 @@ export interface NotedCall extends World {
 }
 
 /**
- * One call of a simulated service: noted, then as the payment's behaviour and the dice have it. The effect takes place
- * where the call succeeds; and in one half of the calls that time out, as in real life, where the answer is lost and
+ * One call of a simulated service: recorded, then executed as the payment's behaviour and the seed say. The effect takes place
+ * if the call succeeds, and in one half of the calls that time out, as in real life, where the response is lost and
  * the money is not.
  */
 export async function simulateCall<Result>(
@@ -45,7 +45,7 @@ export async function simulateCall<Result>(
   throw new TransientError(`nobody waits for this call of the ${service} service any more`, { code: 'GIVEN_UP' })
 }
 
-/** The failures that the service tells. */
+/** The failures that the service reports. */
 function refuse(service: string, outcome: Outcome): void {
   if (outcome === 'PERMANENT') {
     throw new PermanentError(`the ${service} service does not understand the request`, { code: 'PERM_ERROR' })
@@ -56,7 +56,7 @@ function refuse(service: string, outcome: Outcome): void {
   }
 }
 
-/** No answer ever comes; the caller's own time limit ends the call. */
+/** No response ever comes; the caller's own time limit ends the call. */
 function hang(service: string, signal: AbortSignal | undefined): Promise<never> {
   return new Promise((_, reject) => {
     const giveUp = () => reject(new TransientError(`the ${service} service did not answer`, { code: 'TIMEOUT' }))
@@ -66,19 +66,19 @@ function hang(service: string, signal: AbortSignal | undefined): Promise<never> 
 }
 
 /**
- * Begins every statement that has an effect: none for a call that was given up meanwhile. A service that is asked what
- * became of a call, or told to undo it, and has not heard of it yet, must not carry it out later.
+ * Begins every statement that has an effect: none for a call that was abandoned meanwhile. A service that is asked about
+ * a call, or told to undo it, before the call has arrived, must not execute it later.
  */
 export const unlessVoid = `
   called as (
     update payments.service_call set effective_at = now() where id = $1 and void_at is null returning id
   )`
 
-/** Whatever of these calls has not had its effect yet will have none. */
+/** Calls that have not had their effect yet will have none. */
 export const giveUpCalls = `
   update payments.service_call set void_at = now() where operation = $1 and effective_at is null and void_at is null`
 
-/** The call before anything else: it is on record also where the caller dies right after it. */
+/** Records the call before anything else, so that it is on record also if the caller dies right after it. */
 const noteText = `
   with noted as (
     insert into payments.service_call (service, operation, payment_id, idempotency_key) values ($1, $2, $3, $4)

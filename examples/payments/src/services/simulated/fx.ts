@@ -19,7 +19,7 @@ function rateOf(sell: Currency, buy: Currency): string {
   return new Decimal(worth[sell]).dividedBy(worth[buy]).toFixed(6)
 }
 
-/** An FX service that recognises repetitions by their key. */
+/** An FX service that recognises a repeated call by its key. */
 export function simulatedFx(pool: pg.Pool): FxService {
   return {
     book: ({ paymentId, sell, buy, valueDate }, call) =>

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { PaymentGateway, Submitted } from '../services.js'
 import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
-/** A gateway that recognises nothing: each call that comes through is a submission of its own. */
+/** A gateway that does not recognise a repeated call: each call is a submission of its own. */
 export function simulatedGateway(pool: pg.Pool): PaymentGateway {
   return {
     submit: ({ paymentId, amount }, call) =>
@@ -20,7 +20,7 @@ export function simulatedGateway(pool: pg.Pool): PaymentGateway {
         return rows[0]
       }),
     async inquire({ idempotencyKey }) {
-      // From here on a call that has not come through never will: `notDone` is certain.
+      // From here on a call that has not arrived has no effect: `notDone` is certain.
       await pool.query(`${giveUpCalls} and idempotency_key = $2`, ['submit', idempotencyKey])
       const { rows } = await pool.query<Submitted>(
         'select reference from payments.gateway_submission where idempotency_key = $1 order by submitted_at limit 1',

@@ -3,10 +3,10 @@ import { isAtLeast } from '../../domain/money.js'
 import type { RiskDecision, RiskService } from '../services.js'
 import { giveUpCalls, simulateCall, unlessVoid } from './call.js'
 
-/** From here on a person has a look. */
+/** From this amount on a person has to approve. */
 const MANUAL_APPROVAL_FROM = '250000'
 
-/** A risk service that recognises repetitions by their key, as a good one does. */
+/** A risk service that recognises a repeated call by its key, as a good one does. */
 export function simulatedRisk(pool: pg.Pool): RiskService {
   return {
     book: ({ paymentId, amount }, call) =>

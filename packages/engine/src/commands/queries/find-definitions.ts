@@ -1,4 +1,5 @@
 import type { Executor } from '../../kernel/database/executor.js'
+import { splitName } from '../../kernel/ids/name.js'
 import type { DefinitionRecord } from '../../kernel/model/definition-record.js'
 import { knownDefinitions } from '../../kernel/results/presence.js'
 
@@ -13,9 +14,7 @@ export async function findDefinitions(executor: Executor): Promise<DefinitionRec
     found.set(`${domain}/${type}`, { domain, type, versions: [], liveWorkers: 0, lastSeenAt: null })
   }
   for (const { name, liveWorkers, lastSeenAt } of known) {
-    const slash = name.indexOf('/')
-    const [domain, type] = [name.slice(0, slash), name.slice(slash + 1)]
-    found.set(name, { domain, type, versions: [], liveWorkers, lastSeenAt })
+    found.set(name, { ...splitName(name), versions: [], liveWorkers, lastSeenAt })
   }
   return [...found].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, definition]) => definition)
 }

@@ -1,5 +1,5 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import type { Claimed, ClaimRequest } from '../../kernel/work/source.js'
+import { type Claimed, type ClaimRequest, claimParams } from '../../kernel/work/source.js'
 
 /** A received command as the database tells it; `id` is its message's, `epoch` how often that was read. */
 export interface ReceivedCommand extends Claimed {
@@ -31,18 +31,14 @@ export async function receiveCommands(
   executor: Executor,
   queue: string,
   domain: string,
-  { lanes, worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest,
+  request: ClaimRequest,
 ): Promise<Received> {
   const [row] = await executor.run<Received>(statement, [
     queue,
     domain,
-    lanes.map((lane) => lane.type),
-    lanes.map((lane) => lane.from),
-    worker,
-    limit,
-    leaseMs,
-    spareLeased,
-    ceilingMs,
+    request.lanes.map((lane) => lane.type),
+    request.lanes.map((lane) => lane.from),
+    ...claimParams(request),
   ])
   // Without marks: all its types are paused.
   return row ? { ...row, marks: row.marks ?? [] } : { items: [], marks: [], nextDueMs: null, notOurs: 0 }

@@ -1,6 +1,6 @@
+import { splitName } from '../../kernel/ids/name.js'
 import { finishCycle } from '../queries/finish-cycle.js'
 import { readConfig } from '../queries/read-config.js'
-import { namesOf } from '../reference.js'
 import type { ExecutionTarget } from '../targets.js'
 import type { Cycle, CycleParts } from './parts.js'
 import { recoverStale } from './recover.js'
@@ -28,7 +28,7 @@ export async function runChecks(
   mayGoOn: () => boolean,
 ): Promise<void> {
   const { db, definition, logger, metrics } = parts
-  const labels = { model: 'dispatch', ...namesOf(definition.name) }
+  const labels = { model: 'dispatch', ...splitName(definition.name) }
   let problem: string | null = null
   try {
     for (;;) {

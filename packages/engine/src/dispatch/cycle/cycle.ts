@@ -1,7 +1,7 @@
+import { splitName } from '../../kernel/ids/name.js'
 import { findNewestDeadLetters, finishCycle } from '../queries/finish-cycle.js'
 import type { DispatchConfig } from '../queries/read-config.js'
 import { readConfig } from '../queries/read-config.js'
-import { namesOf } from '../reference.js'
 import { isOwn } from '../targets.js'
 import { type Grant, grantSlots } from './grant.js'
 import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
@@ -20,7 +20,7 @@ const AHEAD_MS = 20
  */
 export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => boolean): Promise<void> {
   const { db, metrics, logger } = parts
-  const what = { model: 'dispatch', ...namesOf(cycle.type) } as const
+  const what = { model: 'dispatch', ...splitName(cycle.type) } as const
   const labels = what
   let intervalMs = IDLE_MS
   let restMs = IDLE_MS
@@ -56,7 +56,7 @@ async function runBatch(
 ): Promise<{ readonly grant: Grant; readonly batch: BatchOutcome }> {
   const { metrics, definition } = parts
   const { target } = definition
-  const labels = { model: 'dispatch', ...namesOf(cycle.type) } as const
+  const labels = { model: 'dispatch', ...splitName(cycle.type) } as const
   const grant = await grantSlots(parts, config)
   if (grant.most === 0) return { grant, batch: nothing }
   const batch = isOwn(target)

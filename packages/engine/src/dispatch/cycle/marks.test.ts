@@ -3,7 +3,7 @@ import { createMarks } from './marks.js'
 
 const mark = { due: '2026-03-02 16:00:00+00', seq: '500' }
 
-test('D-11 the first look is at everything, the next begins where the last one ended', () => {
+test('D-11 the first scan reads everything, the next begins where the last one ended', () => {
   const marks = createMarks()
   expect(marks.from(0)).toBeUndefined()
   marks.learned(mark, { full: true, began: 0, ended: 10 })
@@ -13,14 +13,14 @@ test('D-11 the first look is at everything, the next begins where the last one e
   expect(marks.from(21)).toEqual(next)
 })
 
-test('D-11 a look that found nothing leaves the mark where it was', () => {
+test('D-11 a scan that found nothing leaves the mark unchanged', () => {
   const marks = createMarks()
   marks.learned(mark, { full: true, began: 0, ended: 10 })
   marks.learned(undefined, { full: false, began: 11, ended: 12 })
   expect(marks.from(13)).toEqual(mark)
 })
 
-test('D-11 everything is looked through at least every five seconds, the dearer the rarer until then', () => {
+test('D-11 a full scan happens at least every five seconds; the more it costs, the rarer it is until then', () => {
   const cheap = createMarks()
   cheap.learned(mark, { full: true, began: 0, ended: 1 })
   expect(cheap.from(50)).toEqual(mark)

@@ -2,6 +2,7 @@ import { isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { newId } from '../../kernel/ids/id.js'
+import { definitionOf } from '../../kernel/model/work.js'
 import { findNewestVersion } from '../queries/find-newest-version.js'
 import type { DispatchConfig } from '../queries/read-config.js'
 import { failFirstDue, type Mark, type ReleaseRequest, releaseItems } from '../queries/release-items.js'
@@ -70,9 +71,9 @@ async function releaseOrSplit(
     const released = await releaseItems(db, request, from, slots)
     if (released.outcome !== 'unknown definition') return { ...released, outcome: released.outcome }
     const { execType, version } = request
-    throw new HoldfastError('HF_UNKNOWN_WORKFLOW', { workflow: `${execType}-v${version}` })
+    throw new HoldfastError('HF_UNKNOWN_DEFINITION', { ...definitionOf('workflows', execType), version })
   } catch (error) {
-    if (isTransient(error) || (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_WORKFLOW')) throw error
+    if (isTransient(error) || (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_DEFINITION')) throw error
     const { type, most } = request
     logger.warn({ err: error, type, most }, 'a batch could not be released; looking for the item that is to blame')
     if (most > 1) {

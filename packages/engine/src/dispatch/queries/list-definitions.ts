@@ -1,6 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
+import { splitName } from '../../kernel/ids/name.js'
 import { knownDefinitions } from '../../kernel/results/presence.js'
-import { namesOf } from '../reference.js'
 import type { TargetKind } from '../settings-record.js'
 
 /** A type of items that the installation knows, and how many live workers have which version of its definition. */
@@ -17,7 +17,7 @@ export async function listDefinitions(executor: Executor): Promise<readonly Know
     knownDefinitions(executor, 'dispatch'),
   ])
   return types.map(({ itemType, target }) => ({
-    ...namesOf(itemType),
+    ...splitName(itemType),
     target,
     versions: seen
       .filter(({ name }) => name === itemType)

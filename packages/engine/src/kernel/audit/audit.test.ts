@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.close())
 
-test('K-12 an entry says what, when, by whom, before and after', async () => {
+test('K-12 an audit entry says what changed, when, by whom, and the values before and after', async () => {
   const id = newId()
   const by = { actor: 'ann', reason: 'wrong amount' }
   await appendAudit(db, [
@@ -103,7 +103,7 @@ const partitions = async () =>
       order by 1`,
   })
 
-test('U-10 K-12 whatever else stands beside actor and reason is refused, and not dropped', () => {
+test('U-10 K-12 any field beside actor and reason is refused, and not ignored', () => {
   const by = { actor: 'ann', reason: 'wrong IBAN', data: { iban: 'DE-1' } }
   expect(() => checkBy('retry', by)).toThrow(
     expect.objectContaining({ code: 'HF_UNKNOWN_OPTION', message: expect.stringContaining('`data`') }),
@@ -122,7 +122,7 @@ test.each([
   )
 })
 
-test('K-12 the trail is partitioned by week from the start, ahead of time; a week without one is not lost', async () => {
+test('K-12 the trail is partitioned by week from the start, ahead of time; a week without a partition loses no entry', async () => {
   const ensure = { name: 'test.ensure', text: 'select holdfast.ensure_audit_partitions(4) as made' }
   expect(await db.run(ensure)).toHaveLength(0)
   expect(await partitions()).toHaveLength(6)

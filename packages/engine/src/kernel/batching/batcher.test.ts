@@ -34,7 +34,7 @@ const batcherOn = (flush: (writes: readonly Write[]) => Promise<Outcome<string>[
 const transient = () => Object.assign(new Error('deadlock detected'), { code: '40P01', severity: 'ERROR' })
 const dataError = () => Object.assign(new Error('invalid input'), { code: '22P02', severity: 'ERROR' })
 
-test('K-05 an idle write goes out at once, with all that were made in the same turn', async () => {
+test('K-05 with no flush in flight a write goes out at once, with all writes of the same turn', async () => {
   const { flush, nth } = gatedFlush()
   const batcher = batcherOn(flush)
   const results = Promise.all(['b', 'a', 'c'].map((id) => batcher.write({ id })))
@@ -44,7 +44,7 @@ test('K-05 an idle write goes out at once, with all that were made in the same t
   expect(await results).toEqual(['b', 'a', 'c'])
 })
 
-test('K-05 what comes while a flush is in flight goes out together in the next', async () => {
+test('K-05 writes that arrive during a flush go out together in the next one', async () => {
   const { flush, flushes, nth } = gatedFlush()
   const batcher = batcherOn(flush)
   const one = batcher.write({ id: '1' })
@@ -95,7 +95,7 @@ test('K-05 two writes of one key never share a flush and keep their order', asyn
   expect(await results).toEqual(['first', 'second', 'other'])
 })
 
-test('K-05 a held row is retried apart and delays nobody, except later writes of the same row', async () => {
+test('K-05 a row locked by another transaction is retried apart and delays only later writes of the same row', async () => {
   const { flush, nth } = gatedFlush()
   const batcher = batcherOn(flush)
   const held = batcher.write({ id: 'held' })
@@ -128,7 +128,7 @@ test('K-05 a data error fails its own caller only', async () => {
   expect(seen[0]).toBe(5)
 })
 
-test('K-05 a flush that would wait for a lock is taken apart: the one whose lock it is waits, the others go on', async () => {
+test('K-05 a flush that would wait for a lock is split: the write that needs the lock waits, the others are committed', async () => {
   let locked = true
   const batcher = batcherOn(async (writes) => {
     if (locked && writes.some((write) => write.id === 'locked')) {
@@ -154,7 +154,7 @@ test('K-05 a mistake in the statement itself is not searched for in the rows', a
   expect(flushes).toBe(1)
 })
 
-test('K-11 a flush that meets database trouble is repeated until it is taken', async () => {
+test('K-11 a flush that meets a database outage is repeated until it is committed', async () => {
   let flushes = 0
   const batcher = batcherOn(async (writes) => {
     flushes += 1
@@ -165,13 +165,13 @@ test('K-11 a flush that meets database trouble is repeated until it is taken', a
   expect(flushes).toBe(4)
 })
 
-test('K-11 a caller that does not want to wait for ever gets an error that says what to do', async () => {
+test('K-11 a caller with a time limit gets an error that says what to do', async () => {
   const batcher = batcherOn(() => Promise.reject(transient()), { giveUpAfter: 40 })
   await expect(batcher.write({ id: 'a' })).rejects.toMatchObject({ code: 'HF_DATABASE_UNAVAILABLE', status: 503 })
   expect(batcher.pending).toBe(0)
 })
 
-test('K-05 closing settles what was accepted and refuses what comes after', async () => {
+test('K-05 closing settles accepted writes and refuses later ones', async () => {
   const { flush, nth } = gatedFlush()
   const batcher = batcherOn(flush)
   const accepted = batcher.write({ id: 'a' })

@@ -15,13 +15,13 @@ describe('K-20 an inquiry', () => {
   test.each([
     ['done', { done: 'paid' }],
     ['notDone', 'notDone'],
-  ])('that answers %s is asked once', async (_, answer) => {
+  ])('that returns %s is made once', async (_, answer) => {
     const ask = vi.fn(() => answer)
     expect(await inquire(ask, limits)).toEqual(answer)
     expect(ask).toHaveBeenCalledOnce()
   })
 
-  test('that fails, or does not know yet, is asked again, later each time', async () => {
+  test('that fails, or does not know yet, is repeated, later each time', async () => {
     const began = Date.now()
     const askedAt: number[] = []
     const ask = async () => {
@@ -39,7 +39,7 @@ describe('K-20 an inquiry', () => {
     ['does not know', () => 'unknown', /does not know whether it had its effect/],
     ['fails', () => Promise.reject(new Error('503')), /failed: 503/],
     ['takes too long', () => new Promise(() => undefined), /failed: it took longer than 5 s/],
-  ])('that %s until its time is over leaves it to a person', async (_, ask, problem) => {
+  ])('that %s until its time is over leaves the outcome to an operator', async (_, ask, problem) => {
     const asked = vi.fn(ask)
     const answered = inquire(asked, limits)
     await vi.advanceTimersByTimeAsync(60_000)
@@ -47,14 +47,14 @@ describe('K-20 an inquiry', () => {
     expect(asked.mock.calls.length).toBeGreaterThan(1)
   })
 
-  test('with no patience is asked once', async () => {
+  test('with no time to repeat it is made once', async () => {
     const ask = vi.fn(() => 'unknown')
     expect(await inquire(ask, { ...limits, patienceMs: 0 })).toHaveProperty('problem')
     expect(ask).toHaveBeenCalledOnce()
   })
 
   test.each([[undefined], [true], [{ reference: 'B-1' }]])(
-    'that answers %j is a mistake, and says so',
+    'that returns %j is an error that says so',
     async (answer) => {
       const ask = vi.fn(() => answer)
       expect(await inquire(ask, limits)).toMatchObject({

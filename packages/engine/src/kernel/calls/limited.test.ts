@@ -5,7 +5,7 @@ import { callLimited } from './limited.js'
 const never = () => new Promise<never>(() => undefined)
 const limits = { limitMs: 60_000, graceMs: 0, around: () => [] }
 
-test('K-19 a call whose time is up fails, whatever it returns afterwards, and its signal has fired', async () => {
+test('K-19 a call past its time limit fails, whatever it returns afterwards, and its signal has fired', async () => {
   let signal: AbortSignal | undefined
   const call = callLimited({ ...limits, limitMs: 5, graceMs: 60_000 }, async (over) => {
     signal = over.signal
@@ -16,7 +16,7 @@ test('K-19 a call whose time is up fails, whatever it returns afterwards, and it
   expect(signal?.aborted).toBe(true)
 })
 
-test('K-19 a call that ignores its signal is left when the grace is over, with the error that the caller chose', async () => {
+test('K-19 a call that ignores its signal is abandoned after the grace time, with the error that the caller chose', async () => {
   const late = (limitMs: number) => new Error(`not within ${limitMs}`)
   await expect(callLimited({ ...limits, limitMs: 5, late }, never)).rejects.toThrow('not within 5')
 })
@@ -31,7 +31,7 @@ test('D-13 a call may be ended by a signal as by its time limit; nothing is left
   expect(getEventListeners(lost.signal, 'abort')).toEqual([])
 })
 
-test('K-19 a call that ends in time has its own end', async () => {
+test('K-19 a call that ends in time keeps its own outcome', async () => {
   const lost = new AbortController()
   const ended = { ...limits, endedBy: lost.signal }
   expect(await callLimited(ended, () => 'done')).toBe('done')

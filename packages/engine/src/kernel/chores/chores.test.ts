@@ -56,7 +56,7 @@ test('K-01 a chore that fails says so and is due again next time', async () => {
   expect(await readChore('audit_partitions')).toMatchObject({ last_error: 'disk full', hours: 24 })
 })
 
-test('K-03 a long chore keeps its lease, and one that is given back is due at once', async () => {
+test('K-03 a long chore keeps its lease, and one that is released is due at once', async () => {
   await moveClock(db, 25 * 3_600_000)
   const source = choreSource(db, onlyPartitions)
   const lanes = [{ type: 'audit_partitions', from: null }]
@@ -76,7 +76,7 @@ test('K-03 a long chore keeps its lease, and one that is given back is due at on
   expect((await source.claim(request)).items).toHaveLength(1)
 })
 
-test('K-03 giving back a chore whose row somebody holds waits for nobody', async () => {
+test('K-03 releasing a chore whose row is locked waits for no lock', async () => {
   await moveClock(db, 25 * 3_600_000)
   const source = choreSource(db, onlyPartitions)
   const lanes = [{ type: 'audit_partitions', from: null }]

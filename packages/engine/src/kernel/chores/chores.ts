@@ -2,7 +2,7 @@ import type { Database } from '../database/database.js'
 import type { Executor } from '../database/executor.js'
 import { newId } from '../ids/id.js'
 import { type Logger, silentLogger } from '../logger.js'
-import type { Claimed, WorkSource } from '../work/source.js'
+import { type Claimed, claimParams, type WorkSource } from '../work/source.js'
 import { leasesOfTable } from '../work/table-leases.js'
 
 /** A chore's code, by the name of its row in holdfast.chore. Must be harmless when repeated. */
@@ -28,15 +28,11 @@ export function choreSource(db: Executor, chores: Chores): WorkSource<Claimed> {
   return {
     model: 'chores',
     types: () => names,
-    async claim({ lanes, worker, limit, leaseMs, spareLeased, ceilingMs }) {
-      const wanted = lanes.map((lane) => lane.type)
+    async claim(request) {
+      const wanted = request.lanes.map((lane) => lane.type)
       const [row] = await db.run<{ items: Claimed[]; next_due_ms: number | null }>(claimStatement, [
         wanted,
-        worker,
-        limit,
-        leaseMs,
-        spareLeased,
-        ceilingMs,
+        ...claimParams(request),
       ])
       return { items: row?.items ?? [], marks: [], nextDueMs: row?.next_due_ms ?? null }
     },

@@ -16,7 +16,7 @@ afterAll(async () => {
   await other.close()
 })
 
-test('K-01 the clock of an installation moves for everybody who is connected to it', async () => {
+test('K-01 the clock of an installation moves for every connection', async () => {
   const before = await databaseNow(other)
   await moveClock(db, 3_600_000)
   const after = await databaseNow(other)

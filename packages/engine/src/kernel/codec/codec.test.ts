@@ -148,7 +148,7 @@ describe('K-10 what cannot be stored is refused with its path', () => {
     expect(roundTrip(codec, { [text]: text })).toEqual({ [text]: text })
   })
 
-  it('names the value as the caller calls it', () => {
+  it('names the value by the name that the caller gave', () => {
     expect(() => codec.encode({ a: () => 1 }, { at: 'data' })).toThrow('data.a cannot be stored')
   })
 
@@ -256,7 +256,7 @@ describe('decode', () => {
     expect(() => codec.decode({ json, notes })).toThrow(expect.objectContaining({ code: 'HF_NOT_DECODABLE', message }))
   })
 
-  it('passes over notes on what SQL has removed since', () => {
+  it('ignores notes about values that SQL has removed since', () => {
     const notes = { '/gone': 'date', '/list/7': 'date', '/list/length': 'date', '/text/0': 'date', '/at': 'date' }
     const json = { at: when.toISOString(), list: ['x'], text: 'abc' }
     expect(codec.decode({ json, notes })).toEqual({ at: when, list: ['x'], text: 'abc' })
@@ -296,7 +296,7 @@ describe('registered types', () => {
     [[money, money], "createCodec: option `types` has two types named 'money'"],
     [[{ ...money, name: 'date' }], "createCodec: option `types` has two types named 'date'"],
     [[{ ...money, name: '' }], 'createCodec: option `types` has a type without a name'],
-  ])('need names of their own', (types, message) => {
+  ])('must have different names', (types, message) => {
     expect(() => createCodec({ types })).toThrow(message)
   })
 

@@ -137,7 +137,7 @@ test('K-15 a client without `begin` is refused, and nothing is written', async (
   expect(await counts()).toEqual({ payments: 0, notes: 0 })
 })
 
-test('K-15 a `begin` that is still on its way counts', async () => {
+test('K-15 a `begin` that is still in flight counts', async () => {
   const own = await pool.connect()
   onTestFinished(() => own.release())
   const begun = own.query('begin')

@@ -51,7 +51,7 @@ test('K-11 a data error keeps its connection', async () => {
   expect(await backendOf(db)).toBe(before)
 })
 
-test('K-11 a connection that is killed while idle is replaced without anybody noticing', async () => {
+test('K-11 a connection that is killed while idle is replaced without an error', async () => {
   const db = await open({ poolSize: 1 })
   const before = await backendOf(db)
   await kill(before)
@@ -71,7 +71,7 @@ test("K-11 an idle connection of a user's pool that is killed does not end the p
   expect(await backendOf(db)).toBeGreaterThan(0)
 })
 
-test('K-11 a connection that is killed under a statement is worth another try, with an unknown outcome', async () => {
+test('K-11 a connection that is killed under a statement is a transient error with an unknown outcome', async () => {
   const db = await open({ poolSize: 1 })
   const running = db.run(napping).catch((error: unknown) => error)
   await kill(await runningNap())
@@ -80,7 +80,7 @@ test('K-11 a connection that is killed under a statement is worth another try, w
   expect(await db.run({ name: 'one', text: 'select 1 as one' })).toEqual([{ one: 1 }])
 })
 
-test('K-11 a hung connection is given up on after the time limit and replaced', async () => {
+test('K-11 a hung connection is closed after the time limit and replaced', async () => {
   const proxy = await startFaultProxy(connectionString)
   onTestFinished(() => proxy.close())
   const db = await open({ connectionString: proxy.connectionString, poolSize: 1, statementTimeout: 200 })
@@ -91,7 +91,7 @@ test('K-11 a hung connection is given up on after the time limit and replaced', 
   expect(await backendOf(db)).toBeGreaterThan(0)
 })
 
-test('K-11 a server that cannot be reached for a while is worth another try, and nothing was sent', async () => {
+test('K-11 a server that cannot be reached for a while is a transient error, and nothing was sent', async () => {
   const proxy = await startFaultProxy(connectionString)
   onTestFinished(() => proxy.close())
   const db = await open({ connectionString: proxy.connectionString, poolSize: 1 })
@@ -128,7 +128,7 @@ test('statements are prepared under a name of their text, unless that is switche
   expect(await off.run(mine)).toEqual([])
 })
 
-test('a table that changes under a prepared statement is planned anew, in the pool and in a transaction', async () => {
+test('a prepared statement whose table has changed is planned again, in the pool and in a transaction', async () => {
   const db = await open({ poolSize: 2 })
   await db.transaction(async (tx) => void (await tx.query('create table wide (a int); insert into wide values (1)')))
   const all = { name: 'all', text: 'select * from wide' }

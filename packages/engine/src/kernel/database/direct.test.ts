@@ -16,7 +16,7 @@ test('notifications arrive on a connection of their own', async () => {
   expect(heard).toEqual(['news: hello'])
 })
 
-test('K-11 whoever holds it is told once when it is lost, and late askers too', async () => {
+test('K-11 its holder is notified once when it is lost, also a holder that subscribes late', async () => {
   const direct = await db.connect()
   const lost: string[] = []
   direct.onLost((error) => lost.push(error.message))
@@ -50,7 +50,7 @@ test('it goes to the direct address where one is given', async () => {
   expect(await direct.isPooled()).toBe(false)
 })
 
-test('an address that does not answer is one clear error', async () => {
+test('an address that does not respond is one clear error', async () => {
   const url = new URL(connectionString)
   url.port = '1'
   const both = await openDatabase({ connectionString, directConnectionString: url.href })

@@ -79,7 +79,7 @@ test('without any address the error says where one can be given', async () => {
   })
 })
 
-test('DATABASE_URL counts where nothing else is given', async () => {
+test('DATABASE_URL is used where nothing else is given', async () => {
   vi.stubEnv('DATABASE_URL', connectionString)
   onTestFinished(() => void vi.unstubAllEnvs())
   const db = await openDatabase()
@@ -133,7 +133,7 @@ test('close can be called twice, and nothing runs afterwards', async () => {
   await expect(direct.query('select 1')).rejects.toThrow()
 })
 
-test('connections say who they are', async () => {
+test('connections have an application name', async () => {
   const name = { name: 'name', text: "select current_setting('application_name') as name" }
   const plain = await openDatabase({ connectionString })
   const named = await openDatabase({ connectionString, applicationName: 'shop' })
@@ -170,7 +170,7 @@ async function startingServer(
   return { connectionString: real.href, refused: () => refused }
 }
 
-test.each(['57P03', '53300', 'DROPPED'])('K-11 opening waits for a server that answers %s', async (state) => {
+test.each(['57P03', '53300', 'DROPPED'])('K-11 opening waits for a server that reports %s', async (state) => {
   const server = await startingServer(3, state)
   const db = await openDatabase({ connectionString: server.connectionString })
   onTestFinished(() => db.close())
@@ -184,7 +184,7 @@ test('K-11 opening gives up after its time limit, with one clear error', async (
   expect(error).toMatchObject({ code: 'HF_DATABASE_UNREACHABLE', message: expect.stringContaining('starting up') })
 })
 
-test('K-11 a server that nothing listens for is waited for where a time limit is given', async () => {
+test('K-11 opening waits for a server that is not listening yet, where a time limit is given', async () => {
   const placeholder = createServer()
   await new Promise<void>((resolve) => placeholder.listen(0, '127.0.0.1', resolve))
   const { port } = placeholder.address() as AddressInfo

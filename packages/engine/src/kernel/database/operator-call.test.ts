@@ -57,7 +57,7 @@ test('K-23 an operator’s call is one transaction', async () => {
   expect(await doneIds()).toEqual([1, 2])
 })
 
-test('K-23 an operator’s call on a locked row answers HF_BUSY within 5 s and never takes effect', async () => {
+test('K-23 an operator’s call on a locked row is refused with HF_BUSY within 5 s and never takes effect', async () => {
   const letGo = await holdRow(1)
   const { error, ms } = await timed(operatorCall(db, 'finish', finishing([1])))
   expect(error).toMatchObject({ code: 'HF_BUSY' })
@@ -79,7 +79,7 @@ test('K-23 of many items only the locked ones are refused', async () => {
   expect(await doneIds()).toEqual([1, 2, 4, 5, 6, 7, 8])
 })
 
-test('K-23 an operator’s call answers within 5 s while no connection is free, and does not take effect later', async () => {
+test('K-23 an operator’s call ends within 5 s while no connection is free, and does not take effect later', async () => {
   const single = await openDatabase({ connectionString, poolSize: 1 })
   onTestFinished(() => single.close())
   let letGo: () => void = () => undefined
@@ -96,7 +96,7 @@ test('K-23 an operator’s call answers within 5 s while no connection is free, 
   expect(await doneIds()).toEqual([])
 })
 
-test('K-23 an operator’s call outlives a lost connection, and is done once', async () => {
+test('K-23 an operator’s call survives a lost connection, and takes effect once', async () => {
   const proxy = await startFaultProxy(connectionString)
   onTestFinished(() => proxy.close())
   const far = await openDatabase({ connectionString: proxy.connectionString })
@@ -127,7 +127,7 @@ test('K-23 an operator’s call says so when it may have taken effect', async ()
   expect(await doneIds()).toEqual([1])
 })
 
-test('K-23 an operator’s call on a database that is away answers within 5 s that nothing was changed', async () => {
+test('K-23 an operator’s call on an unreachable database says within 5 s that nothing was changed', async () => {
   const proxy = await startFaultProxy(connectionString)
   onTestFinished(() => proxy.close())
   const far = await openDatabase({ connectionString: proxy.connectionString })

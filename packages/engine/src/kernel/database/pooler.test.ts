@@ -37,7 +37,7 @@ test('K-04 behind PgBouncer in transaction mode no statement fails and preparing
   expect(lines).toEqual([SWITCHED_OFF])
 })
 
-test('K-04 behind PgBouncer a transaction that met it is retried as a whole', async (context) => {
+test('K-04 behind PgBouncer a transaction whose prepared statement is missing is retried as a whole', async (context) => {
   const bouncer = await startPgBouncer(connectionString)
   if (!bouncer) return context.skip('PgBouncer is not installed')
   onTestFinished(() => bouncer.stop())

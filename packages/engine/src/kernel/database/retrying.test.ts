@@ -17,7 +17,7 @@ function failing(...errors: Error[]): { operation: () => Promise<string>; attemp
   return { operation, attempts: () => attempts }
 }
 
-test('K-11 trouble is tried again, and told', async () => {
+test('K-11 a transient database error is retried and reported', async () => {
   const told: string[] = []
   const { operation, attempts } = failing(lost(), deadlock())
   const onRetry = (error: unknown) => told.push(error instanceof Error ? error.message : '')
@@ -41,7 +41,7 @@ test('K-05 an unknown outcome is repeated only by what recognises its own succes
   expect(await withDatabaseRetry(certain.operation, { ...options, idempotent: false })).toBe('done')
 })
 
-test('K-11 it gives up after its time and says what was in the way', async () => {
+test('K-11 it gives up after its time and says what prevented it', async () => {
   const { operation } = failing(lost())
   const impatient = { ...options, giveUpAfter: 1_000, backoff: { next: () => 2_000 } }
   await expect(withDatabaseRetry(operation, impatient)).rejects.toMatchObject({

@@ -70,7 +70,7 @@ describe('K-15 statements that end a transaction of ours or change the session',
     ['SET', 'set local a.b = 1', 'fine'],
     ['SET', '?', 'session'],
     ['UPDATE', 'update', 'fine'],
-  ] as const)('the answer %s to `%s` means: %s', (command, text, judgement) => {
+  ] as const)('the command tag %s of `%s` means: %s', (command, text, judgement) => {
     expect(judgeResult({ command, rows: [] }, text)).toBe(judgement)
     expect(
       judgeResult(
@@ -113,7 +113,7 @@ test.each(['commit', 'rollback', 'commit and chain', 'rollback and chain', 'roll
   },
 )
 
-test('K-15 savepoints go on as ever', async () => {
+test('K-15 savepoints keep working', async () => {
   await db.transaction(
     async (tx) => {
       await tx.query('insert into account values (1)')

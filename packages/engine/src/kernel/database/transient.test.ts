@@ -87,11 +87,11 @@ test.each(CASES)('K-11 %s', (_, given, { again, unknown, breaks }) => {
   })
 })
 
-test('K-11 what is not an error is not worth another try', () => {
+test('K-11 a value that is not an error is not transient', () => {
   expect([undefined, null, 'ECONNRESET', { code: 'ECONNRESET' }].map(isTransient)).toEqual([false, false, false, false])
 })
 
-test('K-11 of several addresses that failed one is enough to try again', () => {
+test('K-11 an error of several addresses is transient if one of them is', () => {
   const refused = errorOf({ code: 'ECONNREFUSED' })
   expect(isTransient(new AggregateError([new Error('no'), refused]))).toBe(true)
   expect(isTransient(new AggregateError([new Error('no')]))).toBe(false)

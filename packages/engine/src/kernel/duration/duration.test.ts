@@ -53,7 +53,7 @@ describe('toMilliseconds', () => {
     expect(() => parseDuration(value)).toThrow(expect.objectContaining({ code: 'HF_INVALID_DURATION', message }))
   })
 
-  it('says whose duration it is', () => {
+  it('names the option that has the duration', () => {
     expect(() => parseDuration('5x', 'startWorker: option `lease`')).toThrow(
       "startWorker: option `lease`: '5x' is not a duration",
     )

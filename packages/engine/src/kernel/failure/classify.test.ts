@@ -34,7 +34,7 @@ describe('classifyFailure', () => {
     expect(classifyFailure(error, strict)).toMatchObject({ kind, code })
   })
 
-  it('K-08 an unknown error is what the model says', () => {
+  it('K-08 an unknown error has the kind that the model chooses', () => {
     expect(classifyFailure(new Error('x'), lenient).kind).toBe('TRANSIENT')
     expect(classifyFailure(new Error('x'), strict).kind).toBe('PERMANENT')
   })
@@ -51,7 +51,7 @@ describe('classifyFailure', () => {
     expect(classifyFailure(foreign, lenient)).toMatchObject({ kind: 'BUSINESS', code: 'NO' })
   })
 
-  it('keeps what an error of somebody else calls itself, and what caused it', () => {
+  it('keeps the name and the cause of an error of another library', () => {
     const cause = named('ConnectError', { message: 'refused' })
     const error = new TypeError('fetch failed', { cause })
     expect(classifyFailure(Object.assign(error, { code: 'E1' }), lenient)).toMatchObject({
@@ -89,7 +89,7 @@ describe("the definition's classifier", () => {
     })
   })
 
-  it('K-08 is named when it answers nonsense', () => {
+  it('K-08 is named when it returns an unknown kind', () => {
     // As from JavaScript, where no type forbids it.
     const classify: NonNullable<ClassifyOptions['classify']> = () => JSON.parse('"retry"')
     expect(classifyFailure(new Error('x'), { ...strict, classify })).toMatchObject({
@@ -140,7 +140,7 @@ describe('failures are data', () => {
     expect(message).toMatch(/^x{8000}… \(9992000 more characters\)$/)
   })
 
-  it('a cut never leaves half a pair', () => {
+  it('a cut never splits a surrogate pair', () => {
     const { message } = classifyFailure(new Error(`x${'😀'.repeat(5000)}`), lenient)
     expect(message).not.toMatch(/\p{Surrogate}/u)
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkName } from './name.js'
+import { checkName, splitName } from './name.js'
 
 describe('K-24 names', () => {
   it.each(['a', 'book risk', 'L1→L4', 'é'.repeat(200), '😀', '@own', 'a.b:c'])('accepts %j', (name) => {
@@ -20,4 +20,8 @@ describe('K-24 names', () => {
       expect.objectContaining({ code: 'HF_INVALID_OPTION', message: expect.stringContaining(problem) }),
     )
   })
+})
+
+it('U-01 a full name is split into domain and type', () => {
+  expect(splitName('payments/Payment')).toEqual({ domain: 'payments', type: 'Payment' })
 })

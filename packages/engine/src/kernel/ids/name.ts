@@ -33,3 +33,14 @@ export function problemInName(value: unknown): string | undefined {
   if (/[#/]/.test(value)) return `must not contain \`#\` or \`/\`: ${describe(value)}`
   return undefined
 }
+
+/**
+ * The domain and the type of a definition's full name, as the tables hold it.
+ *
+ * @example
+ * splitName('payments/Payment') // { domain: 'payments', type: 'Payment' }
+ */
+export function splitName(name: string): { readonly domain: string; readonly type: string } {
+  const slash = name.indexOf('/')
+  return { domain: name.slice(0, Math.max(slash, 0)), type: name.slice(slash + 1) }
+}

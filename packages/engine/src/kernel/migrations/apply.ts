@@ -1,6 +1,5 @@
 import type { Database } from '../database/database.js'
 import type { Executor, Queryable } from '../database/executor.js'
-import { quoteIdentifier } from '../database/schema-name.js'
 import type { Transaction } from '../database/transaction.js'
 import { isTransient } from '../database/transient.js'
 import { HoldfastError } from '../errors.js'
@@ -8,12 +7,17 @@ import type { FunctionFile, MigrationFile, SqlFiles } from './files.js'
 import { tryMigrationLock } from './lock.js'
 import { planMigration } from './plan.js'
 import { markFunctions } from './public-functions.js'
-import { schemaMustBeCreated } from './rights.js'
 import { fixSearchPaths } from './search-path.js'
-import { CREATE_BOOKKEEPING, hasBookkeeping, readState } from './state.js'
+import { readState } from './state.js'
 
 /** `busy`: another instance holds the lock. `done`: there was nothing left to do when we got it. */
-export type ApplyOutcome = 'busy' | 'done' | { readonly applied: string } | { readonly functions: string }
+export type ApplyOutcome = 'busy' | 'done' | AppliedFiles
+
+/** The names of the files that one transaction applied. */
+export interface AppliedFiles {
+  readonly applied: readonly string[]
+  readonly functions: readonly string[]
+}
 
 const noteMigration = {
   name: 'note migration',
@@ -33,7 +37,6 @@ export function applyNext(db: Database, files: SqlFiles, lockTimeout: number): P
   return db.transaction(async (tx) => {
     await settle(tx, lockTimeout)
     if (!(await tryMigrationLock(tx, db.schema))) return 'busy'
-    await ensureBookkeeping(db, tx)
     const plan = planMigration(files, await readState(tx, db.schema), db.schema)
     const [migration] = plan.migrations
     if (migration) return migration.online ? 'done' : applyMigration(db, tx, migration)
@@ -56,17 +59,11 @@ export async function settle(transaction: Queryable, lockTimeout: number): Promi
   await transaction.query(text, [String(lockTimeout)])
 }
 
-async function ensureBookkeeping(db: Database, tx: Transaction): Promise<void> {
-  if (await hasBookkeeping(tx, db.schema)) return
-  if (await schemaMustBeCreated(tx, db.schema)) await tx.query(`create schema ${quoteIdentifier(db.schema)}`)
-  await tx.query(db.sql(CREATE_BOOKKEEPING))
-}
-
 async function applyMigration(db: Database, tx: Transaction, file: MigrationFile): Promise<ApplyOutcome> {
   await execute(file.name, db.sql(file.text), (text) => tx.query(text, undefined, 0))
   await fixSearchPaths(tx, db.schema)
   await recordMigration(tx, file)
-  return { applied: file.name }
+  return { applied: [file.name], functions: [] }
 }
 
 export async function recordMigration(
@@ -77,11 +74,16 @@ export async function recordMigration(
 }
 
 async function applyFunctions(db: Database, tx: Transaction, file: FunctionFile): Promise<ApplyOutcome> {
-  await execute(`functions/${file.name}`, db.sql(file.text), (text) => tx.query(text, undefined, 0))
+  await createFunctions(db, tx, file)
   await fixSearchPaths(tx, db.schema)
   await markFunctions(tx, db.schema)
+  return { applied: [], functions: [file.name] }
+}
+
+/** Creates the functions of a file, and records it. */
+export async function createFunctions(db: Database, tx: Transaction, file: FunctionFile): Promise<void> {
+  await execute(`functions/${file.name}`, db.sql(file.text), (text) => tx.query(text, undefined, 0))
   await tx.run(noteFunctions, [file.name, file.revision, file.checksum])
-  return { functions: file.name }
 }
 
 /** Runs SQL of a file and says in which file and line it failed. What passes by itself is left as it is. */

@@ -5,6 +5,7 @@ import { type Logger, silentLogger } from '../logger.js'
 import { createBackoff } from '../retry/backoff.js'
 import { type ApplyOutcome, applyNext } from './apply.js'
 import { type MigrationFile, readSqlFiles, type SqlFiles } from './files.js'
+import { install } from './install.js'
 import { applyOnline } from './online.js'
 import { planMigration } from './plan.js'
 import { sqlDirectory } from './sql-directory.js'
@@ -48,15 +49,15 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
       const plan = planMigration(files, state, db.schema)
       const [next] = plan.migrations
       if (!next && plan.functions.length === 0) return { applied, functions, release: state.release }
-      const outcome = await step(db, files, next, lockTimeout)
+      const outcome = await step(db, files, { isNew: state.release === 0, next }, lockTimeout)
       if (outcome === 'busy') {
         await waiting.forOthers()
         continue
       }
       waiting.reset()
       if (outcome === 'done') continue
-      if ('applied' in outcome) applied.push(outcome.applied)
-      else functions.push(outcome.functions)
+      applied.push(...outcome.applied)
+      functions.push(...outcome.functions)
       logger.info({ schema: db.schema, ...outcome }, 'the schema was migrated')
     } catch (error) {
       // A commit with an unknown outcome is safe to go on from: the next round reads what is there.
@@ -69,9 +70,10 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
 function step(
   db: Database,
   files: SqlFiles,
-  next: MigrationFile | undefined,
+  { isNew, next }: { readonly isNew: boolean; readonly next: MigrationFile | undefined },
   lockTimeout: number,
 ): Promise<ApplyOutcome> {
+  if (isNew) return install(db, files, lockTimeout)
   return next?.online ? applyOnline(db, next) : applyNext(db, files, lockTimeout)
 }
 

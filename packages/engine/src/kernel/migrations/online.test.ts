@@ -60,7 +60,7 @@ async function buildIsWaiting(db: Database): Promise<number> {
   return waitFor('the build waits', async () => (await db.run<{ pid: number }>(find, [db.schema]))[0]?.pid)
 }
 
-test('K-09 an online file builds and validates while others write, and nobody waits for it', async () => {
+test('K-09 an online file builds and validates while others write, and blocks no session', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const letGo = await holdSnapshot(db)
@@ -86,6 +86,14 @@ test('K-09 an online file builds and validates while others write, and nobody wa
   expect(await db.run(validated)).toEqual([{ convalidated: true }])
 })
 
+test('K-09 a new installation builds the indexes of online files itself: it waits for no transaction of others', async () => {
+  const db = await open()
+  const letGo = await holdSnapshot(db)
+  expect(await migrate(db, { directory: folder(ONLINE) })).toMatchObject({ applied: ['0001_item', '0002_online'] })
+  expect(await indexIsValid(db)).toBe(true)
+  await letGo()
+})
+
 test('K-09 a build that was killed leaves an invalid index, which the next start builds again', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
@@ -100,7 +108,7 @@ test('K-09 a build that was killed leaves an invalid index, which the next start
   expect(await indexIsValid(db)).toBe(true)
 })
 
-test('K-09 the build of a predecessor that died is waited for, not torn down', async () => {
+test('K-09 the unfinished build of an instance that died is waited for, not dropped', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const letGo = await holdSnapshot(db)
@@ -125,7 +133,7 @@ test('K-09 the build of a predecessor that died is waited for, not torn down', a
   ])
 })
 
-test('K-09 others wait for the instance that builds, without holding the build up', async () => {
+test('K-09 other instances wait for the one that builds, without delaying it', async () => {
   const db = await open()
   await migrate(db, { directory: folder(FIRST) })
   const letGo = await holdSnapshot(db)
@@ -144,7 +152,7 @@ test('K-09 others wait for the instance that builds, without holding the build u
   expect([one.applied, other.applied]).toEqual([['0002_online'], []])
 })
 
-test('K-09 what would lock others out, or could not run twice, is refused in an online file', async () => {
+test('K-09 statements that lock other sessions out, or cannot run twice, are refused in an online file', async () => {
   const db = await open()
   const files = {
     ...FIRST,
@@ -161,7 +169,8 @@ test('K-09 K-04 it works through PgBouncer in transaction mode, and leaves no se
   if (!bouncer) return context.skip('PgBouncer is not installed')
   onTestFinished(() => bouncer.stop())
   const db = await open({ connectionString: bouncer.connectionString })
-  expect(await migrate(db, { directory: folder(ONLINE) })).toMatchObject({ applied: ['0001_item', '0002_online'] })
+  expect(await migrate(db, { directory: folder(FIRST) })).toMatchObject({ applied: ['0001_item'] })
+  expect(await migrate(db, { directory: folder(ONLINE) })).toMatchObject({ applied: ['0002_online'] })
   const settings = {
     name: 'settings',
     text: "select name from pg_settings where source = 'session' and name like '%timeout'",

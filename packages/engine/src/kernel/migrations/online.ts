@@ -35,13 +35,14 @@ export async function applyOnline(db: Database, file: MigrationFile): Promise<Ap
     await build(db, file, statements)
     await recordMigration(holder, file)
     await holder.query('commit')
-    return { applied: file.name }
+    return { applied: [file.name], functions: [] }
   } finally {
     await holder.close()
   }
 }
 
-function checkedStatements(file: MigrationFile): FileStatement[] {
+/** The statements of an online file, if it holds nothing else than what may stand there. */
+export function checkedStatements(file: MigrationFile): FileStatement[] {
   const statements = splitStatements(file.text)
   for (const { text, line } of statements) {
     if (!ALLOWED.some((pattern) => pattern.test(text))) {

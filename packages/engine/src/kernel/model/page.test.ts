@@ -14,7 +14,7 @@ test.each([
   [[], 2],
   [[place(1)], 2],
   [[place(2), place(1)], 2],
-])('U-05 the last page has none (%#)', (found, limit) => {
+])('U-05 the last page has no cursor (%#)', (found, limit) => {
   expect(toPage(found, limit, same)).toEqual({ items: found })
 })
 

@@ -22,7 +22,7 @@ test('U-11 a second item of the same name is refused with one code and the same 
   )
 })
 
-test('U-11 what is of no domain is refused without one', () => {
+test('U-11 a duplicate without a domain is refused without one in its details', () => {
   const registry = registryOf()
   registry.add({ type: 'charge' })
   expect(() => registry.add({ type: 'charge' })).toThrow(
@@ -30,7 +30,7 @@ test('U-11 what is of no domain is refused without one', () => {
   )
 })
 
-test('U-01 the same definition may be registered twice, where the model says what the same is', () => {
+test('U-01 the same definition may be registered twice, where the model compares definitions', () => {
   const registry = registryOf(Object.is)
   const item = { domain: 'risk', type: 'Book' }
   registry.add(item)
@@ -56,7 +56,7 @@ test('U-01 items are found by name, by domain and by type, until they are remove
   expect(registry.types('risk')).toEqual(['Assess'])
 })
 
-test('U-01 who listens hears of what is added from then on', () => {
+test('U-01 a listener is called for items that are added from then on', () => {
   const registry = registryOf(Object.is)
   const heard: string[] = []
   registry.add({ type: 'before' })

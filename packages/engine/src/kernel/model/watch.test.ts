@@ -7,7 +7,7 @@ function watchOf(ask: (members: readonly string[]) => Promise<void>, everyMs = 3
   return createWatch<string>({ everyMs, ask, what: 'for news', logger: silentLogger })
 }
 
-test('W-11 one look asks for all that run, and for none that have ended', async () => {
+test('W-11 one poll asks about all running items, and about none that have ended', async () => {
   const asked: (readonly string[])[] = []
   const watch = watchOf(async (members) => void asked.push(members))
   watch.look()
@@ -22,7 +22,7 @@ test('W-11 one look asks for all that run, and for none that have ended', async 
   watch.close()
 })
 
-test('W-11 what comes while it looks is looked for once more, and a look that fails is not the last', async () => {
+test('W-11 a notification during a poll causes another poll, and a failed poll is not the last', async () => {
   let looks = 0
   let goOn = () => {}
   const watch = watchOf(async () => {
@@ -43,7 +43,7 @@ test('W-11 what comes while it looks is looked for once more, and a look that fa
   watch.close()
 })
 
-test('W-11 without notifications it looks by itself', async () => {
+test('W-11 without notifications it polls by a timer', async () => {
   let looks = 0
   const watch = watchOf(async () => {
     looks += 1

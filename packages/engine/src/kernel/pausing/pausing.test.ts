@@ -15,7 +15,7 @@ afterAll(() => db.close())
 const by = { actor: 'ann', reason: 'the bank is down' }
 const here = () => true
 
-test('K-18 a pause is listed with who and why, and both pause and resume are audited', async () => {
+test('K-18 a pause is listed with actor and reason, and both pause and resume are audited', async () => {
   expect(await pauseWork(db, { domain: 'payments' }, by, here)).toBe(true)
   expect(await pauseWork(db, { domain: 'payments' }, { actor: 'bob', reason: 'me too' }, here)).toBe(false)
   expect(await listPauses(db)).toEqual([{ subject: 'domain:payments', pausedAt: expect.any(Date), ...by }])
@@ -28,7 +28,7 @@ test('K-18 a pause is listed with who and why, and both pause and resume are aud
   ])
 })
 
-test('K-18 claims ask for any of the names a thing goes by', async () => {
+test('K-18 a claim checks all names under which work can be paused', async () => {
   await pauseWork(db, { definition: 'payments/Payment' }, by, here)
   const isPaused = async (...subjects: string[]) => {
     const [row] = await db.run<{ paused: boolean }>(
@@ -49,7 +49,7 @@ test('K-12 a pause without a reason is refused and changes nothing', async () =>
 })
 
 test.each<PauseSubject>([{ domain: 'paiments' }, { definition: 'payments/Paiment' }, { handler: 'Shipp' }])(
-  'K-18 %j, which nobody has ever registered, cannot be paused',
+  'K-18 %j, which was never registered, cannot be paused',
   async (subject) => {
     await expect(pauseWork(db, subject, by)).rejects.toMatchObject({ code: 'HF_UNKNOWN_SUBJECT' })
     const [name = ''] = Object.values(subject)
@@ -58,7 +58,7 @@ test.each<PauseSubject>([{ domain: 'paiments' }, { definition: 'payments/Paiment
 )
 
 test.each([{}, { domain: '' }, { domain: 'a', handler: 'b' }, { queue: 'a' }, { domain: 7 }])(
-  'K-18 %j is no subject of a pause',
+  'K-18 %j cannot be paused',
   (subject) => {
     expect(() => subjectName('pause', subject as unknown as PauseSubject)).toThrowError(
       expect.objectContaining({ code: 'HF_INVALID_OPTION' }),

@@ -19,23 +19,26 @@ async function counts(): Promise<boolean | undefined> {
 test.each([
   ['an outage', 3_600_000],
   ['a clock that was set back', -60_000],
-])('K-03 after %s absence counts only when beats have come for two beats without a gap', async (_, jump) => {
-  await bus.steady()
-  await beat()
-  expect(await counts()).toBe(true)
-  await bus.moveClock(jump)
-  expect(await counts()).toBe(false)
-  await beat()
-  expect(await counts()).toBe(false)
-  await bus.moveClock(60_000)
-  await beat()
-  expect(await counts()).toBe(false)
-  await bus.moveClock(60_000)
-  await beat()
-  expect(await counts()).toBe(true)
-})
+])(
+  'K-03 after %s a definition counts as absent only after heartbeats without a gap for two intervals',
+  async (_, jump) => {
+    await bus.steady()
+    await beat()
+    expect(await counts()).toBe(true)
+    await bus.moveClock(jump)
+    expect(await counts()).toBe(false)
+    await beat()
+    expect(await counts()).toBe(false)
+    await bus.moveClock(60_000)
+    await beat()
+    expect(await counts()).toBe(false)
+    await bus.moveClock(60_000)
+    await beat()
+    expect(await counts()).toBe(true)
+  },
+)
 
-test('K-03 a worker notes what it has before it beats, again when something is registered, and again after a failure', async () => {
+test('K-03 a worker records its definitions before its first heartbeat, when something is registered, and after a failure', async () => {
   const noted: number[] = []
   let failing = false
   const presence = createPresence(bus.db, {
@@ -60,7 +63,7 @@ test('K-03 a worker notes what it has before it beats, again when something is r
   presence.stop()
 })
 
-test('U-05 the installation knows what workers have, and how many live workers have it', async () => {
+test('U-05 the installation lists the definitions that workers have, and how many live workers have it', async () => {
   const begin = async (worker: string, has: readonly WorkerDefinition[]) => {
     const presence = createPresence(bus.db, { worker, has: () => has, everyMs: 60_000, logger: silentLogger })
     await presence.begin()

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Logger } from '../logger.js'
 import { type MetricLabels, noMetrics } from '../metrics/metrics.js'
 import { formatLine } from '../stderr-logger.js'
-import { createReports, splitName } from './reports.js'
+import { createReports } from './reports.js'
 
 function recording() {
   const lines: [string, object, string][] = []
@@ -62,13 +62,6 @@ describe('createReports', () => {
     reports.needsPerson(item, failure)
     reports.ended(item, 'failed')
     expect(lines.map(([level]) => level)).toEqual(['error'])
-  })
-
-  it.each([
-    ['payments/Payment', { domain: 'payments', type: 'Payment' }],
-    ['order', { type: 'order' }],
-  ])('K-21 %s is split into domain and type', (name, expected) => {
-    expect(splitName(name)).toEqual(expected)
   })
 })
 

@@ -129,9 +129,3 @@ function firstLine(message: string): string {
   const end = message.indexOf('\n')
   return end === -1 ? message : message.slice(0, end)
 }
-
-/** `payments/Payment` as domain and type; what has no domain is all type. */
-export function splitName(name: string): { readonly domain?: string; readonly type: string } {
-  const slash = name.indexOf('/')
-  return slash === -1 ? { type: name } : { domain: name.slice(0, slash), type: name.slice(slash + 1) }
-}

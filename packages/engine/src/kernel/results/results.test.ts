@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { silentLogger } from '../logger.js'
+import { notFound, workOf } from '../model/work.js'
 import type { Listener } from '../notify/listener.js'
 import { createMissingWorkers } from './presence.js'
 import { createResults, type ResultSource } from './results.js'
@@ -14,16 +15,15 @@ function staged() {
   const wakes = new Set<() => void>()
   let trouble: Error | undefined
   const source: ResultSource<string> = {
-    model: 'things',
-    what: 'thing',
+    model: 'commands',
     async find(keys) {
       asked.push(keys)
       if (trouble) throw trouble
       return new Map(keys.map((key) => [key, ended.get(key) ?? 'PENDING']))
     },
     settle: (found) => (found === 'PENDING' ? undefined : { value: found }),
-    unknown: (key) => new Error(`there is no ${key}`),
-    why: async (id, status) => ({ id, status, why: 'waiting for b' }),
+    unknown: (key) => notFound('commands', 'a/Thing', key),
+    why: async (status) => ({ work: workOf('commands', 'a/Thing', 'a'), status, why: 'It waits for b.' }),
   }
   let listeners = 0
   const listener: Listener = {
@@ -64,7 +64,7 @@ function staged() {
   }
 }
 
-test('K-22 a thousand waiters of one thing are one question per poll', async () => {
+test('K-22 a thousand waiters for one item are one query per poll', async () => {
   const { source, results, ended, asked } = staged()
   const waiting = Promise.all(Array.from({ length: 1_000 }, () => results.wait(source, 'a', 30_000)))
   await vi.advanceTimersByTimeAsync(5)
@@ -76,7 +76,7 @@ test('K-22 a thousand waiters of one thing are one question per poll', async () 
   await results.close()
 })
 
-test('K-22 waiters of many things share the question', async () => {
+test('K-22 waiters for many items share the query', async () => {
   const { source, results, ended, asked } = staged()
   const keys = Array.from({ length: 500 }, (_, n) => `k${n}`)
   const waiting = Promise.all(keys.map((key) => results.wait(source, key, 30_000)))
@@ -87,7 +87,7 @@ test('K-22 waiters of many things share the question', async () => {
   await results.close()
 })
 
-test('K-22 whoever waits longer is woken by notification, and polls only once a second', async () => {
+test('K-22 a longer wait is ended by a notification, and polls only once a second', async () => {
   const { source, results, ended, asked, notify, statements, listeners } = staged()
   const waiting = results.wait(source, 'a', 60_000)
   await vi.advanceTimersByTimeAsync(499)
@@ -141,26 +141,26 @@ test('K-22 when the time is over the error says the status and what it waits for
   const { source, results } = staged()
   const waiting = expect(results.wait(source, 'a', 5_000)).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
-    message: expect.stringMatching(/^thing a did not end within 5 ?s: it is PENDING, waiting for b$/),
+    message: expect.stringMatching(/^command a\/Thing a did not end within 5 ?s: it is PENDING\. It waits for b\.$/),
   })
   await vi.advanceTimersByTimeAsync(5_000)
   await waiting
   await results.close()
 })
 
-test('K-22 when the time is over and the database is still away, the error says that', async () => {
+test('K-22 when the time is over and the database is still unreachable, the error says that', async () => {
   const { source, results, fail } = staged()
   fail(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
   const waiting = expect(results.wait(source, 'a', 5_000)).rejects.toMatchObject({
     code: 'HF_RESULT_TIMEOUT',
-    message: expect.stringContaining('the database does not answer: connect ECONNREFUSED'),
+    message: expect.stringContaining('The database does not respond: connect ECONNREFUSED'),
   })
   await vi.advanceTimersByTimeAsync(5_000)
   await waiting
   await results.close()
 })
 
-test('K-22 what ends in the last moment is no timeout', async () => {
+test('K-22 an end in the last moment is not a timeout', async () => {
   const { source, results, ended, fail } = staged()
   fail(Object.assign(new Error('restarting'), { code: '57P03' }))
   const waiting = results.wait(source, 'a', 5_000)
@@ -181,7 +181,7 @@ test('K-22 an error that is not about the database ends the wait at once', async
   await results.close()
 })
 
-test('K-22 closing ends those who wait', async () => {
+test('K-22 closing ends all waits', async () => {
   const { source, results } = staged()
   const waiting = expect(results.wait(source, 'a', 5_000)).rejects.toMatchObject({ code: 'HF_STOPPED' })
   await results.close()
@@ -189,7 +189,7 @@ test('K-22 closing ends those who wait', async () => {
   await expect(results.wait(source, 'a', 5_000)).rejects.toMatchObject({ code: 'HF_STOPPED' })
 })
 
-test('K-22 work that no live worker has the code for is told of, at most once per definition and minute', async () => {
+test('K-22 work that no live worker has the code for is reported, at most once per definition and minute', async () => {
   const warned: string[] = []
   const logger = { ...silentLogger, warn: (_: object, message: string) => void warned.push(message) }
   const missing = createMissingWorkers({ logger })

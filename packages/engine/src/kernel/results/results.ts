@@ -2,8 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Executor } from '../database/executor.js'
 import { isTransient } from '../database/transient.js'
 import { formatDuration, LONGEST_TIMER_MS } from '../duration/duration.js'
+import type { Work } from '../errors/entry.js'
 import { HoldfastError } from '../errors.js'
 import type { Logger } from '../logger.js'
+import type { Model } from '../models.js'
 import type { Listener } from '../notify/listener.js'
 import { createBackoff } from '../retry/backoff.js'
 
@@ -12,16 +14,14 @@ export type Settled = { readonly value: unknown } | { readonly error: Error } | 
 
 /** What a model brings to have its ends awaited. */
 export interface ResultSource<Found = unknown> {
-  /** `commands`, `processes`, `workflows`: ends of this model are notified under it (`holdfast.wake_results`). */
-  readonly model: string
-  /** How one is called in errors: `command`, `process`, `workflow instance`. */
-  readonly what: string
+  /** Ends of this model are notified under it (`holdfast.wake_results`). */
+  readonly model: Model
   /** One statement for all that are waited for. What is not found is not in the answer. */
   find(keys: readonly string[]): Promise<ReadonlyMap<string, Found>>
   settle(found: Found): Settled
-  unknown(key: string): Error
-  /** Why it has not ended: in what status it is, what it waits for, and whether a live worker has its definition. */
-  why(key: string, found: Found): Promise<{ readonly id: string; readonly status: string; readonly why: string }>
+  unknown(key: string): HoldfastError<'HF_NOT_FOUND'>
+  /** Why it has not ended: in what status it is, what it waits for, and whether a live worker can go on with it. */
+  why(found: Found): Promise<{ readonly work: Work; readonly status: string; readonly why: string }>
 }
 
 /**
@@ -207,21 +207,20 @@ function createLoop(
 
   /** The time is over: it has ended in the last moment, or the error says why it has not. */
   async function lastLook(key: string, limitMs: number): Promise<NonNullable<Settled>> {
-    const { what } = source
     const waited = formatDuration(limitMs)
     const look = async (): Promise<NonNullable<Settled>> => {
       const found = (await source.find([key])).get(key)
       if (found === undefined) return { error: source.unknown(key) }
       const settled = settledOf(found)
       if (settled) return settled
-      const { id, status, why } = await source.why(key, found)
-      return { error: new HoldfastError('HF_RESULT_TIMEOUT', { what, id, waited, status, why }) }
+      const { work, status, why } = await source.why(found)
+      return { error: new HoldfastError('HF_RESULT_TIMEOUT', { ...work, waited, status, why }) }
     }
     try {
       return await Promise.race([look(), tooLate(LAST_LOOK)])
     } catch (error) {
-      const why = `the database does not answer: ${toError(error).message}`
-      const details = { what, id: key, waited, status: 'unknown', why }
+      const why = `The database does not respond: ${toError(error).message}`
+      const details = { ...source.unknown(key).details, waited, status: 'in an unknown status', why }
       return { error: new HoldfastError('HF_RESULT_TIMEOUT', details, { cause: error }) }
     }
   }

@@ -12,7 +12,7 @@ describe('createBackoff', () => {
     expect(backoff.next()).toBe(150)
   })
 
-  it('K-11 never asks without a pause and never waits longer than the cap', () => {
+  it('K-11 never retries without a pause and never waits longer than the cap', () => {
     fc.assert(
       fc.property(fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), (chances) => {
         const backoff = createBackoff({ base: 20, cap: '1s', random: () => chances.next().value })
@@ -24,7 +24,7 @@ describe('createBackoff', () => {
     )
   })
 
-  it('K-11 spreads those who start together', () => {
+  it('K-11 spreads retries that start together', () => {
     const waits = take(100, () => createBackoff({ base: '1s' }).next())
     expect(new Set(waits).size).toBeGreaterThan(50)
   })

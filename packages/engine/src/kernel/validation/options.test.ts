@@ -58,7 +58,7 @@ describe('checkOptions', () => {
     )
   })
 
-  it('hands the options back, typed by their names', () => {
+  it('returns the options, typed by their names', () => {
     const given = checkOptions('startWorker', { concurrency: 3 }, known)
     expect(given.concurrency).toBe(3)
     expectTypeOf(given).toEqualTypeOf<Partial<Record<(typeof known)[number], unknown>>>()
@@ -130,7 +130,7 @@ describe('one option', () => {
     )
   })
 
-  it('has the type of what it can be', () => {
+  it('has the type of its allowed values', () => {
     expectTypeOf(integerOption('f', 'o', 1)).toEqualTypeOf<number>()
     expectTypeOf(integerOption('f', 'o', 1, { default: undefined })).toEqualTypeOf<number | undefined>()
     expectTypeOf(durationOption('f', 'o', 1, { default: '1s' })).toEqualTypeOf<number>()

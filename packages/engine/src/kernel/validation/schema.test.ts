@@ -79,7 +79,7 @@ describe('parseWith', () => {
     expectTypeOf(parsed).toEqualTypeOf<{ at: Date }>()
   })
 
-  it('leaves the value alone without a schema', () => {
+  it('returns the value unchanged without a schema', () => {
     expect(parseWith(undefined, bad, 'x')).toBe(bad)
   })
 

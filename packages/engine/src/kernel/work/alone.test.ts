@@ -88,7 +88,7 @@ test('K-26 what runs already is awaited before an item is alone', async () => {
   expect((await turn)?.alone).toBe(true)
 })
 
-test('K-26 an item that does not get to be alone in time begins beside the others, and is told so', async () => {
+test('K-26 an item that does not get to be alone in time begins beside the others, and knows it', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
     const gate = createGate()
@@ -140,7 +140,7 @@ test('K-26 the item that died alone before comes first, then the one that had be
   expect(order).toEqual(['alone', 'begun', 'neither'])
 })
 
-test('K-26 a turn that is called off is never given', async () => {
+test('K-26 a cancelled turn is never granted', async () => {
   const gate = createGate()
   const { turn, cancel } = gate.queue(lost())
   cancel()

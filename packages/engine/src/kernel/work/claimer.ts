@@ -15,6 +15,8 @@ interface ClaimerOptions<Item extends Claimed> {
   readonly pollMs: number
   readonly heartbeatMs: number
   readonly leases: Leases<Item>
+  /** Whether a whole lease has passed without a heartbeat of this worker. */
+  readonly heartbeatIsLate: () => boolean
   readonly onWake?: (wake: () => void) => () => void
   readonly databaseUptimeMs?: () => Promise<number>
   readonly logger: Logger
@@ -35,8 +37,9 @@ interface Claim<Item extends Claimed> {
 
 /**
  * When and how to claim: the watermarks, the idle time between claims, and what changes after an outage of the database or
- * a suspension of this machine. After either, a worker first extends its own leases, and does not claim expired ones for one
- * heartbeat, so that every other live worker can extend its leases too before its work is claimed.
+ * a suspension of this machine, or after this process stalled for longer than a lease. After each of these, a worker first extends
+ * its own leases, and does not claim expired ones for one heartbeat, so that every other live worker can extend its leases too
+ * before its work is claimed.
  */
 export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item>) {
   const { source, worker, leaseMs, pollMs, heartbeatMs, leases, logger, metrics } = options
@@ -60,7 +63,7 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       if (delay === 0) wakeUp.fire()
       else setTimeout(() => wakeUp.fire(), delay)
     })
-    const uptime = await options.databaseUptimeMs?.().catch(databaseFailed)
+    const uptime = await options.databaseUptimeMs?.().catch(recoverFirst)
     if (uptime !== undefined && uptime < heartbeatMs) graceUntil = performance.now() + heartbeatMs - uptime
   }
 
@@ -72,7 +75,7 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     const types = source.types()
     if (types.length === 0) return { ...nothing(null, 0), complete: true }
     try {
-      if (wasSuspended()) outage = true
+      if (wasSuspended() || options.heartbeatIsLate()) outage = true
       if (outage) await recover()
       if (ceilingMs !== undefined) watermarks.forget()
       const sentAt = performance.now()
@@ -95,7 +98,7 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       return { taken, idle: false, complete, nextDueMs, handled }
     } catch (error) {
       // Only trouble of the database counts as an outage.
-      if (isTransient(error)) databaseFailed()
+      if (isTransient(error)) recoverFirst()
       logger.warn({ err: error, model: source.model }, 'claiming failed; trying again')
       metrics.count('database_retries', labels)
       idleMs = backoff.next()
@@ -118,14 +121,15 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
     )
   }
 
-  function databaseFailed(): undefined {
+  function recoverFirst(): undefined {
     outage = true
   }
 
   return {
     begin,
     claim,
-    databaseFailed,
+    /** Leases may have ended: before the next claim this worker extends its own. */
+    recoverFirst,
     /** Ends the idle wait. */
     pollNow: () => wakeUp.fire(),
     /** Waits until the next due time, the next poll or a wake-up. */

@@ -34,7 +34,7 @@ const work = (source: WorkSource<Claimed>, gate: Gate, run: (item: Claimed) => P
   return loop
 }
 
-test('K-26 what was claimed beside an item that is alone for more than a minute goes to other processes meanwhile', async () => {
+test('K-26 work that was claimed beside an item that is alone for more than a minute is released to other workers meanwhile', async () => {
   const lost = { alone: 0, shared: 9, counted: false, interrupted: false, firstToTry: true }
   const suspects = sharedItems([{ id: 'suspect', type: 'a', epoch: 10, lost }])
   const good = sharedItems(Array.from({ length: 20 }, (_, n) => ({ id: `good ${n}`, type: 'a', epoch: 1 })))

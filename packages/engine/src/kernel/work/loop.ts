@@ -7,7 +7,7 @@ import { createBackoff } from '../retry/backoff.js'
 import { FIRST_ALONE, type Gate, processGate, type Turn } from './alone.js'
 import { createCapacity } from './capacity.js'
 import { createClaimer } from './claimer.js'
-import { startHeartbeat } from './heartbeat.js'
+import { type Heartbeat, startHeartbeat } from './heartbeat.js'
 import { createLeases, type Lease } from './leases.js'
 import { createSignal } from './signal.js'
 import type { Claimed, WorkSource } from './source.js'
@@ -74,7 +74,14 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
   const leases = createLeases({ source, leaseMs, logger, metrics })
   const capacity = createCapacity(concurrency)
   const slotFreed = createSignal()
-  const claimer = createClaimer({ ...options, logger, metrics, leases, heartbeatMs })
+  const claimer = createClaimer({
+    ...options,
+    logger,
+    metrics,
+    leases,
+    heartbeatMs,
+    heartbeatIsLate: () => heartbeat?.isLate() ?? false,
+  })
   const surveys = createSurveys()
   const gate = options.gate === 'none' ? undefined : (options.gate ?? processGate)
   const { losses } = source
@@ -87,7 +94,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
   let running = 0
   let claimed = 0
   let state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
-  let heartbeat: { stop(): void } | undefined
+  let heartbeat: Heartbeat | undefined
   let claiming: Promise<void> | undefined
   let stopping: Promise<{ abandoned: number }> | undefined
 
@@ -269,7 +276,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       if (state === 'running') fillSlots()
       slotFreed.fire()
     })
-    heartbeat = startHeartbeat({ everyMs: heartbeatMs, beat, failed: claimer.databaseFailed, logger })
+    heartbeat = startHeartbeat({ everyMs: heartbeatMs, beat, failed: claimer.recoverFirst, logger })
     claiming = claimUntilStopped()
   }
 

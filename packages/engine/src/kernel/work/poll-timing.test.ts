@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest'
 import { createPollTiming } from './poll-timing.js'
 
-test('K-06 rests until the next due time, at most until the poll', () => {
+test('K-06 waits until the next due time, at most until the next poll', () => {
   const wakefulness = createPollTiming(1_000)
   expect(wakefulness.idleMs(null)).toBe(1_000)
   expect(wakefulness.idleMs(250.2)).toBe(251)
   expect(wakefulness.idleMs(60_000)).toBe(1_000)
 })
 
-test('K-06 after a wake-up it looks again soon, then ever later', () => {
+test('K-06 after a wake-up it polls again soon, then later and later', () => {
   const wakefulness = createPollTiming(1_000)
   expect(wakefulness.woken()).toBe(0)
   expect([1, 2, 3, 4, 5].map(() => wakefulness.idleMs(null))).toEqual([5, 25, 125, 625, 1_000])
 })
 
-test('K-06 a worker that is woken in vain hesitates more and more, up to a limit', () => {
+test('K-06 a worker that is woken without finding work delays its claim more and more, up to a limit', () => {
   const wakefulness = createPollTiming(1_000, () => 1)
   const hesitations = Array.from({ length: 8 }, () => {
     const hesitation = wakefulness.woken()
@@ -27,7 +27,7 @@ test('K-06 a worker that is woken in vain hesitates more and more, up to a limit
   expect(wakefulness.woken()).toBe(0)
 })
 
-test('K-06 a poll in vain is no reason to hesitate', () => {
+test('K-06 a poll that finds nothing adds no delay', () => {
   const wakefulness = createPollTiming(1_000, () => 1)
   wakefulness.claimed(0)
   wakefulness.claimed(0)

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest'
 import { createWorkLoop } from './loop.js'
 import type { Claimed, ClaimResult, LeaseRef, WorkSource } from './source.js'
 
-test('K-26 a worker that stops gives back what it has not begun: what was lost before stays lost, the rest counts as never claimed', async () => {
+test('K-26 a worker that stops releases what it has not begun: what was lost before stays lost, the rest counts as never claimed', async () => {
   const told: string[] = []
   const tell = (what: string) => async (leases: readonly LeaseRef[]) => {
     told.push(`${what} ${leases.map(({ id, epoch }) => `${id}@${epoch}`).join(' ')}`)

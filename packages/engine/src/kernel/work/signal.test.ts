@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createSignal } from './signal.js'
 
-test('K-06 a wake-up that comes before anybody waits is not lost', async () => {
+test('K-06 a wake-up before the wait begins is not lost', async () => {
   const signal = createSignal()
   signal.fire()
   await signal.wait()

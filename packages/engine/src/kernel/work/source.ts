@@ -40,6 +40,15 @@ export interface ClaimRequest {
   readonly ceilingMs: number
 }
 
+/** What the claim functions of all tables take last, in this order. */
+export const claimParams = ({ worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest) => [
+  worker,
+  limit,
+  leaseMs,
+  spareLeased,
+  ceilingMs,
+]
+
 export interface ClaimResult<Item extends Claimed> {
   readonly items: readonly Item[]
   /** How far the claim has read each type: the watermark of the next claim. */

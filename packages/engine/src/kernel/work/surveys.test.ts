@@ -50,7 +50,7 @@ async function startLoop(run: (item: Claimed) => Promise<void> = async () => und
   return { ...things, loop, worker, surveyed }
 }
 
-test('X-01 a survey is a look at everything that begins when it is asked for, as far ahead as it asks', async () => {
+test('X-01 a survey is a full scan that begins when it is asked for, as far ahead as it asks', async () => {
   const { surveyed, claims, willAnswer } = await startLoop()
   await surveyed.survey(1_000)
   willAnswer({ nextDueMs: 7_000 })
@@ -58,7 +58,7 @@ test('X-01 a survey is a look at everything that begins when it is asked for, as
   expect(claims.at(-1)).toMatchObject({ ceilingMs: 1_000_000, lanes: [{ type: 'thing', from: null }] })
 })
 
-test('X-01 a survey counts what it takes up and what the claim itself has dealt with; held is what has not ended', async () => {
+test('X-01 a survey counts the items that it claimed and those that the claim itself handled; held are items that have not ended', async () => {
   let end = () => {}
   const ended = new Promise<void>((resolve) => {
     end = resolve
@@ -74,7 +74,7 @@ test('X-01 a survey counts what it takes up and what the claim itself has dealt 
   expect(surveyed).toMatchObject({ held: 0, claimed: 1 })
 })
 
-test('X-01 a survey that the database did not answer, or of a loop that has stopped, does not claim to be complete', async () => {
+test('X-01 a survey that the database did not answer, or of a stopped loop, is not complete', async () => {
   const { surveyed, loop, worker, willAnswer } = await startLoop()
   await surveyed.survey(1)
   willAnswer(new Error('gone'))

@@ -3,7 +3,7 @@ import { createWatermarks } from './watermarks.js'
 
 const answer = (marks: { type: string; mark: number }[]) => ({ items: [], marks, nextDueMs: null })
 
-test('K-17 the first look is at everything, the next begins at the mark', () => {
+test('K-17 the first scan reads everything, the next begins at the mark', () => {
   const watermarks = createWatermarks()
   const first = watermarks.lanes(['a'], 0)
   expect(first).toEqual({ full: true, lanes: [{ type: 'a', from: null }] })
@@ -11,7 +11,7 @@ test('K-17 the first look is at everything, the next begins at the mark', () => 
   expect(watermarks.lanes(['a'], 11)).toEqual({ full: false, lanes: [{ type: 'a', from: 500 }] })
 })
 
-test('K-17 full looks take two percent of the time: cheap ones are frequent, dear ones rare', () => {
+test('K-17 full scans take two percent of the time: cheap ones are frequent, expensive ones rare', () => {
   const cheap = createWatermarks()
   cheap.advance(answer([]), { full: true, began: 0, ended: 0.2 })
   expect(cheap.lanes(['a'], 5).full).toBe(false)
@@ -22,14 +22,14 @@ test('K-17 full looks take two percent of the time: cheap ones are frequent, dea
   expect(dear.lanes(['a'], 4_081).full).toBe(true)
 })
 
-test('K-17 everything is looked through at least every five seconds', () => {
+test('K-17 a full scan happens at least every five seconds', () => {
   const watermarks = createWatermarks()
   watermarks.advance(answer([]), { full: true, began: 0, ended: 10_000 })
   expect(watermarks.lanes(['a'], 14_999).full).toBe(false)
   expect(watermarks.lanes(['a'], 15_000).full).toBe(true)
 })
 
-test('K-17 forgetting makes the next look a full one', () => {
+test('K-17 forgetting the marks makes the next scan a full one', () => {
   const watermarks = createWatermarks()
   watermarks.advance(answer([{ type: 'a', mark: 1 }]), { full: true, began: 0, ended: 100 })
   watermarks.forget()

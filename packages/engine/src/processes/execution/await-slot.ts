@@ -25,7 +25,11 @@ export async function awaitSlot(
       return undefined
     }
     const { retryAfterMs } = slot
-    const error = new HoldfastError('HF_RATE_LIMITED', { key, maxWait: formatDuration(maxWaitMs), retryAfterMs })
+    const error = new HoldfastError('HF_RATE_LIMITED', {
+      key,
+      maxWait: formatDuration(maxWaitMs),
+      retryAfter: retryAfterMs,
+    })
     return { notBegun: execution.classify(error), retryAfterMs }
   } catch (error) {
     if (turn.signal.aborted) return { withdrawn: true }

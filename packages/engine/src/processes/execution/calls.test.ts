@@ -42,7 +42,7 @@ describe('the calls of an execution', () => {
     expect(found('WAIT', 'c')).toBe('c')
   })
 
-  it('P-08 settled calls are out of the way and still known', () => {
+  it('P-08 settled calls are no longer open, and are still known', () => {
     const calls = new Calls()
     const call = calls.add('a', sleep)
     calls.add('b', sleep)

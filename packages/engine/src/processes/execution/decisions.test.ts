@@ -11,7 +11,7 @@ const business = failure(new BusinessError('declined', { code: 'DECLINED' }))
 const policy = normalizeRetryPolicy({ kind: 'exponential', base: '1s' })
 const call = { attempts: 1, retry: { maxAttempts: 1, policy }, onFailure: 'tsq' } as const
 
-describe('what becomes of a call that failed', () => {
+describe('the decision about a call that failed', () => {
   it.each([
     ['the first of three', 1, 3, 'WAITING_RETRY', 1_000],
     ['the second of three', 2, 3, 'WAITING_RETRY', 2_000],
@@ -40,7 +40,7 @@ describe('what becomes of a call that failed', () => {
   })
 })
 
-describe('what a failure that nobody catches does to the process', () => {
+describe('the effect of an uncaught failure on the process', () => {
   it.each([
     [transient, { to: 'TSQ', error: { code: 'RETRIES_EXHAUSTED', message: 'BUSY: busy', kind: 'PERMANENT' } }],
     [permanent, { to: 'TSQ', error: { code: 'PERMANENT_FAILURE', message: 'NO: no' } }],
@@ -49,7 +49,7 @@ describe('what a failure that nobody catches does to the process', () => {
     expect(decideFailure(toRecorded(failed))).toMatchObject(expected)
   })
 
-  it('troubles keep the group of what went wrong, and do not say their own code twice', () => {
+  it('a troubleshooting entry keeps the group of its failure, and does not repeat its own code', () => {
     expect(trouble('NO', toRecorded(permanent)).error).toMatchObject({
       message: 'no',
       fingerprint: permanent.fingerprint,

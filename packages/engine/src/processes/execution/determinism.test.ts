@@ -6,7 +6,7 @@ const draw = (seed: string) => {
   return [drawing.uuid(), drawing.random(), drawing.random(), drawing.uuid()]
 }
 
-test('P-04 the same process draws the same, another one another', () => {
+test('P-04 the same process gets the same values, another process others', () => {
   expect(draw('p 1')).toEqual(draw('p 1'))
   expect(new Set([...draw('p 1'), ...draw('p 2'), ...draw('q 1')]).size).toBe(12)
 })

@@ -3,6 +3,7 @@
 // `absorb.ts`; here it is carried out. No call may begin before everything that led to it is committed.
 
 import { HoldfastError } from '../../kernel/errors.js'
+import { processOf } from '../refused.js'
 import { absorb } from './absorb.js'
 import type { Effect } from './apply.js'
 import { attemptStep, databaseTrouble, isToTurn } from './attempt.js'
@@ -87,7 +88,8 @@ function decideTurn(execution: Execution, around: Surroundings): void {
   if (ending) {
     if ('error' in ending) execution.fail(ending.error)
   } else if (isPastDeadline(state, around)) {
-    const error = toRecorded(execution.classify(new HoldfastError('HF_DEADLINE_EXCEEDED', { id: item.id })))
+    const passed = new HoldfastError('HF_DEADLINE_EXCEEDED', processOf(parts.definition.name, item.id))
+    const error = toRecorded(execution.classify(passed))
     const action = parts.settings.deadlineAction ?? parts.definition.deadlineAction
     execution.decide(decideLate(action, 'DEADLINE', { ...error, code: 'DEADLINE_EXCEEDED' }))
   }

@@ -9,6 +9,7 @@ import type { Lease } from '../../kernel/work/leases.js'
 import { createSignal } from '../../kernel/work/signal.js'
 import type { ClaimedProcess } from '../queries/claim-processes.js'
 import type { Incoming } from '../queries/write-processes.js'
+import { processOf } from '../refused.js'
 import { StepFailed } from '../step-failed.js'
 import { apply, type Effect, type PassingEvent } from './apply.js'
 import type { Arrival, EncodedResult } from './attempted.js'
@@ -147,7 +148,7 @@ export class Execution {
   }
 
   #cancelled(): HoldfastError<'HF_CANCELLED'> {
-    return new HoldfastError('HF_CANCELLED', { id: this.item.id })
+    return new HoldfastError('HF_CANCELLED', processOf(this.parts.definition.name, this.item.id))
   }
 
   classify(error: unknown): Failure {

@@ -93,7 +93,7 @@ describe('the guard of the state', () => {
     expect(raw).not.toEqual(build())
   })
 
-  it('P-02 reading is as ever', () => {
+  it('P-02 reading is always allowed', () => {
     const guard = new StateGuard()
     const raw = build()
     const shown = guard.wrap(raw)
@@ -113,14 +113,14 @@ describe('the guard of the state', () => {
     expect(roundTrip(createCodec(), shown)).toStrictEqual(raw)
   })
 
-  it('P-02 dates, maps and sets stay what others take them for', () => {
+  it('P-02 guarded dates, maps and sets are still recognised as such', () => {
     const shown = new StateGuard().wrap(build())
     expect([types.isDate(shown.when), types.isMap(shown.map), types.isSet(shown.set)]).toEqual([true, true, true])
     expect(structuredClone(shown.when)).toEqual(new Date(5))
     expect(structuredClone(shown.map)).toEqual(new Map([['a', { n: 1 }]]))
   })
 
-  it('what is put into the state is the thing itself, not what the guard shows of it', () => {
+  it('a value that is put into the state is stored itself, not its guarded view', () => {
     const guard = new StateGuard()
     const raw: Record<string, unknown> = build()
     const shown = guard.wrap(raw)

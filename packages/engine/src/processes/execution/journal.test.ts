@@ -34,7 +34,7 @@ const names = (write: ProcessWrite | undefined) => write?.events.map(({ name }) 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('the journal', () => {
-  it('P-08 writes together what was appended meanwhile, in order', async () => {
+  it('P-08 events that were appended during a write are written together, in order', async () => {
     const { journal, flights } = staged()
     journal.append(record('a'))
     const first = journal.flush()
@@ -52,7 +52,7 @@ describe('the journal', () => {
     expect(journal.dirty).toBe(false)
   })
 
-  it('P-17 whoever waited for a write that failed does not go on, whoever sent it', async () => {
+  it('P-17 no caller that waited for a failed write continues', async () => {
     const { journal, flights } = staged()
     journal.append(record('a'))
     const first = journal.flush()
@@ -95,7 +95,7 @@ describe('the journal', () => {
     expect(journal.dirty).toBe(false)
   })
 
-  it('P-05 a transaction takes along what was recorded before it, and leaves it where it fails', async () => {
+  it('P-05 a transaction takes along what was recorded before it, and leaves it unwritten where the transaction fails', async () => {
     const { journal } = staged()
     journal.append(record('before'))
     const { event, write } = journal.beginCommit(record('tx'))

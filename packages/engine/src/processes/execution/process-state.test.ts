@@ -35,7 +35,7 @@ const stateWith = (responses: RecordedResponse[], more: { seen?: number; unmet?:
   })
 
 describe('the state of a process', () => {
-  it('P-09 meets responses one at a time, in their order', () => {
+  it('P-09 reads responses one at a time, in their order', () => {
     const state = stateWith([response(1), response(2)])
     expect([state.seen, state.received, state.shown]).toEqual([0, 2, { log: [] }])
     expect(state.applyNext()).toBe(true)
@@ -45,7 +45,7 @@ describe('the state of a process', () => {
     expect(state.applyNext()).toBe(false)
   })
 
-  it('P-11 hears of each response once', () => {
+  it('P-11 reads each response once', () => {
     const state = stateWith([response(1)])
     state.receive([response(1), response(2)])
     state.receive([response(2), response(3)])
@@ -69,7 +69,7 @@ describe('the state of a process', () => {
     expect(state.leftOver().unmet.toSorted((a, b) => a - b)).toEqual([2, 3])
   })
 
-  it('P-24 begins with what an earlier generation left unmet', () => {
+  it('P-24 begins with the responses that an earlier generation left unread', () => {
     const state = stateWith([response(2, 'silent'), response(6)], { seen: 5, unmet: [2] })
     expect([state.seen, state.received]).toEqual([5, 6])
     expect(state.take('silent', 2)).toBe(20)
@@ -77,7 +77,7 @@ describe('the state of a process', () => {
     expect(state.shown).toEqual({ log: [60] })
   })
 
-  it('P-24 with nothing but unmet ones it has heard of all that it has seen', () => {
+  it('P-24 with unread responses only, nothing up to the last seen one is received again', () => {
     expect(stateWith([response(2, 'silent')], { seen: 5, unmet: [2] }).received).toBe(5)
   })
 

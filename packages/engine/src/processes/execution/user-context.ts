@@ -21,6 +21,7 @@ import {
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
 import type { ProcessDefinition } from '../define.js'
+import { unknownResponse } from '../refused.js'
 import type { Attempting, Attempts, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
 import { createDeterminism } from './determinism.js'
 import type { Execution } from './execution.js'
@@ -83,7 +84,7 @@ export function contextFor(execution: Execution): ProcessContext {
     },
     event(name: string, response: string, options = {}) {
       if (!parts.definition.responses.has(response)) {
-        throw new HoldfastError('HF_UNKNOWN_RESPONSE', { process: parts.definition.name, response: String(response) })
+        throw unknownResponse(parts.definition.name, response)
       }
       return call(name, { kind: 'EVENT', response, ...waiting(`event ${name}`, options) })
     },

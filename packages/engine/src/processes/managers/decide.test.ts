@@ -73,7 +73,7 @@ const lines = ({ events }: ReturnType<typeof decide>) =>
 const seenIn = ({ state }: ReturnType<typeof decide>): unknown => JSON.parse(state?.json ?? 'null')?.seen
 
 describe('decide', () => {
-  it('M-03 folds what came at once: the reply, what waits for the next step, and repetitions', () => {
+  it('M-03 applies in one decision all that came at once: the reply, replies for the next step, and duplicates', () => {
     const decision = asked([
       incoming({ commandId: null }, { replyId: 'a' }),
       incoming({ commandId: 'c1' }),
@@ -92,7 +92,7 @@ describe('decide', () => {
     expect(decision).toMatchObject({ seen: 1, suspension: { status: 'WAITING_FOR_REPLY', ended: false } })
   })
 
-  it('M-05 gives each entry of a step a command of its own, the same however often it is asked', () => {
+  it('M-05 gives each execution of a step a command id of its own, the same however often it is computed', () => {
     const at = (entered: Record<string, number>) =>
       asked([incoming({ commandId: 'c2' })], {
         last: { ...process.last, name: 'two', detail: { startedId: 'c2', entered } },
@@ -137,7 +137,7 @@ describe('decide', () => {
     expect(final.events[0]?.detail).toEqual({ startedId: 'c1' })
   })
 
-  it('M-03 a reply that ends its workers again and again goes to a person', () => {
+  it('M-03 a reply that ends its workers again and again goes to troubleshooting', () => {
     const decision = asked([incoming({ commandId: 'c1' }, { readCount: 6 })])
     expect(decision.suspension).toMatchObject({ status: 'WAITING_FOR_TSQ', error: { code: 'CRASH_LOOP' } })
     expect(decision.events).toMatchObject([{ status: 'WAITING_RETRY', detail: { reply: { commandId: 'c1' } } }])

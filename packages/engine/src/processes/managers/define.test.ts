@@ -111,7 +111,7 @@ test('M-02 a start that cannot work is refused, and nothing is written', async (
   expect(await rows()).toBe(before)
 })
 
-test('M-02 an id whose first command is there already is refused, in flushes and in the caller’s transaction', async () => {
+test('M-02 an id whose first command exists already is refused, in flushes and in the caller’s transaction', async () => {
   const { id } = await bus.hf.start(Simple, { cents: '1' })
   await bus.sql('delete from holdfast.process where id = $1', [id])
   await bus.sql('delete from holdfast.process_detail where id = $1', [id])
@@ -127,14 +127,14 @@ test('M-02 an id whose first command is there already is refused, in flushes and
   ).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
 })
 
-test('M-02 a reply queue that somebody dropped is made again', async () => {
+test('M-02 a dropped reply queue is created again', async () => {
   await bus.hf.queues.drop('defined__process_replies')
   const { id } = await bus.hf.start(Simple, { cents: '1' })
   expect((await bus.hf.commands.list({ correlationId: id })).items).toHaveLength(1)
   expect(await bus.hf.queues.exists('defined__process_replies')).toBe(true)
 })
 
-test('P-18 a worker leaves processes of a newer version alone', async () => {
+test('P-18 a worker does not claim processes of a newer version', async () => {
   const newer = defineManager('versions', 'Grown', { ...simple, version: 2 })
   const older = defineManager('versions', 'Grown', simple)
   const seen: StepReply[] = []

@@ -1,110 +1,120 @@
-import type { Envelope, Outgoing } from '../../commands/index.js'
-import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
-import type { Codec } from '../../kernel/codec/codec.js'
+// Drives the step-based processes of a domain. A worker delivers replies from the queue and processes that an operator or a
+// time limit has made due. Handlers run on what was read, outside any transaction; what they decide is applied behind a
+// fence, many processes in one statement, and decided again where a process has changed meanwhile
+// (`kernel/model/decider.ts`). A reply must take effect at most once, and is removed with its effect.
+
+import type { Outgoing } from '../../commands/index.js'
 import type { Database } from '../../kernel/database/database.js'
+import type { Executor } from '../../kernel/database/executor.js'
 import { isTransient } from '../../kernel/database/transient.js'
-import { newId } from '../../kernel/ids/id.js'
-import type { Logger } from '../../kernel/logger.js'
-import type { Metrics } from '../../kernel/metrics/metrics.js'
-import { type Reports, splitName } from '../../kernel/reports/reports.js'
-import { applyManaged, type ManagedAnswer, type ManagedWrite } from '../queries/apply-managed.js'
+import { splitName } from '../../kernel/ids/name.js'
+import { createDecider, type Decided, type EventGroup } from '../../kernel/model/decider.js'
+import type { Runtime } from '../../kernel/model/runtime.js'
+import { applyManaged, type ManagedWrite } from '../queries/apply-managed.js'
 import { findCompletedCommands, type ManagedProcess, readManaged } from '../queries/read-managed.js'
-import type { ManagerRegistry, RegisteredManager } from '../registry.js'
+import type { ManagerRegistry } from '../registry.js'
 import { endOf } from '../report.js'
-import { type Decision, type DecisionInput, decide, type Incoming } from './decide.js'
-import { createDeliveryQueues, type Delivery } from './delivery-queues.js'
+import { type DecisionInput, decide, type Incoming } from './decide.js'
 import { encodeStepCommand } from './encode-step-command.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
 import { isLate } from './time-limits.js'
 
-interface Options {
+interface Options extends Pick<Runtime, 'codec' | 'logger' | 'metrics' | 'reports'> {
   readonly queue: string
   readonly registry: ManagerRegistry
   readonly outgoing: Outgoing
-  readonly codec: Codec
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
 }
 
-/** What arrived for one process, and the process as it was read. */
-interface PendingDecision {
-  readonly manager: RegisteredManager
+/** A reply, and the process as it was read with it; without both, a process that is due. */
+interface Delivery {
+  readonly managed?: ManagedProcess
+  readonly incoming?: Incoming
+}
+
+/** A process as it was read, and those of the replies that are still this worker's. */
+interface Snapshot {
   readonly managed: ManagedProcess
   readonly replies: readonly Incoming[]
-  /** An operator has acted: the status is written in any case. */
-  readonly due: boolean
 }
 
-/**
- * Drives the step-based processes of a domain. Handlers run on what was read, outside any transaction; what they decide
- * is applied behind a fence, many processes in one statement, and decided again where a process has changed meanwhile.
- */
+/** The write of one group of deliveries. */
+interface DeliveriesWrite extends ManagedWrite {
+  readonly deliveries: readonly Delivery[]
+  readonly domain: string
+}
+
 export function createManagerDriver(db: Database, options: Options) {
   const { queue, registry, outgoing, codec, logger, metrics, reports } = options
-  const writes: Batcher<ManagedWrite, ManagedAnswer> = createBatcher<ManagedWrite, ManagedAnswer>({
+  /** Why the command of a decision could not be sent: the next decision on these deliveries takes it into account. */
+  const refused = new WeakMap<readonly Delivery[], DecisionInput['refused']>()
+  const decider = createDecider<Delivery, Snapshot, DeliveriesWrite, void>(db, {
     name: 'processes.apply-managed',
-    key: ({ managed }) => managed.id,
-    flush: (batch) => applyManaged(db, queue, batch),
+    known: ({ events }) => sameSnapshot(events),
+    read,
+    decide: decideOn,
+    write,
+    written: report,
+    missing: () => ({ done: undefined }),
     logger,
     metrics,
   })
-  const deliveryQueues = createDeliveryQueues(handle)
 
-  async function handle(id: string, deliveries: readonly Delivery[]): Promise<void> {
-    let replies = deliveries.flatMap(({ incoming }) => incoming ?? [])
+  async function read(executor: Executor, groups: readonly EventGroup<Delivery>[]): Promise<Map<string, Snapshot>> {
+    const asked = groups.map(({ id, events }) => ({ id, replies: repliesIn(events) }))
+    const { managed, known, mine } = await readManaged(executor, queue, asked)
+    return new Map(
+      asked.flatMap(({ id, replies }) => {
+        const process = managed.get(id)
+        const left = replies
+          .filter(({ messageId }) => mine.has(messageId))
+          .map((reply) => ({ ...reply, before: known.get(reply.messageId) ?? {} }))
+        return process ? [[id, { managed: process, replies: left }]] : []
+      }),
+    )
+  }
+
+  async function decideOn(
+    { managed, replies }: Snapshot,
+    { events: deliveries, token }: EventGroup<Delivery>,
+  ): Promise<Decided<DeliveriesWrite, void>> {
+    const outcomes = deliveries.map(() => ({ done: undefined }))
+    const manager = registry.find(managed.type)
     const due = deliveries.some(({ incoming }) => incoming === undefined)
-    let managed = sameSnapshot(deliveries)
-    for (;;) {
-      if (!managed) {
-        const now = await readManaged(db, queue, { id, replies: replies.map((reply) => askedFor(id, reply)) })
-        // Those that another reader has taken meanwhile are that reader's.
-        replies = replies
-          .filter(({ messageId }) => now.mine.has(messageId))
-          .map((reply) => ({ ...reply, before: now.known.get(reply.messageId) ?? {} }))
-        if (!now.managed || (replies.length === 0 && !due)) return
-        managed = now.managed
-      }
-      const manager = registry.find(managed.type)
-      if (!manager || (await applied({ manager, managed, replies, due })) === 'done') return
-      managed = undefined
-    }
-  }
-
-  async function applied(pending: PendingDecision): Promise<ManagedAnswer> {
-    const { managed, replies, due, manager } = pending
-    const completed = mayUndo(pending) ? await findCompletedCommands(db, managed, undoneFrom(managed)) : []
-    const question: DecisionInput = { managed, replies, completed, handlers: manager.handlers, codec }
+    if (!manager || (replies.length === 0 && !due)) return { outcomes }
+    const { definition, handlers } = manager
+    const completed = mayUndo({ managed, replies }) ? await findCompletedCommands(db, managed, undoneFrom(managed)) : []
     const messages = replies.map(({ messageId, readCount }) => ({ messageId, readCount }))
-    let refused: DecisionInput['refused']
     for (;;) {
-      const decision = decide({ ...question, refused })
-      let envelope: Envelope | undefined
+      const decision = decide({ managed, replies, completed, handlers, codec, refused: refused.get(deliveries) })
+      const { send, moves } = decision
       try {
-        const process = { ...manager.definition, id: managed.id }
-        envelope = decision.send ? await encodeStepCommand(outgoing, process, decision.send) : undefined
-        const token = newId()
-        const rests = decision.moves || due
-        const answer = await writes.write({ managed, token, messages, decision, rests, envelope })
-        if (answer === 'done') report(managed, decision)
-        return answer
+        const envelope = send ? await encodeStepCommand(outgoing, { ...definition, id: managed.id }, send) : undefined
+        const written = { managed, token, messages, decision, rests: moves || due, envelope }
+        return { outcomes, write: { ...written, deliveries, domain: definition.domain } }
       } catch (error) {
-        refused = refusalOf(error, pending, decision, envelope)
+        if (!send || isTransient(error)) throw error
+        refused.set(deliveries, { commandId: send.commandId, error })
       }
     }
   }
 
-  /** A command that cannot be sent is its process's trouble; anything else is not for handlers. */
-  function refusalOf(error: unknown, { manager }: PendingDecision, { send }: Decision, envelope: Envelope | undefined) {
-    if (!send || isTransient(error)) throw error
-    if (!envelope) return { commandId: send.commandId, error }
-    const refusal = refusalIn(error)
-    if (refusal === undefined) throw error
-    if (forgetGone(outgoing, refusal, envelope, manager.definition.domain)) return undefined
-    return { commandId: send.commandId, error: toRefusedError(refusal, envelope) }
+  /** One command that cannot be sent rolls back all; the batcher finds it by splitting, and it is the trouble of its process. */
+  async function write(executor: Executor, writes: readonly DeliveriesWrite[]) {
+    try {
+      return await applyManaged(executor, queue, writes)
+    } catch (error) {
+      const refusal = refusalIn(error)
+      const [first, ...others] = writes
+      if (refusal === undefined || !first?.envelope || others.length > 0) throw error
+      const { envelope, deliveries, domain } = first
+      const mayHelp = forgetGone(outgoing, refusal, envelope, domain)
+      const { commandId } = envelope
+      refused.set(deliveries, mayHelp ? undefined : { commandId, error: toRefusedError(refusal, envelope) })
+      return ['changed' as const]
+    }
   }
 
-  function report({ id, type }: ManagedProcess, { ignored, suspension, moves }: Decision): void {
+  function report({ managed: { id, type }, decision: { ignored, suspension, moves } }: ManagedWrite): void {
     for (const { reply, final } of ignored) {
       metrics.count('replies_ignored', { model: 'process-replies', type })
       const why = final
@@ -121,24 +131,24 @@ export function createManagerDriver(db: Database, options: Options) {
 
   return {
     /** A reply from the queue; resolves when it is applied and removed, or belongs to another worker. */
-    deliver: (managed: ManagedProcess, incoming: Incoming) => deliveryQueues.put(managed.id, { managed, incoming }),
-    /** A process that an operator has made due. */
-    check: (id: string) => deliveryQueues.put(id, {}),
-    close: () => writes.close(1_000),
+    deliver: (managed: ManagedProcess, incoming: Incoming) => decider.apply(managed.id, { managed, incoming }),
+    /** A process that is due: an operator has acted, or it has waited long enough. */
+    check: (id: string) => decider.apply(id, {}),
+    close: () => decider.close(1_000),
   }
 }
 
+const repliesIn = (deliveries: readonly Delivery[]) => deliveries.flatMap(({ incoming }) => incoming ?? [])
+
 /** What was read with the replies holds only where all of them saw the same. */
-function sameSnapshot(deliveries: readonly Delivery[]): ManagedProcess | undefined {
+function sameSnapshot(deliveries: readonly Delivery[]): Snapshot | undefined {
   const first = deliveries[0]?.managed
-  return deliveries.every(
-    ({ managed }) => managed && managed.epoch === first?.epoch && managed.responses === first.responses,
-  )
-    ? first
-    : undefined
+  const isSame = ({ managed }: Delivery) =>
+    managed && managed.epoch === first?.epoch && managed.responses === first.responses
+  return first && deliveries.every(isSame) ? { managed: first, replies: repliesIn(deliveries) } : undefined
 }
 
-function mayUndo({ managed, replies }: PendingDecision): boolean {
+function mayUndo({ managed, replies }: Snapshot): boolean {
   if (isLate(managed)) return true
   const { last, cancel, ahead } = managed
   const stored = [...replies.map(({ reply }) => reply), ...ahead.map(({ reply }) => reply), last.detail.reply]
@@ -148,8 +158,4 @@ function mayUndo({ managed, replies }: PendingDecision): boolean {
 /** While it is being undone, only what lies before the command that is being undone is left. */
 function undoneFrom({ last, seq }: ManagedProcess): number {
   return last.kind === 'COMPENSATION' ? (last.detail.of ?? 0) : seq + 1
-}
-
-function askedFor(processId: string, { messageId, readCount, reply, replyId }: Incoming) {
-  return { messageId, readCount, processId, commandId: reply.commandId, replyId }
 }

@@ -9,6 +9,8 @@ import type { StepReply } from './step-reply.js'
 
 /** The handlers of a definition, with checked return values: an invalid one throws. */
 export interface Handlers {
+  /** Of the definition: `orders/Order`. */
+  readonly name: string
   firstStep(state: unknown): string
   /** The command of a step; undefined for a step that only waits. */
   begin(step: string, state: unknown): StepCommand | undefined
@@ -36,6 +38,7 @@ export function handlersOf(definition: ManagerDefinition): Handlers {
   }
 
   return {
+    name,
     firstStep: (state) => checkStep('firstStep', settled(name, 'firstStep', definition.firstStep(state))),
     begin(step, state) {
       if (settled(name, 'waitOnly', definition.waitOnly?.(step, state))) return undefined

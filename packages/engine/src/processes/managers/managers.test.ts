@@ -138,7 +138,7 @@ test('M-02 started twice by its key or id is started once', async () => {
   expect(commandsOf('keyed')).toEqual(['Reserve', 'Charge', 'Ship'])
 })
 
-test('M-03 a hundred processes at once: each goes its own way', async () => {
+test('M-03 a hundred processes at once: each follows its own steps', async () => {
   const started = await Promise.all(Array.from({ length: 100 }, (_, n) => bus.hf.start(Order, { order: `many-${n}` })))
   await waitFor('all are done', async () => {
     const [row] = await bus.sql<{ count: number }>(

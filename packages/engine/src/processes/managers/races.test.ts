@@ -39,7 +39,7 @@ async function driver(faults?: Faults) {
 const callsOf = (of: string) =>
   calls.filter((call) => call.startsWith(`${of} `)).map((call) => call.slice(of.length + 1))
 
-test('M-03 K-02 a driver that comes back after its lease changes nothing: the other one has applied the reply', async () => {
+test('M-03 K-02 a worker that comes back after its lease changes nothing: another worker has applied the reply', async () => {
   const { id } = await bus.hf.start(Raced, { of: 'zombie' })
   const hold = holdAt('before processes.apply-managed')
   const { worker } = await driver(hold.faults)
@@ -57,7 +57,7 @@ test('M-03 K-02 a driver that comes back after its lease changes nothing: the ot
   expect(handled.filter((line) => line === 'zombie one')).toHaveLength(2)
 })
 
-test('M-03 what an operator does between decision and effect makes the handlers decide again', async () => {
+test('M-03 an operation between a decision and its write makes the handlers decide again', async () => {
   const { id } = await bus.hf.start(Raced, { of: 'operated' })
   const hold = holdAt('before processes.apply-managed')
   await driver(hold.faults)
@@ -69,7 +69,7 @@ test('M-03 what an operator does between decision and effect makes the handlers 
   expect((await bus.hf.commands.list({ correlationId: id })).items).toHaveLength(1)
 })
 
-test('K-05 an effect whose answer was lost is recognised when it is repeated', async () => {
+test('K-05 a write whose response was lost is recognised when it is repeated', async () => {
   let lost = 0
   await driver((point) => {
     if (point !== 'after processes.apply-managed' || lost >= 2) return
@@ -82,7 +82,7 @@ test('K-05 an effect whose answer was lost is recognised when it is repeated', a
   expect(callsOf('unanswered')).toEqual(['one', 'two'])
 })
 
-test('K-05 a start whose answer was lost is recognised when it is repeated, even after its first reply', async () => {
+test('K-05 a start whose response was lost is recognised when it is repeated, even after its first reply', async () => {
   await driver()
   let lost = false
   const starter = await openTestBus({
@@ -100,7 +100,7 @@ test('K-05 a start whose answer was lost is recognised when it is repeated, even
   expect(callsOf('repeated')).toEqual(['one', 'two'])
 })
 
-test('K-05 a process that somebody holds delays no other', async () => {
+test('K-05 a process locked by another transaction delays no other', async () => {
   await driver()
   const [held, free] = await Promise.all([
     bus.hf.start(Raced, { of: 'held' }, { id: '00000000-0000-4000-8000-000000000001' }),

@@ -25,6 +25,7 @@ export function forgetGone(outgoing: Outgoing, refusal: string, { domain }: Enve
 export function toRefusedError(refusal: string, { commandId, domain, type, queue }: Envelope): HoldfastError {
   if (refusal === 'queue gone' || refusal === 'reply queue gone')
     return new HoldfastError('HF_QUEUE_NOT_FOUND', { queue })
-  if (refusal === 'batch closed') return new HoldfastError('HF_BATCH_CLOSED', { batchId: '', commandId })
-  return new HoldfastError('HF_DUPLICATE_COMMAND', { id: commandId, domain, type })
+  const work = { model: 'commands', domain, type, id: commandId } as const
+  if (refusal === 'batch closed') return new HoldfastError('HF_BATCH_CLOSED', { ...work, batchId: '' })
+  return new HoldfastError('HF_DUPLICATE_COMMAND', work)
 }

@@ -74,7 +74,7 @@ const waits = (id: string) =>
 const doneFor = (name: string) => done.filter((what) => what.endsWith(` ${name}`))
 
 describe('M-03 a step that only waits', () => {
-  test('times out into troubleshooting; the retry arms it anew, and a reply meets it', async () => {
+  test('times out into troubleshooting; the retry starts the wait again, and a reply ends it', async () => {
     const { id } = await bus.hf.start(Patient, { name: 'patient' })
     await waits(id)
     await bus.moveClock(2 * HOUR)
@@ -103,7 +103,7 @@ describe('M-03 a step that only waits', () => {
     await bus.rests(id, 'WAITING_FOR_TSQ')
   })
 
-  test('has its time also where it is the first one', async () => {
+  test('has its time limit also as the first step', async () => {
     const { id } = await bus.hf.start(Patient, { name: 'first', begins: 'wait' })
     await waitFor('it is armed', async () => (await bus.process(id)).wait_timeout_at !== null)
     await bus.moveClock(2 * HOUR)
@@ -112,7 +112,7 @@ describe('M-03 a step that only waits', () => {
 })
 
 describe('M-01 P-15 the deadline', () => {
-  test('undoes what waits', async () => {
+  test('compensates a process that waits', async () => {
     const { id } = await bus.hf.start(Undone, { name: 'undone' })
     await waits(id)
     await bus.moveClock(HOUR)
@@ -149,7 +149,7 @@ describe('M-01 P-15 the deadline', () => {
     await bus.rests(later.id, 'FAILED')
   })
 
-  test('calls a person otherwise, whose retry needs a new one and goes on where it stood', async () => {
+  test('otherwise goes to troubleshooting, where a retry needs a new deadline and continues at the same step', async () => {
     const { id } = await bus.hf.start(Repaired, { name: 'repaired' })
     await waits(id)
     await bus.moveClock(HOUR)
@@ -162,7 +162,7 @@ describe('M-01 P-15 the deadline', () => {
   })
 })
 
-test('M-01 refuses limits that are none', () => {
+test('M-01 refuses invalid time limits', () => {
   const options = {
     state: State,
     firstStep: () => 'hold',

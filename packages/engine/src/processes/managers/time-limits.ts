@@ -3,6 +3,7 @@ import { classifyFailure } from '../../kernel/failure/classify.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
 import { toRecorded } from '../execution/decisions.js'
 import type { ManagedProcess, Position } from '../queries/read-managed.js'
+import { processOf } from '../refused.js'
 import type { Draft } from './draft.js'
 import { troubleOf } from './step-reply.js'
 import { beginUndoing } from './undoing.js'
@@ -45,8 +46,7 @@ export function applyTimeLimits(draft: Draft): void {
 
 /** The deadline has passed: undone, ended, or thrown for a person, whose retry finds everything as it was. */
 export function exceedDeadline(draft: Draft): void {
-  const { id } = draft.managed
-  const late = new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
+  const late = new HoldfastError('HF_DEADLINE_EXCEEDED', processOf(draft.handlers.name, draft.managed.id))
   const error = { ...toRecorded(classifyFailure(late, { unknown: 'permanent' })), code: 'DEADLINE_EXCEEDED' }
   const { deadlineAction } = draft.handlers
   if (deadlineAction === 'tsq') throw new PermanentError(late.message, { code: 'DEADLINE_EXCEEDED' })

@@ -120,7 +120,7 @@ test('M-03 a retry that meets the same fault waits for a person again', async ()
   expect(doneFor('again')).toEqual(['first'])
 })
 
-test('M-03 others are not disturbed by one whose handlers throw', async () => {
+test('M-03 a process whose handlers throw does not disturb others', async () => {
   faults.add('bad 3 onReply first')
   const started = await Promise.all([1, 2, 3, 4, 5].map((n) => bus.hf.start(Repaired, { of: `bad ${n}` })))
   for (const [place, { id }] of started.entries()) {
@@ -188,7 +188,7 @@ async function underWay(of: string) {
   return { id, answer: () => answer.open() }
 }
 
-test('P-16 cancelled plainly it ends at once, and the late reply is in its state', async () => {
+test('P-16 cancelled without compensation it ends at once, and the late reply is in its state', async () => {
   const { id, answer } = await underWay('slow plain')
   await bus.cancel(id, 'PLAIN')
   expect(await bus.rests(id, 'CANCELLED')).toMatchObject({ state: { replies: 1 } })
@@ -209,7 +209,7 @@ test('P-16 cancelled with compensation it waits for the command under way, then 
 })
 
 test.each(['COMPENSATE', 'PLAIN'] as const)(
-  'K-19 P-16 cancelled (%s), it calls off the command that no worker has received, and does not wait for it',
+  'K-19 P-16 cancelled (%s), it cancels the command that no worker has received, and does not wait for it',
   async (mode) => {
     const of = `late ${mode}`
     const { id } = await bus.hf.start(Repaired, { of })
@@ -223,7 +223,7 @@ test.each(['COMPENSATE', 'PLAIN'] as const)(
   },
 )
 
-test('K-19 cancelled while its command waits for an operator because it was refused, it calls that off and undoes the rest', async () => {
+test('K-19 cancelled while its command waits for an operator because it was refused, it cancels that command and undoes the rest', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'refused for good', mode: 'second broken' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   await bus.cancel(id, 'COMPENSATE')
@@ -242,7 +242,7 @@ test('P-16 cancelled with compensation while its handlers fail: the step whose r
   expect(await troubles(id)).toEqual([])
 })
 
-test('K-19 M-04 a command that an operator cancelled after it was called is undone too: nobody knows what it did', async () => {
+test('K-19 M-04 a command that an operator cancelled after it was called is undone too: its outcome is unknown', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'unheard', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
@@ -251,7 +251,7 @@ test('K-19 M-04 a command that an operator cancelled after it was called is undo
   expect(doneFor('unheard')).toEqual(['first', 'second', 'undo second', 'undo first'])
 })
 
-test('K-19 M-04 a command that was refused after a call without an answer is undone too', async () => {
+test('K-19 M-04 a command that was refused after a call of unknown outcome is undone too', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'too late', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
   faults.add('too late second')
@@ -261,7 +261,7 @@ test('K-19 M-04 a command that was refused after a call without an answer is und
   expect(doneFor('too late')).toEqual(['first', 'second', 'second', 'undo second', 'undo first'])
 })
 
-test('K-19 P-16 cancelled while its handlers fail: a step whose reply says that nobody knows is undone too', async () => {
+test('K-19 P-16 cancelled while its handlers fail: a step whose reply says that the outcome is unknown is undone too', async () => {
   faults.add('kept unknown onReply second')
   const { id } = await bus.hf.start(Repaired, { of: 'kept unknown', mode: 'second lost' })
   await bus.rests(id, 'WAITING_FOR_TSQ')

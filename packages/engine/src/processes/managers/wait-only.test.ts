@@ -98,7 +98,7 @@ test('M-03 replies that come before the step is reached are kept for it, in thei
   ])
 })
 
-test('M-03 what one waiting step leaves is there for the next', async () => {
+test('M-03 replies that one waiting step leaves are kept for the next', async () => {
   holdSubmits()
   const { id } = await bus.hf.start(Payment, { name: 'slow two', needs: ['L1', 'L2'] })
   await bus.hf.queues.sendBatch(QUEUE, [confirm(id, 'L1'), confirm(id, 'L2')])
@@ -166,7 +166,7 @@ test('M-03 a reply after the end is in the state, on record and audited; the sta
   expect(await confirmations(id)).toEqual(['L1 at first', 'L7 at first'])
 })
 
-test('M-03 a reply from outside that the handlers cannot take is kept, and taken after the repair', async () => {
+test('M-03 a reply from outside that the handlers refuse is kept, and applied after the repair', async () => {
   const { id } = await bus.hf.start(Payment, { name: 'odd', needs: ['L1'], submitted: true })
   await bus.hf.queues.send(QUEUE, confirm(id, 'L1', { result: 'no confirmation at all' }))
   expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({ error_code: 'HANDLER_FAILED' })

@@ -1,6 +1,6 @@
 import type { Envelope } from '../../commands/index.js'
-import type { Outcome } from '../../kernel/batching/flusher.js'
 import type { Executor } from '../../kernel/database/executor.js'
+import { toWriteAnswer, type WriteAnswer } from '../../kernel/model/decider.js'
 import { callId } from '../history.js'
 import type { Decision } from '../managers/decide.js'
 import type { ManagedProcess } from './read-managed.js'
@@ -16,21 +16,13 @@ export interface ManagedWrite {
   readonly envelope: Envelope | undefined
 }
 
-export type ManagedAnswer = 'done' | 'changed'
-
-const ANSWERS: Readonly<Record<number, Outcome<ManagedAnswer>>> = {
-  0: { done: 'done' },
-  2: 'held',
-  3: { done: 'changed' },
-}
-
 export async function applyManaged(
   executor: Executor,
   queue: string,
   writes: readonly ManagedWrite[],
-): Promise<Outcome<ManagedAnswer>[]> {
+): Promise<WriteAnswer[]> {
   const [row] = await executor.run<{ answers: number[] }>(statement, [queue, `[${writes.map(toJson).join(',')}]`])
-  return (row?.answers ?? []).map((answer) => ANSWERS[answer] ?? { done: 'changed' })
+  return (row?.answers ?? []).map(toWriteAnswer)
 }
 
 function toJson({ managed, token, messages, decision, rests, envelope }: ManagedWrite): string {

@@ -1,6 +1,6 @@
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
-import type { Claimed, ClaimRequest, ClaimResult } from '../../kernel/work/source.js'
+import { type Claimed, type ClaimRequest, type ClaimResult, claimParams } from '../../kernel/work/source.js'
 import {
   type HistoryRecord,
   type HistoryRow,
@@ -73,20 +73,16 @@ export interface ProcessLane {
 export async function claimProcesses(
   executor: Executor,
   laneOf: (name: string) => ProcessLane,
-  { lanes, worker, limit, leaseMs, spareLeased, ceilingMs }: ClaimRequest,
+  request: ClaimRequest,
 ): Promise<ClaimResult<ClaimedProcess>> {
-  const known = lanes.map((lane) => laneOf(lane.type))
+  const known = request.lanes.map((lane) => laneOf(lane.type))
   const sentAt = performance.now()
   const [row] = await executor.run<ClaimRow>(statement, [
     known.map(({ type }) => type),
     known.map(({ version }) => version),
     known.map((lane) => lane.limit),
-    lanes.map(({ from }) => from),
-    worker,
-    limit,
-    leaseMs,
-    spareLeased,
-    ceilingMs,
+    request.lanes.map(({ from }) => from),
+    ...claimParams(request),
   ])
   const items = (row?.items ?? []).map(({ history, responses, unbegun, ...item }) => ({
     ...item,

@@ -1,4 +1,5 @@
 import type { Executor } from '../../kernel/database/executor.js'
+import { splitName } from '../../kernel/ids/name.js'
 import { GONE_AFTER } from '../../kernel/results/presence.js'
 
 /** What has to be known besides the process itself to say why it does not go on. */
@@ -35,8 +36,7 @@ export async function findCircumstances(
   executor: Executor,
   { id, name, waitingFor }: { readonly id: string; readonly name: string; readonly waitingFor: string | null },
 ): Promise<Circumstances> {
-  const [domain = ''] = name.split('/')
-  const subjects = [`domain:${domain}`, `definition:${name}`]
+  const subjects = [`domain:${splitName(name).domain}`, `definition:${name}`]
   // Of several calls that it waits for, the first is told.
   const first = waitingFor?.split(', ')[0] ?? null
   const [row] = await executor.run<Circumstances & object>(statement, [id, name, subjects, first, GONE_AFTER])

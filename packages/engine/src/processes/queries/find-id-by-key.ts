@@ -1,5 +1,5 @@
 import type { Executor } from '../../kernel/database/executor.js'
-import { notFound } from '../reference.js'
+import { notFound } from '../refused.js'
 
 export async function findIdByKey(executor: Executor, type: string, key: string): Promise<string> {
   const [row] = await executor.run<{ id: string }>(statement, [type, key])

@@ -2,6 +2,7 @@ import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
+import { splitName } from '../../kernel/ids/name.js'
 import type { Place } from '../../kernel/model/page.js'
 import type { ProcessStatus } from '../states.js'
 
@@ -135,12 +136,10 @@ function requestOf(filter: Omit<ProcessFilter, 'limit'> & { readonly limit?: num
 const toDate = (text: string | null): Date | null => (text === null ? null : new Date(text))
 
 function toRecord(row: Row, codec: Codec): ProcessRecord {
-  const [domain = '', type = ''] = row.type.split('/')
   return {
     id: row.id,
     key: row.key,
-    domain,
-    type,
+    ...splitName(row.type),
     version: row.version,
     model: row.model,
     status: row.status,

@@ -17,8 +17,6 @@ export interface Standing {
   readonly message: string
   /** Where it failed, while it is in troubleshooting. */
   readonly step: string | null
-  /** A step-based process. */
-  readonly managed: boolean
 }
 
 /** By definition and id or key; what is not there is not in the answer. */
@@ -38,7 +36,6 @@ const standingsStatement = {
     select
       asked.name, asked.reference, process.id, process.type, process.status, detail.result, detail.result_notes as "resultNotes",
       coalesce(detail.error_code, '') as code, coalesce(detail.error_message, '') as message,
-      detail.model = 'STEP_BASED' as managed,
       case
         when process.status = 'WAITING_FOR_TSQ' then (select trouble.step from holdfast.process_trouble as trouble where trouble.id = process.id)
       end as step

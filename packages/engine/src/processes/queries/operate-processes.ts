@@ -2,11 +2,11 @@ import type { By } from '../../kernel/audit/audit.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import { notInTrouble } from '../../kernel/model/bulk.js'
-import { notFound } from '../reference.js'
-import type { ProcessStatus } from '../states.js'
+import { wrongStatus } from '../../kernel/model/work.js'
+import { notFound, ofOtherType, processOf } from '../refused.js'
+import { type ProcessStatus, type ProcessVerb, verbStatuses } from '../states.js'
 
-export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'COMPLETE' | 'RESOLVE'
+export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'RESOLVE'
 
 /** What became of one process: done, or why not. */
 export interface OperationAnswer {
@@ -30,7 +30,7 @@ export interface OperationAnswer {
 /** Each by its id or key, each with its own result, in one transaction; results come in the order of ids. */
 export async function operateProcesses(
   executor: Executor,
-  operation: Exclude<Operation, 'COMPLETE'>,
+  operation: Operation,
   name: string,
   references: readonly string[],
   { actor, reason }: By,
@@ -39,23 +39,16 @@ export async function operateProcesses(
   return executor.run<OperationAnswer>(statement, [operation, name, references, actor, reason, JSON.stringify(options)])
 }
 
-const did = {
-  RETRY: 'retried',
-  CANCEL: 'cancelled',
-  RESUME: 'resumed',
-  COMPLETE: 'completed',
-  RESOLVE: 'resolved',
-} as const
-
 /** The error of an operation that was refused; undefined where it was done. */
 export function refusalOf(
-  operation: Operation,
+  verb: ProcessVerb,
   name: string,
   { reference: id, outcome, actual }: OperationAnswer,
-  step = '',
+  step?: string,
 ): HoldfastError | undefined {
+  const process = processOf(name, id)
   if (isUnresolved(outcome)) {
-    return new HoldfastError('HF_OUTCOME_UNRESOLVED', { id, step: outcome.slice('unresolved '.length) })
+    return new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { ...process, step: outcome.slice('unresolved '.length) })
   }
   switch (outcome) {
     case 'done':
@@ -63,30 +56,26 @@ export function refusalOf(
     case 'unknown':
       return notFound(name, id)
     case 'other type':
-      return new HoldfastError('HF_PROCESS_OF_OTHER_TYPE', { id, process: name, actual: actual ?? '' })
+      return ofOtherType(name, id, actual ?? '')
     case 'busy':
-      return lockedByOther(`${operation.toLowerCase()} ${name} ${id}`)
+      return lockedByOther(`${verb} ${name} ${id}`)
     case 'deadline':
-      return new HoldfastError('HF_DEADLINE_EXCEEDED', { id })
+      return new HoldfastError('HF_DEADLINE_EXCEEDED', process)
     case 'not skippable':
-      return new HoldfastError('HF_CANNOT_SKIP', {
-        what: 'process',
-        id,
-        problem: 'it waits for something else than a step',
-      })
-    case 'not in trouble': {
-      const slash = name.indexOf('/')
-      return notInTrouble('processes', { domain: name.slice(0, slash), type: name.slice(slash + 1) }, id)
-    }
+      return new HoldfastError('HF_CANNOT_SKIP', { ...process, problem: 'it waits for something else than a step' })
+    case 'not in trouble':
+      return new HoldfastError('HF_NOT_IN_TROUBLE', process)
     case 'nothing':
-      return new HoldfastError('HF_NOTHING_TO_RESOLVE', { id, step })
+      return new HoldfastError('HF_NOTHING_TO_RESOLVE', { ...process, step: step ?? '' })
     default:
-      return new HoldfastError('HF_WRONG_STATUS', {
-        what: 'process',
-        id,
-        status: outcome,
-        operation: did[operation],
-      })
+      // A step is completed where it failed; a process wherever it waits.
+      return wrongStatus(
+        process,
+        verb,
+        outcome,
+        step ? { ...verbStatuses, complete: verbStatuses.retry } : verbStatuses,
+        step,
+      )
   }
 }
 

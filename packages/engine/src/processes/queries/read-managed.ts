@@ -89,36 +89,34 @@ export type KnownRow = readonly [
   recorded: boolean,
 ]
 
-export interface AskedReply {
+interface AskedReply {
   readonly messageId: string
   readonly readCount: number
-  readonly processId: string
-  readonly commandId: string | null
+  readonly reply: Pick<StoredReply, 'commandId'>
   readonly replyId: string | null
 }
 
-/** The processes of these replies as they are now, and which of the messages are still ours. */
+/** Processes as they are now, and which of the messages are still this worker's. */
 export async function readManaged(
   executor: Executor,
   queue: string,
-  { id, replies }: { readonly id: string; readonly replies: readonly AskedReply[] },
+  processes: readonly { readonly id: string; readonly replies: readonly AskedReply[] }[],
 ) {
-  const asked = replies.map(({ messageId, readCount, commandId, replyId }) => ({
-    msg_id: messageId,
-    read_ct: readCount,
-    id,
-    command_id: commandId,
-    reply_id: replyId,
-  }))
+  const asked = processes.flatMap(({ id, replies }) => [
+    { id },
+    ...replies.map(({ messageId, readCount, reply, replyId }) => ({
+      msg_id: messageId,
+      read_ct: readCount,
+      id,
+      command_id: reply.commandId,
+      reply_id: replyId,
+    })),
+  ])
   const [row] = await executor.run<{ managed: ManagedRow[] | null; known: KnownRow[] | null; mine: string[] }>(
     readStatement,
-    [queue, JSON.stringify(asked.length > 0 ? asked : [{ id }])],
+    [queue, JSON.stringify(asked)],
   )
-  return {
-    managed: toManaged(row?.managed).get(id),
-    known: toKnown(row?.known),
-    mine: new Set(row?.mine),
-  }
+  return { managed: toManaged(row?.managed), known: toKnown(row?.known), mine: new Set(row?.mine) }
 }
 
 export interface CompletedCommand {

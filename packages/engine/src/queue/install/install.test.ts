@@ -38,7 +38,7 @@ async function freshDatabase(): Promise<{ url: string; admin: Database; courier:
 
 const sql = (db: Database, text: string) => db.transaction((tx) => tx.query(text))
 
-test('Q-01 on a server without the extension PGMQ’s own SQL is installed, and says which', async () => {
+test('Q-01 on a server without the extension PGMQ’s own SQL is installed, and its version is reported', async () => {
   const { admin } = await freshDatabase()
   await expect(queueInfo(admin)).rejects.toMatchObject({
     code: 'HF_QUEUE_UNAVAILABLE',
@@ -75,7 +75,7 @@ test('Q-01 eight installations of one database start at once, in schemas of thei
   expect(lines).toEqual(['PGMQ was installed'])
 })
 
-test('Q-01 somebody else who makes the schema at the same moment is waited for', async () => {
+test('Q-01 another session that creates the schema at the same moment is waited for', async () => {
   const { url, admin } = await freshDatabase()
   const stranger = new pg.Client({ connectionString: url })
   await stranger.connect()
@@ -92,7 +92,7 @@ async function isBlocking(client: pg.Client): Promise<boolean> {
   return (await client.query(text)).rows.length > 0
 }
 
-test('Q-01 a schema `pgmq` that is not PGMQ is refused, and left as it is', async () => {
+test('Q-01 a schema `pgmq` that is not PGMQ is refused, and not changed', async () => {
   const { admin } = await freshDatabase()
   await sql(admin, 'create schema pgmq; create table pgmq.mine (id int)')
   const refused = {
@@ -117,7 +117,7 @@ test('Q-01 a role that may not create schemas is told what an administrator can 
   expect((await sql(db, "select pgmq.create('orders')")).rows).toHaveLength(1)
 })
 
-test('Q-01 a role without rights uses a PGMQ that is there as soon as it may', async () => {
+test('Q-01 a role without rights uses an installed PGMQ as soon as it has the rights', async () => {
   const { admin, courier } = await freshDatabase()
   await installQueue(admin)
   const db = await courier()
@@ -133,7 +133,7 @@ test('Q-01 a role without rights uses a PGMQ that is there as soon as it may', a
   await sql(db, "select pgmq.drop_queue('orders')")
 })
 
-test('Q-01 an empty schema of somebody else is not taken over', async () => {
+test('Q-01 an empty schema of another role is not taken over', async () => {
   const { admin, courier } = await freshDatabase()
   await sql(admin, 'create schema pgmq')
   const db = await courier()

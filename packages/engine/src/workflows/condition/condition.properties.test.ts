@@ -77,7 +77,7 @@ describe('W-06 conditions, generated', () => {
     )
   })
 
-  it('are answered, or unevaluable, when they are well formed; and always the same', () => {
+  it('well-formed conditions have a result, or are unevaluable, and always the same', () => {
     fc.assert(
       fc.property(expression, input, (made, data) => {
         const answer = outcome(`{{ ${made} }}`, data)
@@ -117,7 +117,7 @@ describe('W-06 conditions, generated', () => {
     )
   })
 
-  it('K-27 find a part in a text as the language itself does, however alike they are', () => {
+  it('K-27 find a part in a text as the language itself does, however similar they are', () => {
     const alike = fc.string({ unit: fc.constantFrom('a', 'a', 'a', 'b'), maxLength: 400 })
     fc.assert(
       fc.property(alike, fc.nat(400), fc.nat(200), alike, (text, from, length, other) => {

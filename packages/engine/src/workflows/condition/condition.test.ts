@@ -255,7 +255,7 @@ describe('W-06 malformed conditions', () => {
   })
 })
 
-describe('W-06 conditions that the input does not allow to answer', () => {
+describe('W-06 conditions that cannot be evaluated with their input', () => {
   it.each([
     ['{{ .a }}', '5', 'the input is a number, which has no fields'],
     ['{{ .a }}', '"x"', 'the input is a text, which has no fields'],

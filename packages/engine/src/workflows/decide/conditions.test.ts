@@ -50,7 +50,7 @@ describe('W-16 conditions', () => {
     expect(run.state.steps.get('last')?.input).toEqual(payload({ c1: 'A', c2: { yes: true }, c3: 'C' }))
   })
 
-  it('W-06 that cannot be answered fails, and what came before is undone', () => {
+  it('W-06 a condition that cannot be evaluated fails, and earlier steps are undone', () => {
     const workflow = defineWorkflow('test', 'w')
       .step('a', 'H')
       .onFailure('u', 'U')

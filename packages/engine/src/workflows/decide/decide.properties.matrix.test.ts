@@ -58,7 +58,7 @@ const survives = (node: { fails: unknown; once: boolean }) =>
   node.fails === 'never' || (typeof node.fails === 'number' && !node.once)
 
 describe('generated graphs, failures and interleavings', () => {
-  it('W-07 W-08 every instance ends, as the graph and its failures foretell, whoever works on it in whatever order', () => {
+  it('W-07 W-08 every instance ends as its graph and failures predict, whichever worker runs which step in whatever order', () => {
     check({}, (tree, seed) => {
       const { state } = run(tree, seed).simulation
       expect(state.status).toBe(succeeds(tree, survives) ? 'COMPLETED' : 'FAILED')
@@ -89,9 +89,9 @@ describe('generated graphs, failures and interleavings', () => {
       const runner = new Runner(definition, { fails, pick: pickerOf(seed), kills: 3 })
       const { simulation } = runner
       const ledBy = new Map(definition.steps.flatMap((step) => successorsOf(step).map((next) => [next, step] as const)))
-      const happen = simulation.happen.bind(simulation)
-      simulation.happen = (occurrence) => {
-        const decision = happen(occurrence)
+      const apply = simulation.apply.bind(simulation)
+      simulation.apply = (event) => {
+        const decision = apply(event)
         const from = decision.call?.kind === 'step' ? ledBy.get(decision.call.step) : undefined
         const status = from === undefined ? 'COMPLETED' : simulation.state.steps.get(from.name)?.status
         // A fork without a join is done when its branches are.
@@ -222,7 +222,7 @@ describe('generated graphs, failures and interleavings', () => {
       failing.clear()
       const statuses = simulation.statuses()
       for (const name of stuck) {
-        simulation.happen({ type: 'requeued', step: name, by })
+        simulation.apply({ type: 'requeued', step: name, by })
         runner.run()
         statuses[name] = 'ROLLED_BACK'
         expect(simulation.statuses()).toEqual(statuses)
@@ -232,7 +232,7 @@ describe('generated graphs, failures and interleavings', () => {
     })
   })
 
-  it('W-11 cancelled at any moment, everything that was done and may be undone is; nothing runs on', () => {
+  it('W-11 cancelled at any moment, everything that was done and can be undone is undone; nothing keeps running', () => {
     fc.assert(
       fc.property(trees(), seeds, fc.integer({ min: 1, max: 30 }), fc.boolean(), (tree, seed, turn, dlq) => {
         const runner = run(tree, seed, { at: { turn, what: 'cancel' }, kills: 2 }, dlq)
@@ -280,7 +280,7 @@ describe('generated graphs, failures and interleavings', () => {
         const letters = [...simulation.deadLetters.keys()]
         const step = letters[pick(letters.length)] ?? ''
         cured.set(step, 'never')
-        simulation.happen({ type: 'requeued', step, input: payload({ n: 2 }), by })
+        simulation.apply({ type: 'requeued', step, input: payload({ n: 2 }), by })
         runner.run()
       }
       expect(simulation.state.status).toBe('COMPLETED')
@@ -302,7 +302,7 @@ describe('generated graphs, failures and interleavings', () => {
           // Resumed, one may have won against another, which is past help then.
           if (!simulation.deadLetters.has(step)) continue
           cured.set(step, 'never')
-          simulation.happen({ type: 'requeued', step, by })
+          simulation.apply({ type: 'requeued', step, by })
         }
         runner.run()
       }

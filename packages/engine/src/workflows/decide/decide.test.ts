@@ -26,14 +26,14 @@ describe('W-05 a chain of steps', () => {
   it('W-01 queues with the delay and priority of the step, and the handler by which it is claimed', () => {
     const run = new Simulation(chain).start().complete('a')
     run.claim('b')
-    const { enqueue, remove } = run.happen({ type: 'completed', step: 'b', output: payload(null) })
+    const { enqueue, remove } = run.apply({ type: 'completed', step: 'b', output: payload(null) })
     expect(enqueue).toEqual([{ step: 'c', kind: 'step', handler: 'C', delayMs: 5000, priority: 80 }])
     expect(remove).toEqual([{ step: 'b', kind: 'step' }])
   })
 
   it('starts once', () => {
     const run = new Simulation(chain).start()
-    expect(run.happen({ type: 'started' })).toMatchObject({ instance: {}, steps: [], events: [] })
+    expect(run.apply({ type: 'started' })).toMatchObject({ instance: {}, steps: [], events: [] })
   })
 
   it('changes nothing when a report comes too late, or of a step that was never reached', () => {
@@ -41,19 +41,19 @@ describe('W-05 a chain of steps', () => {
     for (const type of ['compensated', 'completed', 'failed', 'compensation_failed', 'released'] as const) {
       for (const step of ['a', 'c']) {
         const late = { type, step, output: payload(1), failure: business, kind: 'step', because: 'stopping' } as const
-        expect(run.happen(late)).toMatchObject({ steps: [], enqueue: [], remove: [], events: [] })
-        if (type === 'released') run.happen({ type, step, kind: 'compensation', because: 'stopping' })
+        expect(run.apply(late)).toMatchObject({ steps: [], enqueue: [], remove: [], events: [] })
+        if (type === 'released') run.apply({ type, step, kind: 'compensation', because: 'stopping' })
       }
     }
     expect(run.waiting()).toEqual(['step b'])
     const missing = { type: 'released', step: 'a', kind: 'step', because: 'handler_missing' } as const
-    expect(run.happen(missing)).toMatchObject({ steps: [], enqueue: [], events: [] })
+    expect(run.apply(missing)).toMatchObject({ steps: [], enqueue: [], events: [] })
   })
 
-  it('takes away an item that is not due to anything any more', () => {
+  it('removes a queued item whose step no longer needs it', () => {
     const run = new Simulation(chain).start().complete('a')
     for (const kind of ['step', 'compensation'] as const) {
-      const decision = run.happen({ type: 'claimed', step: 'a', kind })
+      const decision = run.apply({ type: 'claimed', step: 'a', kind })
       expect(decision).toMatchObject({ call: null, steps: [], remove: [{ step: 'a', kind }] })
     }
   })
@@ -101,7 +101,7 @@ describe('W-01 attempts', () => {
     expect(failed.state.status).toBe('ROLLING_BACK')
   })
 
-  it('W-04 a step claimed without a handler is given back for about 5 s, its attempts unchanged', () => {
+  it('W-04 a step claimed without a handler is released for about 5 s, its attempts unchanged', () => {
     for (const [chance, delayMs] of [
       [0, 4000],
       [0.5, 5000],
@@ -109,7 +109,7 @@ describe('W-01 attempts', () => {
     ] as const) {
       const run = new Simulation(chain, {}, () => chance).start()
       run.claim('a')
-      const { enqueue } = run.happen({ type: 'released', step: 'a', kind: 'step', because: 'handler_missing' })
+      const { enqueue } = run.apply({ type: 'released', step: 'a', kind: 'step', because: 'handler_missing' })
       expect(enqueue).toMatchObject([{ step: 'a', delayMs }])
       expect(run.state.steps.get('a')).toMatchObject({ status: 'PENDING', attempts: 0 })
       expect(run.eventTypes()).toContain('step_skipped_missing_handler a')
@@ -120,15 +120,15 @@ describe('W-01 attempts', () => {
     const run = new Simulation(chain).start()
     fail(run, 'a')
     run.claim('a', 'compensation')
-    run.happen({ type: 'released', step: 'a', kind: 'compensation', because: 'handler_missing' })
+    run.apply({ type: 'released', step: 'a', kind: 'compensation', because: 'handler_missing' })
     expect(run.state.steps.get('a')).toMatchObject({ status: 'COMPENSATING', compensationAttempts: 0 })
     expect(run.queue.get('compensation a')).toMatchObject({ delayMs: 5000 })
   })
 
-  it('what a stopping worker gives back is due at once, without an event', () => {
+  it('a step that a stopping worker releases is due at once, without an event', () => {
     const run = new Simulation(chain).start()
     run.claim('a')
-    const { enqueue, events } = run.happen({ type: 'released', step: 'a', kind: 'step', because: 'stopping' })
+    const { enqueue, events } = run.apply({ type: 'released', step: 'a', kind: 'step', because: 'stopping' })
     expect(enqueue).toMatchObject([{ delayMs: 0 }])
     expect(events).toEqual([])
   })

@@ -51,6 +51,10 @@ export const nothing: Decision = {
   events: [],
 }
 
+/** Whether there is nothing to write. */
+export const changesNothing = ({ steps, enqueue, remove, events, instance }: Decision): boolean =>
+  steps.length + enqueue.length + remove.length + events.length + Object.keys(instance).length === 0
+
 export interface QueueRef {
   readonly step: string
   readonly kind: CallKind

@@ -27,9 +27,9 @@ describe('W-09 the DLQ', () => {
       input: payload({ n: 1 }),
       failure: { code: 'DECLINED' },
     })
-    run.happen({ type: 'completed', step: 'b', output: payload('B') })
+    run.apply({ type: 'completed', step: 'b', output: payload('B') })
     expect(run.statuses()).toMatchObject({ b: 'COMPLETED', b2: 'PAUSED' })
-    run.happen({ type: 'requeued', step: 'a', input: payload({ n: 2 }), by })
+    run.apply({ type: 'requeued', step: 'a', input: payload({ n: 2 }), by })
     expect(run.state).toMatchObject({ status: 'RUNNING', failure: null })
     expect(run.state.steps.get('a')).toMatchObject({
       status: 'PENDING',
@@ -77,9 +77,9 @@ describe('W-09 the DLQ', () => {
     const run = new Simulation(inner).start()
     for (const step of ['c', 'd', 'x', 'y']) run.claim(step)
     fail(run, 'a')
-    for (const step of ['c', 'd', 'x', 'y']) run.happen({ type: 'completed', step, output: payload(step) })
+    for (const step of ['c', 'd', 'x', 'y']) run.apply({ type: 'completed', step, output: payload(step) })
     expect(run.statuses()).toMatchObject({ k: 'PAUSED', p: 'RUNNING' })
-    run.happen({ type: 'requeued', step: 'a', by })
+    run.apply({ type: 'requeued', step: 'a', by })
     expect(run.statuses()).toMatchObject({ k: 'COMPLETED', p: 'COMPLETED', e: 'PENDING' })
     run.complete('e').complete('a')
     expect(run.state.status).toBe('COMPLETED')
@@ -89,14 +89,14 @@ describe('W-09 the DLQ', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     run.claim('l1')
     fail(run, 'r1')
-    run.happen({ type: 'failed', step: 'l1', failure: business })
+    run.apply({ type: 'failed', step: 'l1', failure: business })
     expect([...run.deadLetters.keys()]).toEqual(['r1', 'l1'])
-    run.happen({ type: 'requeued', step: 'l1', by })
+    run.apply({ type: 'requeued', step: 'l1', by })
     expect(run.state.status).toBe('RUNNING')
     expect(run.statuses()).toMatchObject({ r1: 'PAUSED' })
     run.complete('l1').complete('l2')
     expect(run.state).toMatchObject({ status: 'DLQ', failure: { step: 'r1' } })
-    run.happen({ type: 'requeued', step: 'r1', by })
+    run.apply({ type: 'requeued', step: 'r1', by })
     run.complete('r1').complete('last')
     expect(run.state.status).toBe('COMPLETED')
   })
@@ -105,9 +105,9 @@ describe('W-09 the DLQ', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     run.claim('l1')
     fail(run, 'r1')
-    run.happen({ type: 'failed', step: 'l1', failure: transient })
+    run.apply({ type: 'failed', step: 'l1', failure: transient })
     expect(run.state.steps.get('l1')).toMatchObject({ status: 'PAUSED', dlq: false, attempts: 1 })
-    run.happen({ type: 'requeued', step: 'r1', by })
+    run.apply({ type: 'requeued', step: 'r1', by })
     run.claim('l1')
     expect(run.state.steps.get('l1')?.attempts).toBe(2)
     fail(run, 'r1')
@@ -115,28 +115,28 @@ describe('W-09 the DLQ', () => {
     expect(run.state.steps.get('l1')).toMatchObject({ status: 'PAUSED', dlq: false, failure: { code: 'CALL_LOST' } })
   })
 
-  it('a step that is given back while frozen waits for the thaw', () => {
+  it('a step that is released while the instance is frozen waits until it is unfrozen', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     run.claim('l1')
     fail(run, 'r1')
-    run.happen({ type: 'released', step: 'l1', kind: 'step', because: 'stopping' })
+    run.apply({ type: 'released', step: 'l1', kind: 'step', because: 'stopping' })
     expect(run.state.steps.get('l1')).toMatchObject({ status: 'PAUSED', attempts: 0 })
-    run.happen({ type: 'requeued', step: 'r1', by })
+    run.apply({ type: 'requeued', step: 'r1', by })
     expect(run.waiting()).toEqual(['step r1', 'step l1'])
   })
 
-  it('a condition that cannot be answered is evaluated anew, with the new input', () => {
+  it('a condition that could not be evaluated is evaluated again, with the new input', () => {
     const workflow = defineWorkflow('test', 'w', { dlq: true }).condition('c', '{{ gt .n 1 }}').step('a', 'H').build()
     const run = new Simulation(workflow, 5).start()
     expect(run.state.status).toBe('DLQ')
-    run.happen({ type: 'requeued', step: 'c', input: payload('still wrong'), by })
+    run.apply({ type: 'requeued', step: 'c', input: payload('still wrong'), by })
     expect(run.state.status).toBe('DLQ')
     expect(run.deadLetters.get('c')?.input).toEqual(payload('still wrong'))
-    run.happen({ type: 'requeued', step: 'c', input: payload({ n: 2 }), by })
+    run.apply({ type: 'requeued', step: 'c', input: payload({ n: 2 }), by })
     expect(run.waiting()).toEqual(['step a'])
   })
 
-  it('any: a failed branch waits in the DLQ while the others go on, and is past help when one of them wins', () => {
+  it('any: a failed branch waits in the DLQ while the others go on, and can no longer be retried when one of them wins', () => {
     const run = new Simulation(forked('any', true)).start().complete('first')
     fail(run, 'r1')
     expect(run.state.status).toBe('RUNNING')
@@ -153,7 +153,7 @@ describe('W-09 the DLQ', () => {
     fail(run, 'r1')
     fail(run, 'l1')
     expect(run.state.status).toBe('DLQ')
-    run.happen({ type: 'requeued', step: 'r1', by })
+    run.apply({ type: 'requeued', step: 'r1', by })
     run.complete('r1').complete('last')
     expect(run.state.status).toBe('COMPLETED')
     expect(run.statuses()).toMatchObject({ l1: 'FAILED' })
@@ -161,14 +161,14 @@ describe('W-09 the DLQ', () => {
 
   it.each(['a', 'c'])('refuses to requeue `%s`, which has no record', (step) => {
     const run = new Simulation(chain).start()
-    expect(() => run.happen({ type: 'requeued', step, by })).toThrow(
+    expect(() => run.apply({ type: 'requeued', step, by })).toThrow(
       expect.objectContaining({ code: 'HF_WRONG_STATUS' }),
     )
   })
 
   it('refuses to requeue a step that does not exist, naming the nearest', () => {
     const run = new Simulation(forked('all')).start()
-    expect(() => run.happen({ type: 'requeued', step: 'frist', by })).toThrow(
+    expect(() => run.apply({ type: 'requeued', step: 'frist', by })).toThrow(
       expect.objectContaining({ code: 'HF_UNKNOWN_STEP', message: expect.stringContaining('did you mean `first`?') }),
     )
   })

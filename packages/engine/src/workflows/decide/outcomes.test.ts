@@ -23,11 +23,11 @@ const two = defineWorkflow('test', 'two')
   .build()
 
 describe('K-19 a step that was called and then skipped is undone', () => {
-  it('cancelled while the handler runs and obeys its signal', () => {
+  it('cancelled while the handler runs and ends upon its signal', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
-    run.happen({ type: 'cancel', by })
-    run.happen({ type: 'failed', step: 'pay', failure: transient })
+    run.apply({ type: 'cancel', by })
+    run.apply({ type: 'failed', step: 'pay', failure: transient })
     expect(run.state.steps.get('pay')).toMatchObject({ status: 'COMPENSATING', outcome: 'unknown' })
     run.compensate('pay')
     expect(run.state.status).toBe('CANCELLED')
@@ -37,7 +37,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     const run = new Simulation(two).start()
     fail(run, 'pay', transient)
     expect(run.state.steps.get('pay')).toMatchObject({ status: 'PENDING', outcome: 'unknown' })
-    run.happen({ type: 'cancel', by })
+    run.apply({ type: 'cancel', by })
     expect(run.waiting()).toEqual(['compensation pay'])
     run.compensate('pay')
     expect(run.state.status).toBe('CANCELLED')
@@ -59,7 +59,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
       if (how === 'waits for its retry') fail(run, 'l1', transient)
       else run.claim('l1')
       run.complete('r1')
-      if (how === 'obeys its signal') run.happen({ type: 'failed', step: 'l1', failure: transient })
+      if (how === 'obeys its signal') run.apply({ type: 'failed', step: 'l1', failure: transient })
       if (how === 'dies') run.claim('l1')
       expect(run.statuses()).toMatchObject({ l1: 'SKIPPED' })
       fail(run, 'last')
@@ -74,13 +74,13 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     fail(run, 'l1', transient)
     fail(run, 'r1')
     expect(run.statuses()).toMatchObject({ l1: 'PAUSED', r1: 'PAUSED' })
-    run.happen({ type: 'cancel', by })
+    run.apply({ type: 'cancel', by })
     undoAll(run)
     expect(undone(run).filter((step) => step !== 'fork')).toEqual(['r1', 'l1', 'first'])
     expect(run.state.status).toBe('CANCELLED')
   })
 
-  it('an attempt of unknown outcome is not forgotten when the next one is refused, given back or requeued', () => {
+  it('an attempt of unknown outcome is not lost when the next one is refused, released or requeued', () => {
     const branches = defineWorkflow('test', 'w', { dlq: true })
       .fork(
         'f',
@@ -92,11 +92,11 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     const run = new Simulation(branches).start()
     fail(run, 'a', transient)
     run.claim('a')
-    run.happen({ type: 'released', step: 'a', kind: 'step', because: 'stopping' })
+    run.apply({ type: 'released', step: 'a', kind: 'step', because: 'stopping' })
     expect(run.state.steps.get('a')?.outcome).toBe('unknown')
     fail(run, 'a', business)
     expect(run.state.steps.get('a')?.outcome).toBe('unknown')
-    run.happen({ type: 'requeued', step: 'a', by })
+    run.apply({ type: 'requeued', step: 'a', by })
     expect(run.state.steps.get('a')).toMatchObject({
       status: 'PENDING',
       attempts: 0,
@@ -104,7 +104,7 @@ describe('K-19 a step that was called and then skipped is undone', () => {
       failure: null,
     })
     fail(run, 'b')
-    run.happen({ type: 'cancel', by })
+    run.apply({ type: 'cancel', by })
     undoAll(run)
     expect(undone(run)).toContain('a')
   })
@@ -119,32 +119,32 @@ describe('K-19 a step that was called and then skipped is undone', () => {
     expect(run.statuses()).toMatchObject({ l1: 'FAILED' })
   })
 
-  it('one that was never called is not: skipped, given back, or its input did not fit', () => {
+  it('one that was never called is not: skipped, released, or its input did not fit', () => {
     const given = new Simulation(two).start()
     given.claim('pay')
-    given.happen({ type: 'cancel', by })
-    given.happen({ type: 'released', step: 'pay', kind: 'step', because: 'stopping' })
+    given.apply({ type: 'cancel', by })
+    given.apply({ type: 'released', step: 'pay', kind: 'step', because: 'stopping' })
     expect(given.state.status).toBe('CANCELLED')
     expect(given.statuses()).toEqual({ pay: 'SKIPPED' })
     const bad = new Simulation(two).start()
     bad.claim('pay')
-    bad.happen({ type: 'failed', step: 'pay', failure: permanent, known: 'notBegun' })
+    bad.apply({ type: 'failed', step: 'pay', failure: permanent, known: 'notBegun' })
     expect(bad.state).toMatchObject({ status: 'FAILED', failure: { step: 'pay' } })
     expect(bad.state.steps.get('pay')).toMatchObject({ status: 'FAILED', attempts: 0, outcome: null })
     expect(bad.deadLetters.size).toBe(0)
     const late = new Simulation(forked('all')).start().complete('first')
     late.claim('l1')
     fail(late, 'r1')
-    late.happen({ type: 'failed', step: 'l1', failure: permanent, known: 'notBegun' })
+    late.apply({ type: 'failed', step: 'l1', failure: permanent, known: 'notBegun' })
     undoAll(late)
     expect(late.statuses()).toMatchObject({ l1: 'SKIPPED', r1: 'ROLLED_BACK', first: 'ROLLED_BACK' })
   })
 
-  it('an abort leaves it as it is, with what is known of it', () => {
+  it('an abort does not change it, and its outcome stays on record', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
-    run.happen({ type: 'abort', by })
-    run.happen({ type: 'failed', step: 'pay', failure: transient })
+    run.apply({ type: 'abort', by })
+    run.apply({ type: 'failed', step: 'pay', failure: transient })
     expect(run.state.steps.get('pay')).toMatchObject({ status: 'SKIPPED', outcome: 'unknown' })
     expect(run.queue.size).toBe(0)
   })
@@ -173,15 +173,15 @@ describe('K-19 a step that was called and then skipped is undone', () => {
   })
 })
 
-describe('K-19 a handler that was called off and does not heed its signal', () => {
+describe('K-19 a handler that was told to stop and ignores its signal', () => {
   it('counts as lost; if it has ended by itself meanwhile, nothing changes', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
-    run.happen({ type: 'cancel', by })
-    run.happen({ type: 'abandoned', step: 'pay', kind: 'step' })
+    run.apply({ type: 'cancel', by })
+    run.apply({ type: 'abandoned', step: 'pay', kind: 'step' })
     expect(run.state.steps.get('pay')).toMatchObject({ status: 'COMPENSATING', outcome: 'unknown' })
     // The compensation has the step's place in the queue now.
-    expect(run.happen({ type: 'abandoned', step: 'pay', kind: 'step' })).toMatchObject({ remove: [], steps: [] })
+    expect(run.apply({ type: 'abandoned', step: 'pay', kind: 'step' })).toMatchObject({ remove: [], steps: [] })
     run.compensate('pay')
     expect(run.state.status).toBe('CANCELLED')
   })
@@ -192,7 +192,7 @@ describe('K-26 a worker that is stopped in order during a call', () => {
     const run = new Simulation(two).start()
     for (let stops = 0; stops < 10; stops += 1) {
       run.claim('pay')
-      run.happen({ type: 'interrupted', step: 'pay', kind: 'step' })
+      run.apply({ type: 'interrupted', step: 'pay', kind: 'step' })
       expect(run.state.steps.get('pay')).toMatchObject({ status: 'PENDING', attempts: 0, outcome: 'unknown' })
       expect(run.queue.get('step pay')?.delayMs).toBe(0)
     }
@@ -201,21 +201,21 @@ describe('K-26 a worker that is stopped in order during a call', () => {
     expect(run.state.status).toBe('FAILED')
   })
 
-  it('of a step that was called off meanwhile: it is undone; of a compensation: it is called again', () => {
+  it('of a step that was cancelled meanwhile: it is undone; of a compensation: it is called again', () => {
     const run = new Simulation(two).start()
     run.claim('pay')
-    run.happen({ type: 'cancel', by })
-    run.happen({ type: 'interrupted', step: 'pay', kind: 'step' })
+    run.apply({ type: 'cancel', by })
+    run.apply({ type: 'interrupted', step: 'pay', kind: 'step' })
     for (let stops = 0; stops < 10; stops += 1) {
       run.claim('pay', 'compensation')
-      run.happen({ type: 'interrupted', step: 'pay', kind: 'compensation' })
+      run.apply({ type: 'interrupted', step: 'pay', kind: 'compensation' })
     }
     run.compensate('pay')
     expect(run.state.status).toBe('CANCELLED')
     const sibling = new Simulation(forked('all')).start().complete('first')
     sibling.claim('l1')
     fail(sibling, 'r1')
-    sibling.happen({ type: 'interrupted', step: 'l1', kind: 'step' })
+    sibling.apply({ type: 'interrupted', step: 'l1', kind: 'step' })
     undoAll(sibling)
     expect(undone(sibling)).toEqual(expect.arrayContaining(['r1', 'l1', 'first']))
   })
@@ -240,7 +240,7 @@ describe('K-20 a step that must not be repeated', () => {
     const run = new Simulation(once(false)).start()
     for (let attempt = 1; attempt < 3; attempt += 1) {
       run.claim('pay')
-      run.happen({ type: 'failed', step: 'pay', failure: transient, known: 'notDone' })
+      run.apply({ type: 'failed', step: 'pay', failure: transient, known: 'notDone' })
       expect(run.state.steps.get('pay')).toMatchObject({ status: 'PENDING', outcome: 'refused' })
     }
     run.complete('pay').complete('ship')
@@ -250,7 +250,7 @@ describe('K-20 a step that must not be repeated', () => {
   it('is inquired about after a crash if the worker can; the last time without a call', () => {
     const run = new Simulation(once(false)).start()
     run.claim('pay')
-    const claim = () => run.happen({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true }).call
+    const claim = () => run.apply({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true }).call
     expect(claim()).toEqual({ step: 'pay', kind: 'step', attempt: 2, inquire: 'first' })
     expect(claim()).toMatchObject({ attempt: 3, inquire: 'first' })
     expect(claim()).toMatchObject({ attempt: 4, inquire: 'only' })
@@ -261,10 +261,10 @@ describe('K-20 a step that must not be repeated', () => {
   it('is inquired about after a crash and a cancel, and never called', () => {
     const run = new Simulation(once(false)).start()
     run.claim('pay')
-    run.happen({ type: 'cancel', by })
-    const { call } = run.happen({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
+    run.apply({ type: 'cancel', by })
+    const { call } = run.apply({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
     expect(call).toMatchObject({ inquire: 'only' })
-    run.happen({ type: 'failed', step: 'pay', failure: transient, known: 'notDone' })
+    run.apply({ type: 'failed', step: 'pay', failure: transient, known: 'notDone' })
     expect(run.state.status).toBe('CANCELLED')
     expect(run.statuses()).toEqual({ pay: 'SKIPPED' })
   })
@@ -272,20 +272,20 @@ describe('K-20 a step that must not be repeated', () => {
   it('is not inquired about after a crash and an abort: nothing is done for an instance that has ended', () => {
     const run = new Simulation(once(false)).start()
     run.claim('pay')
-    run.happen({ type: 'abort', by })
-    const { call } = run.happen({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
+    run.apply({ type: 'abort', by })
+    const { call } = run.apply({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
     expect(call).toBeNull()
     expect(run.state.steps.get('pay')).toMatchObject({ inFlight: false, outcome: 'unknown' })
     expect(run.waiting()).toEqual([])
   })
 
-  it('given back, or stopped in order, while its outcome is unknown, it is inquired about before it is called', () => {
+  it('released, or stopped in order, while its outcome is unknown, it is inquired about before it is called', () => {
     const run = new Simulation(once(false)).start()
     run.claim('pay')
-    run.happen({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
-    run.happen({ type: 'released', step: 'pay', kind: 'step', because: 'handler_missing' })
+    run.apply({ type: 'claimed', step: 'pay', kind: 'step', canInquire: true })
+    run.apply({ type: 'released', step: 'pay', kind: 'step', because: 'handler_missing' })
     expect(run.claim('pay').call).toMatchObject({ inquire: 'first' })
-    run.happen({ type: 'interrupted', step: 'pay', kind: 'step' })
+    run.apply({ type: 'interrupted', step: 'pay', kind: 'step' })
     expect(run.claim('pay').call).toMatchObject({ inquire: 'first' })
   })
 
@@ -293,18 +293,18 @@ describe('K-20 a step that must not be repeated', () => {
     const run = new Simulation(once(true)).start()
     fail(run, 'pay', transient)
     expect(run.deadLetters.get('pay')?.failure.code).toBe('OUTCOME_UNKNOWN')
-    run.happen({ type: 'requeued', step: 'pay', by })
+    run.apply({ type: 'requeued', step: 'pay', by })
     expect(run.claim('pay').call).toEqual({ step: 'pay', kind: 'step', attempt: 1, inquire: 'first' })
   })
 
   it('a person says that it was not done: it is called; or that it was: its output goes on', () => {
     const again = new Simulation(once(true)).start()
     fail(again, 'pay', transient)
-    again.happen({ type: 'requeued', step: 'pay', answer: 'notDone', by })
+    again.apply({ type: 'requeued', step: 'pay', answer: 'notDone', by })
     expect(again.claim('pay').call).toEqual({ step: 'pay', kind: 'step', attempt: 1 })
     const done = new Simulation(once(true)).start()
     fail(done, 'pay', transient)
-    done.happen({ type: 'requeued', step: 'pay', answer: { done: payload({ receipt: 7 }) }, by })
+    done.apply({ type: 'requeued', step: 'pay', answer: { done: payload({ receipt: 7 }) }, by })
     expect(done.state.steps.get('ship')?.input).toEqual(payload({ receipt: 7 }))
     expect(done.events.find(({ type }) => type === 'dlq_requeued')).toMatchObject({ ...by, detail: { answer: 'done' } })
     done.complete('ship')
@@ -317,25 +317,25 @@ describe('K-20 a step that must not be repeated', () => {
       const run = new Simulation(once(false)).start()
       fail(run, 'pay', transient)
       run.claim('pay', 'compensation')
-      run.happen({ type: 'compensation_failed', step: 'pay', failure: transient })
+      run.apply({ type: 'compensation_failed', step: 'pay', failure: transient })
       expect(run.deadLetters.get('pay')).toMatchObject({ kind: 'compensation', failure: { code: 'OUTCOME_UNKNOWN' } })
       expect(run.state.status).toBe('FAILED')
       return run
     }
     const done = stuck()
-    done.happen({ type: 'requeued', step: 'pay', answer: { done: payload(null) }, by })
+    done.apply({ type: 'requeued', step: 'pay', answer: { done: payload(null) }, by })
     expect(done.statuses()).toEqual({ pay: 'ROLLED_BACK' })
     expect(done.queue.size).toBe(0)
     const again = stuck()
-    again.happen({ type: 'requeued', step: 'pay', answer: 'notDone', by })
+    again.apply({ type: 'requeued', step: 'pay', answer: 'notDone', by })
     expect(again.claim('pay', 'compensation').call).toEqual({ step: 'pay', kind: 'compensation', attempt: 1 })
     const asked = stuck()
-    asked.happen({ type: 'requeued', step: 'pay', by })
+    asked.apply({ type: 'requeued', step: 'pay', by })
     expect(asked.claim('pay', 'compensation').call).toMatchObject({ attempt: 1, inquire: 'first' })
     const refused = new Simulation(once(false)).start()
     fail(refused, 'pay', transient)
     refused.claim('pay', 'compensation')
-    refused.happen({ type: 'compensation_failed', step: 'pay', failure: business })
+    refused.apply({ type: 'compensation_failed', step: 'pay', failure: business })
     expect(refused.waiting()).toEqual(['compensation pay'])
   })
 
@@ -343,13 +343,13 @@ describe('K-20 a step that must not be repeated', () => {
     const run = new Simulation(once(false)).start()
     fail(run, 'pay', transient)
     run.claim('pay', 'compensation')
-    run.happen({ type: 'released', step: 'pay', kind: 'compensation', because: 'stopping' })
+    run.apply({ type: 'released', step: 'pay', kind: 'compensation', because: 'stopping' })
     expect(run.claim('pay', 'compensation').call).toEqual({ step: 'pay', kind: 'compensation', attempt: 1 })
-    run.happen({ type: 'interrupted', step: 'pay', kind: 'compensation' })
+    run.apply({ type: 'interrupted', step: 'pay', kind: 'compensation' })
     expect(run.claim('pay', 'compensation').call).toMatchObject({ attempt: 1, inquire: 'first' })
   })
 
-  it('what the engine itself finds is never taken for a refusal', () => {
+  it('a failure that the engine itself finds never counts as a refusal', () => {
     const lost = defineWorkflow('test', 'w')
       .step('a', 'A', { retry: { maxAttempts: 1 } })
       .onFailure('u', 'U')

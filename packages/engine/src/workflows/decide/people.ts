@@ -1,6 +1,7 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import { workOf, wrongStatus } from '../../kernel/model/work.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
-import { instanceHasEnded } from '../states.js'
+import { instanceHasEnded, stepVerbStatuses, verbStatuses } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'
 import type { Answer, By, HumanChoice, InstanceEvent } from './instance-event.js'
 import { continueRollback, startUndoing } from './rollback.js'
@@ -13,7 +14,7 @@ import { stepEvent, type Transition } from './transition.js'
 export function decideHuman(t: Transition, name: string, decision: HumanChoice, by: By): void {
   t.plan.step(name)
   const step = t.step(name)
-  if (step?.status !== 'WAITING_DECISION') throw wrongStep(t, name, step, 'decided')
+  if (step?.status !== 'WAITING_DECISION') throw wrongStep(t, name, step, 'decide')
   t.addHumanDecision({ step: name, decision, ...by })
   if (decision === 'confirm') {
     t.write(stepEvent('decision_made', { ...step, status: 'CONFIRMED' }, { ...by, detail: { decision } }))
@@ -28,7 +29,7 @@ export function decideHuman(t: Transition, name: string, decision: HumanChoice, 
 /** Undoes what was done, and ends `CANCELLED`. Twice is once. */
 export function cancel(t: Transition, by: By): void {
   if (t.status === 'CANCELLING' || t.status === 'CANCELLED') return
-  if (instanceHasEnded(t.status)) throw wrongInstance(t, 'cancelled')
+  if (instanceHasEnded(t.status)) throw wrongInstance(t)
   t.setInstance({ status: 'CANCELLING' })
   t.write({ type: 'cancellation_started', status: 'CANCELLING', ...by })
   skipActive(t, () => true)
@@ -38,7 +39,7 @@ export function cancel(t: Transition, by: By): void {
 /** Stops without undoing anything. Twice is once. */
 export function abort(t: Transition, by: By): void {
   if (t.status === 'ABORTED') return
-  if (instanceHasEnded(t.status)) throw wrongInstance(t, 'aborted')
+  if (instanceHasEnded(t.status)) throw wrongInstance(t)
   t.write({ type: 'abort_started', status: t.status, ...by })
   stopEverything(t, by)
 }
@@ -63,11 +64,11 @@ type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 export function requeue(t: Transition, { step: name, input, answer, by }: Requeue): void {
   const { type } = t.plan.step(name)
   const step = t.step(name)
-  if (!step?.dlq) throw wrongStep(t, name, step, 'retried or completed')
+  if (!step?.dlq) throw wrongStep(t, name, step, typeof answer === 'object' ? 'complete' : 'retry')
   const isStep = step.status === 'PAUSED'
   if (answer === 'skip' && isStep && type !== 'task') {
     const problem = `step \`${name}\` is a ${type} and calls nothing`
-    throw new HoldfastError('HF_CANNOT_SKIP', { what: 'workflow instance', id: t.id, problem })
+    throw new HoldfastError('HF_CANNOT_SKIP', { ...instanceOf(t), problem })
   }
   if (answer !== undefined && isStep && type !== 'task') {
     const [where, option] =
@@ -129,13 +130,9 @@ function requeueCompensation(t: Transition, step: StepState, answer: Answer | un
   else if (!undone) startUndoing(t, waiting)
 }
 
-const wrongInstance = (t: Transition, operation: string) =>
-  new HoldfastError('HF_WRONG_STATUS', { what: 'workflow instance', id: t.id, status: t.status, operation })
+const instanceOf = (t: Transition) => workOf('workflows', t.plan.definition.name, t.id)
 
-const wrongStep = (t: Transition, name: string, step: StepState | undefined, operation: string) =>
-  new HoldfastError('HF_WRONG_STATUS', {
-    what: 'step',
-    id: `\`${name}\` of workflow instance ${t.id}`,
-    status: step?.status ?? 'not reached yet',
-    operation,
-  })
+const wrongInstance = (t: Transition) => wrongStatus(instanceOf(t), 'cancel', t.status, verbStatuses)
+
+const wrongStep = (t: Transition, name: string, step: StepState | undefined, verb: keyof typeof stepVerbStatuses) =>
+  wrongStatus(instanceOf(t), verb, step?.status ?? 'not reached yet', stepVerbStatuses, name)

@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../kernel/errors.js'
+import { definitionOf } from '../../kernel/model/work.js'
 import { nearestName } from '../../kernel/validation/nearest.js'
 import { type Condition, parseCondition } from '../condition/condition.js'
 import {
@@ -69,8 +70,8 @@ export class Plan {
     if (step !== undefined) return step
     const nearest = nearestName(name, [...this.#steps.keys()])
     const { name: workflow, version } = this.definition
-    const details = { workflow: `${workflow}-v${version}`, step: name, ...(nearest === undefined ? {} : { nearest }) }
-    throw new HoldfastError('HF_UNKNOWN_STEP', details)
+    const details = { ...definitionOf('workflows', workflow), version, step: name }
+    throw new HoldfastError('HF_UNKNOWN_STEP', nearest === undefined ? details : { ...details, nearest })
   }
 
   placeOf(name: string): Place | undefined {

@@ -4,7 +4,7 @@ import { order } from '../order.fixture.js'
 import { loadWorkflow } from './load.js'
 
 describe('W-01 a workflow as a file', () => {
-  it('comes back the same, as text or as data', () => {
+  it('is the same after a round trip, as text or as data', () => {
     const workflow = order()
     expect(loadWorkflow(JSON.stringify(workflow))).toEqual(workflow)
     expect(loadWorkflow(workflow)).toEqual(workflow)

@@ -3,6 +3,7 @@ import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import { splitName } from '../../kernel/ids/name.js'
 import type { Place } from '../../kernel/model/page.js'
 import type { InstanceStatus } from '../states.js'
 
@@ -100,12 +101,10 @@ export async function countInstances(executor: Executor, filter: InstanceFilter)
 
 function toRecord(row: Row, codec: Codec): WorkflowRecord {
   const { failed_step: step, failure } = row
-  const [domain = '', type = ''] = row.name.split('/')
   return {
     id: row.id,
     key: row.key,
-    domain,
-    type,
+    ...splitName(row.name),
     version: row.version,
     status: row.status,
     paused: row.paused,

@@ -5,12 +5,12 @@ import { type InstanceRow, type StoredInstance, toStoredInstance } from '../stor
 /** Everything that decisions need to know of instances, by their ids; those that are not there are left out. */
 export async function loadInstances(
   executor: Executor,
-  definitionOf: (id: number) => Promise<WorkflowDefinition>,
-  ids: readonly string[],
+  definitions: { byId(id: number): Promise<WorkflowDefinition> },
+  instances: readonly { readonly id: string }[],
 ): Promise<Map<string, StoredInstance>> {
-  const rows = await executor.run<InstanceRow>(statement, [ids])
+  const rows = await executor.run<InstanceRow>(statement, [instances.map(({ id }) => id)])
   const found = new Map<string, StoredInstance>()
-  for (const row of rows) found.set(row.id, toStoredInstance(row, await definitionOf(row.definition_id)))
+  for (const row of rows) found.set(row.id, toStoredInstance(row, await definitions.byId(row.definition_id)))
   return found
 }
 

@@ -23,4 +23,7 @@ export async function startInstances(
   return answers.map(([id, created, name, version]) => ({ id, created: created === true, name, version }))
 }
 
-const statement = { name: 'workflows.start', text: 'select holdfast.start_workflows($1::text::jsonb) as answers' }
+const statement = {
+  name: 'workflows.start',
+  text: 'select holdfast.start_workflow_instances($1::text::jsonb) as answers',
+}

@@ -32,9 +32,9 @@ function halfway() {
   const run = new Simulation(order).start().complete('charge', { kind: 'digital' }).complete('mail').complete('invoice')
   run.claim('archive')
   run.claim('ship')
-  run.happen({ type: 'failed', step: 'ship', failure: transient })
+  run.apply({ type: 'failed', step: 'ship', failure: transient })
   run.claim('ship')
-  run.happen({ type: 'failed', step: 'ship', failure: business })
+  run.apply({ type: 'failed', step: 'ship', failure: business })
   return run.state
 }
 
@@ -79,7 +79,7 @@ describe('W-14 a workflow as text', () => {
     `)
   })
 
-  it('keeps a line of names and expressions that have several', () => {
+  it('keeps names and expressions of several lines on one line', () => {
     const odd = defineWorkflow('test', 'odd').condition('a\nb', '{{\n.x\n}}').build()
     expect(renderText(odd).split('\n')).toHaveLength(2)
   })

@@ -57,7 +57,7 @@ export class Runner {
     const { at, pick } = this.#fate
     this.#turn += 1
     if (at?.turn === this.#turn && !instanceHasEnded(simulation.state.status)) {
-      this.#do(() => simulation.happen({ type: at.what, by }))
+      this.#do(() => simulation.apply({ type: at.what, by }))
       return true
     }
     const waiting = [...simulation.state.steps.values()].filter(({ status }) => status === 'WAITING_DECISION')
@@ -66,7 +66,7 @@ export class Runner {
       ...waiting.map(
         ({ name }) =>
           () =>
-            simulation.happen({ type: 'decided', step: name, decision: 'confirm', by }),
+            simulation.apply({ type: 'decided', step: name, decision: 'confirm', by }),
       ),
     ]
     const chosen = choices[pick(choices.length)]
@@ -85,10 +85,10 @@ export class Runner {
     } else if (this.#stopsLeft > 0 && this.#fate.pick(4) === 0) {
       this.#stopsLeft -= 1
       if (kind === 'step') this.#note(step, 'unknown')
-      simulation.happen({ type: 'interrupted', step, kind })
+      simulation.apply({ type: 'interrupted', step, kind })
     } else if (kind === 'compensation') {
-      if (this.#fate.undoFails?.has(step)) simulation.happen({ type: 'compensation_failed', step, failure: transient })
-      else simulation.happen({ type: 'compensated', step })
+      if (this.#fate.undoFails?.has(step)) simulation.apply({ type: 'compensation_failed', step, failure: transient })
+      else simulation.apply({ type: 'compensated', step })
     } else this.#end(step)
   }
 
@@ -98,8 +98,8 @@ export class Runner {
     const attempts = simulation.state.steps.get(step)?.attempts ?? 0
     const fail = fails === 'always' || (typeof fails === 'number' && attempts <= fails)
     this.#note(step, !fail ? 'completed' : fails === 'always' ? 'refused' : 'unknown')
-    if (!fail) simulation.happen({ type: 'completed', step, output: payload({ step }) })
-    else simulation.happen({ type: 'failed', step, failure: fails === 'always' ? business : transient })
+    if (!fail) simulation.apply({ type: 'completed', step, output: payload({ step }) })
+    else simulation.apply({ type: 'failed', step, failure: fails === 'always' ? business : transient })
   }
 
   #note(step: string, outcome: CallOutcome): void {

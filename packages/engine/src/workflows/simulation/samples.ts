@@ -11,11 +11,11 @@ export const permanent = classifyFailure(new PermanentError('broken'), { unknown
 
 export const fail = (simulation: Simulation, step: string, failure = business) => {
   simulation.claim(step)
-  return simulation.happen({ type: 'failed', step, failure })
+  return simulation.apply({ type: 'failed', step, failure })
 }
 export const failUndo = (simulation: Simulation, step: string) => {
   simulation.claim(step, 'compensation')
-  return simulation.happen({ type: 'compensation_failed', step, failure: business })
+  return simulation.apply({ type: 'compensation_failed', step, failure: business })
 }
 
 export const chain = defineWorkflow('test', 'chain')

@@ -41,9 +41,9 @@ export class Simulation {
     this.state = { id, status: 'PENDING', input: payload(input), output: null, failure: null, steps: new Map() }
   }
 
-  happen(occurrence: InstanceEvent): Decision {
+  apply(event: InstanceEvent): Decision {
     const before = this.state
-    const decision = decide(this.definition, before, occurrence, { random: this.#random })
+    const decision = decide(this.definition, before, event, { random: this.#random })
     this.state = applyDecision(before, decision)
     checkDecision(before, decision, this.state)
     for (const { step, kind } of decision.remove) this.queue.delete(`${kind} ${step}`)
@@ -65,25 +65,25 @@ export class Simulation {
   }
 
   start(): this {
-    this.happen({ type: 'started' })
+    this.apply({ type: 'started' })
     return this
   }
 
   claim(step: string, kind: CallKind = 'step'): Decision {
     if (!this.queue.has(`${kind} ${step}`)) throw new Error(`there is no ${kind} ${step} to claim`)
-    return this.happen({ type: 'claimed', step, kind })
+    return this.apply({ type: 'claimed', step, kind })
   }
 
   /** Claims the step and lets its handler return. */
   complete(step: string, output: unknown = { of: step }): this {
     this.claim(step)
-    this.happen({ type: 'completed', step, output: payload(output) })
+    this.apply({ type: 'completed', step, output: payload(output) })
     return this
   }
 
   compensate(step: string): this {
     this.claim(step, 'compensation')
-    this.happen({ type: 'compensated', step })
+    this.apply({ type: 'compensated', step })
     return this
   }
 

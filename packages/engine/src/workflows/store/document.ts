@@ -39,19 +39,15 @@ export function addDecision(change: Change, decision: Decision): void {
   change.instance = { ...change.instance, ...decision.instance }
 }
 
-export function isEmpty({ steps, queue, events, instance }: Change): boolean {
-  return steps.size === 0 && queue.size === 0 && events.length === 0 && Object.keys(instance).length === 0
-}
-
-/** A change as the document that `holdfast.write_workflows` takes. Built by hand: it is what a worker does most. */
+/** A change as the document that `holdfast.write_workflow_changes` takes. Built by hand: it is what a worker does most. */
 export function changeDocument(before: StoredInstance, change: Change, token: string): string {
   const { state, revision, definitionId } = before
   // Only an instance that begins later has a start in the queue.
-  const root = state.status === 'PENDING' ? ',"root":true' : ''
-  return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${token}"${root}${bodyOf(before, change)}}`
+  const start = state.status === 'PENDING' ? ',"removes_start":true' : ''
+  return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${token}"${start}${bodyOf(before, change)}}`
 }
 
-/** A new instance as the document that `holdfast.start_workflows` takes. */
+/** A new instance as the document that `holdfast.start_workflow_instances` takes. */
 export function startDocument(
   before: StoredInstance,
   change: Change,
@@ -79,48 +75,54 @@ function bodyOf(before: StoredInstance, change: Change): string {
   const letters = [...change.letters]
   const gone = letters.flatMap(([step, letter]) => (letter === 'removed' ? [numbers.get(step) ?? 0] : []))
   const added = letters.flatMap(([, letter]) => (letter === 'removed' ? [] : [letter]))
-  if (gone.length > 0) json += `,"unletters":[${gone.join(',')}]`
+  if (gone.length > 0) json += `,"removed_dead_letters":[${gone.join(',')}]`
   if (added.length > 0)
-    json += `,"letters":[${added.map((it) => letterFields(it, numbers.get(it.step) ?? 0)).join(',')}]`
+    json += `,"dead_letters":[${added.map((it) => letterFields(it, numbers.get(it.step) ?? 0)).join(',')}]`
   if (change.humanDecisions.length > 0) json += `,"decisions":${JSON.stringify(change.humanDecisions)}`
   return json
 
   function stepFields(step: StepState, { number, epoch }: { number: number; epoch: number | undefined }): string {
     const known = before.state.steps.get(step.name)
-    let row = `{"n":${number}`
+    let row = `{"number":${number}`
     row += epoch === undefined ? `,"name":${JSON.stringify(step.name)}` : `,"epoch":${epoch}`
-    row += `,"status":"${step.status}","fl":${step.inFlight},"att":${step.attempts},"catt":${step.compensationAttempts}`
-    row += `,"dlq":${step.dlq},"over":${isOver(step)}`
+    row += `,"status":"${step.status}"`
+    // What is false or 0 is left out: it is most of a step, and this is what a worker sends most.
+    if (step.inFlight) row += ',"in_flight":true'
+    if (step.attempts > 0) row += `,"attempts":${step.attempts}`
+    if (step.compensationAttempts > 0) row += `,"compensation_attempts":${step.compensationAttempts}`
+    if (step.dlq) row += ',"dlq":true'
+    if (hasEnded(step)) row += ',"ended":true'
     if (step.outcome !== null) row += `,"outcome":"${step.outcome}"`
     if (step.compensationOutcome !== null) row += `,"compensation_outcome":"${step.compensationOutcome}"`
-    if (step.order !== null) row += `,"ord":${step.order}`
+    if (step.order !== null) row += `,"ended_order":${step.order}`
     if (step.side !== null) row += `,"side":"${step.side}"`
     if (step.failure !== null) row += `,"failure":${JSON.stringify(step.failure)}`
-    if (step.input !== known?.input) row += `,"hi":true${payloadFields('input', step.input)}`
+    if (step.input !== known?.input) row += `,"has_input":true${payloadFields('input', step.input)}`
     if (step.output !== known?.output && step.output !== null)
-      row += `,"ho":true${payloadFields('output', step.output)}`
+      row += `,"has_output":true${payloadFields('output', step.output)}`
     return `${row}${queueFields(change.queue.get(step.name), change.abort.has(step.name))}}`
   }
 }
 
 function queueFields(place: QueueItem | 'removed' | undefined, abort: boolean): string {
-  if (place === undefined) return `,"q":0,"abort":${abort}`
-  if (place === 'removed') return ',"q":2'
-  const { handler, kind, priority } = place
-  const call = `"h":${JSON.stringify(handler)},"comp":${kind === 'compensation'}`
-  return `,"q":1,${call},"delay":${place.delayMs},"prio":${priority}`
+  if (place === undefined) return abort ? ',"queue":"keep","abort":true' : ',"queue":"keep"'
+  if (place === 'removed') return ',"queue":"remove"'
+  const { handler, kind, delayMs, priority } = place
+  const compensates = kind === 'compensation' ? ',"compensates":true' : ''
+  const delay = delayMs > 0 ? `,"delay_ms":${delayMs}` : ''
+  return `,"queue":"add","handler":${JSON.stringify(handler)}${compensates}${delay},"priority":${priority}`
 }
 
-const isOver = ({ status, order, inFlight }: StepState): boolean =>
+const hasEnded = ({ status, order, inFlight }: StepState): boolean =>
   !inFlight && (order !== null || status === 'SKIPPED') && status !== 'COMPENSATING'
 
 function instanceFields({ status, output, failure }: Decision['instance']): string {
   let json = ''
   if (status !== undefined) json += `,"status":"${status}","ended":${instanceHasEnded(status)}`
-  if (output) json += `,"ho":true${payloadFields('output', output)}`
-  if (failure === null) json += ',"hf":true'
+  if (output) json += `,"has_output":true${payloadFields('output', output)}`
+  if (failure === null) json += ',"has_failure":true'
   else if (failure) {
-    json += `,"hf":true,"failed_step":${JSON.stringify(failure.step)},"failure":${JSON.stringify(failure.failure)}`
+    json += `,"has_failure":true,"failed_step":${JSON.stringify(failure.step)},"failure":${JSON.stringify(failure.failure)}`
   }
   return json
 }
@@ -135,7 +137,7 @@ function eventFields({ type, actor, reason, detail: more, ...rest }: WorkflowEve
 }
 
 function letterFields({ step, kind, type, input, failure, reason }: DeadLetter, number: number): string {
-  const fields = { id: newId(), n: number, step, kind, type, failure, reason }
+  const fields = { id: newId(), number, step, kind, type, failure, reason }
   return `${JSON.stringify(fields).slice(0, -1)}${payloadFields('input', input)}}`
 }
 

@@ -9,7 +9,12 @@ const LARGEST_STATE = 64 * 1024
 export function createKeptInstances() {
   const kept = new Map<string, StoredInstance>()
   return {
-    get: (id: string) => kept.get(id),
+    /** Removes it: the write that is decided on it brings the next state. */
+    take(id: string): StoredInstance | undefined {
+      const stored = kept.get(id)
+      kept.delete(id)
+      return stored
+    },
     set(stored: StoredInstance): void {
       const { id, status } = stored.state
       kept.delete(id)
@@ -19,7 +24,6 @@ export function createKeptInstances() {
       const [oldest] = kept.keys()
       if (oldest !== undefined) kept.delete(oldest)
     },
-    forget: (id: string) => void kept.delete(id),
   }
 }
 

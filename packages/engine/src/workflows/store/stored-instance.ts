@@ -1,5 +1,5 @@
 // An instance as it is stored, with the revision and the epochs that fence writes, and the pure functions that apply
-// claims and decisions to it. `happenings.ts` keeps these in memory between writes. A kept instance may be outdated:
+// claims and decisions to it. `instance-events.ts` keeps these in memory between writes. A kept instance may be outdated:
 // only the condition of the write decides.
 
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
@@ -17,7 +17,6 @@ export interface StoredInstance {
   readonly definition: WorkflowDefinition
   readonly definitionId: number
   readonly revision: number
-  readonly lastWrite: string | null
   readonly state: InstanceState
   /** Of every step that has a row: how often it has been claimed. What a decision changes is fenced by it. */
   readonly epochs: ReadonlyMap<string, number>
@@ -71,18 +70,17 @@ export function withDecision(stored: StoredInstance, decision: Decision): Stored
   return { ...stored, state: applyDecision(stored.state, decision) }
 }
 
-/** As the tables have it after the write of a token. */
-export function afterWrite(before: StoredInstance, decided: StoredInstance, token: string): StoredInstance {
+/** As the tables have it after the write. */
+export function afterWrite(before: StoredInstance, decided: StoredInstance): StoredInstance {
   const epochs = new Map(decided.epochs)
   for (const name of decided.state.steps.keys()) if (!epochs.has(name)) epochs.set(name, 0)
-  return { ...decided, epochs, revision: before.revision + 1, lastWrite: token }
+  return { ...decided, epochs, revision: before.revision + 1 }
 }
 
 export interface InstanceRow {
   readonly id: string
   readonly definition_id: number
   readonly revision: number
-  readonly last_write: string | null
   readonly status: InstanceStatus
   readonly input: string | null
   readonly input_notes: Notes | null
@@ -126,7 +124,6 @@ export function toStoredInstance(row: InstanceRow, definition: WorkflowDefinitio
     definition,
     definitionId: row.definition_id,
     revision: row.revision,
-    lastWrite: row.last_write,
     epochs,
     madeAt: performance.now() - row.age_ms,
     state: {

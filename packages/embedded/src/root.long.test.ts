@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { startInChild } from '../test/child-program.js'
 import { ask, scratchFolder, stopAfterTest } from '../test/scratch.js'
-import { canEnter, serverAccount } from './account.js'
+import { serverAccount } from './account.js'
 import { startEmbedded, startOn } from './start.js'
 import { thisMachine } from './surroundings.js'
 
@@ -26,7 +26,7 @@ describe.skipIf(!isRoot)('as root (skipped: these tests run as an ordinary user)
     expect(await ask(again.connectionString, 'select n from kept')).toBe(1)
   })
 
-  it('data that lies below a closed folder already is not passed over in silence', async () => {
+  it('data that is already below a closed folder is not silently ignored', async () => {
     const dataDir = join(scratchFolder(0o700), 'data')
     mkdirSync(dataDir)
     writeFileSync(join(dataDir, 'PG_VERSION'), '18\n')
@@ -43,7 +43,7 @@ describe.skipIf(!isRoot)('as root (skipped: these tests run as an ordinary user)
     if (existsSync('/proc')) expect(statSync(`/proc/${server.pid}`).uid).toBe(serverAccount()?.uid)
   })
 
-  it('what an ordinary user has begun goes on under that user', async () => {
+  it('a server that an ordinary user started keeps running under that user', async () => {
     const folder = scratchFolder()
     chownSync(folder, 65_534, 65_534)
     const dataDir = join(folder, '.holdfast', 'postgres')
@@ -66,31 +66,5 @@ describe.skipIf(!isRoot)('as root (skipped: these tests run as an ordinary user)
     await expect(startInChild({ dataDir }, { uid: 65_534, gid: 65_534 })).rejects.toThrow(
       /cannot be written to.*HF_EMBEDDED_DATA_DIR_UNREACHABLE/s,
     )
-  })
-})
-
-describe('the account that the server runs under', () => {
-  const passwd =
-    (...lines: string[]) =>
-    () =>
-      ['root:x:0:0::/root:/bin/sh', ...lines].join('\n')
-  const postgres = 'postgres:x:101:104::/var/lib/postgresql:/bin/bash'
-  const nobody = 'nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin'
-
-  it("is one's own for ordinary users; for root postgres, else nobody", () => {
-    expect(serverAccount(undefined, 1000, passwd(postgres))).toBeUndefined()
-    expect(serverAccount(undefined, 0, passwd(nobody, postgres))).toEqual({ name: 'postgres', uid: 101, gid: 104 })
-    expect(serverAccount(undefined, 0, passwd(nobody))).toMatchObject({ name: 'nobody', uid: 65_534 })
-    expect(() => serverAccount(undefined, 0, passwd())).toThrow(/HF_EMBEDDED_NO_ACCOUNT/)
-  })
-
-  it('passes through a folder by the bits for owner, group and others', () => {
-    const open = scratchFolder(0o755)
-    const closed = scratchFolder(0o700)
-    const stranger = { name: 'stranger', uid: 54_321, gid: 54_321 }
-    const owner = { name: 'owner', uid: statSync(closed).uid, gid: statSync(closed).gid }
-    expect(canEnter(join(open, 'not', 'there', 'yet'), stranger)).toBe(true)
-    expect(canEnter(join(closed, 'inside'), stranger)).toBe(false)
-    expect(canEnter(join(closed, 'inside'), owner)).toBe(true)
   })
 })
