@@ -12,7 +12,7 @@ import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandCalls } from './calls.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
-import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
+import { type Envelope, encodeEnvelope, SEND_OPTIONS } from './envelope.js'
 import { CommandHandle, SentCommand } from './handle.js'
 import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
 import { type CommandOf, checkCommandOf, commandIdOf } from './reference.js'
@@ -100,12 +100,12 @@ export function createCommandClient(
     const queue = await domains.ready(definition.domain, { buildIndex: false })
     return prepareBulk({
       count: commands.length,
-      seal(place) {
+      encode(place) {
         const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
         const command = commands[place]
         checkOptions(where, command, ONE_OF_MANY)
         const { data, ...own } = { ...command, ...shared }
-        return sealEnvelope(defined, data, own, { codec, queue, schema: db.schema, where })
+        return encodeEnvelope(defined, data, own, { codec, queue, schema: db.schema, where })
       },
       check: (place, envelope, outcome) => wasSent(envelope, outcome, { ...commands[place], ...shared }),
     })
@@ -116,7 +116,7 @@ export function createCommandClient(
       const defined = checkCommand('send', definition)
       const queue = await domains.ready(definition.domain, { buildIndex: false })
       const where = `send ${definition.domain}/${definition.type}`
-      const envelope = await sealEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
+      const envelope = await encodeEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
       const outcome =
         options.transaction === undefined
           ? await write(envelope)

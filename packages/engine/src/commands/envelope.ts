@@ -35,7 +35,7 @@ export const SEND_OPTIONS = [
   'transaction',
 ] as const satisfies readonly (keyof SendOptions)[]
 
-interface Sealing {
+interface Encoding {
   readonly codec: Codec
   readonly queue: string
   readonly schema: string
@@ -46,24 +46,24 @@ interface Sealing {
  * Checks data and options where they enter, and nothing of them again. The result is a promise only where
  * the definition's schema is asynchronous.
  */
-export function sealEnvelope(
+export function encodeEnvelope(
   definition: DefinedCommand,
   input: unknown,
   options: SendOptions,
-  sealing: Sealing,
+  encoding: Encoding,
 ): Envelope | Promise<Envelope> {
-  checkOptions(sealing.where, options, SEND_OPTIONS)
-  const data = parseWith(definition.dataSchema, input, sealing.where)
+  checkOptions(encoding.where, options, SEND_OPTIONS)
+  const data = parseWith(definition.dataSchema, input, encoding.where)
   return data instanceof Promise
-    ? data.then((parsed) => seal(definition, parsed, options, sealing))
-    : seal(definition, data, options, sealing)
+    ? data.then((parsed) => toEnvelope(definition, parsed, options, encoding))
+    : toEnvelope(definition, data, options, encoding)
 }
 
-function seal(
+function toEnvelope(
   { domain, type, version }: DefinedCommand,
   data: unknown,
   options: SendOptions,
-  { codec, queue, schema, where }: Sealing,
+  { codec, queue, schema, where }: Encoding,
 ): Envelope {
   const { id, key } = options
   const commandId = idOf(where, domain, type, options)

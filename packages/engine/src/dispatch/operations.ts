@@ -12,7 +12,8 @@ import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
-import { type DefinedDispatch, isDispatch } from './define.js'
+import { type DefinedDispatch, definedDispatch } from './define.js'
+import { encodeContext } from './encode-context.js'
 import {
   findExecution,
   findItemIds,
@@ -22,7 +23,6 @@ import {
   operateItems,
 } from './queries/operate-items.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
-import { sealContext } from './seal-context.js'
 import { type DispatchStatus, verbStatuses } from './states.js'
 import { isOwn } from './targets.js'
 
@@ -87,7 +87,7 @@ const CHUNK = 1_000
 
 export function createItemOperations(db: Database, codec: Codec, executions: Executions) {
   const definitionOf = (dispatch: DispatchOf, itemType: string) =>
-    isDispatch(dispatch) ? dispatch : executions.find(itemType)
+    definedDispatch(dispatch) ?? executions.find(itemType)
 
   function prepare(
     { verb, operation }: { readonly verb: PreparedOperation['verb']; readonly operation: ItemOperation },
@@ -157,9 +157,9 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
         throw invalidOption(where, 'change', 'must have another startAt, another context, or both')
       }
       const definition = definitionOf(dispatch, itemTypeOf(where, dispatch))
-      const context = given.context === undefined ? {} : await sealContext(definition, given.context, where, codec)
-      const sealed = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...context }
-      return plain({ verb: where, operation: 'RESCHEDULE' }, dispatch, by, sealed)
+      const context = given.context === undefined ? {} : await encodeContext(definition, given.context, where, codec)
+      const encoded = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...context }
+      return plain({ verb: where, operation: 'RESCHEDULE' }, dispatch, by, encoded)
     },
 
     expediting: (dispatch: DispatchOf, by: By): PreparedOperation =>

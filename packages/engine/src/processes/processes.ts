@@ -13,10 +13,10 @@ import {
   integerOption,
   textOption,
 } from '../kernel/validation/options.js'
+import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
 import { nameOf, type ProcessOf } from './reference.js'
-import { checkAttributes } from './seal-start.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
 

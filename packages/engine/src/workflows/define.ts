@@ -1,3 +1,7 @@
+// The builder behind `defineWorkflow`: each method checks its options and adds a step; `build` checks the graph and makes the plain
+// definition. Users call it; the types of inputs and outputs are in `typed.ts`. The options are public API: each has its documentation
+// here or in `definition/settings.ts`. A graph that could never end, or joins what was never forked, must be refused here.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'

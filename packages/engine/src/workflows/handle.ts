@@ -1,3 +1,6 @@
+// The handle of one instance, by id or key: status, steps, events, result, and what operators do with it. `hf.workflow` and `hf.start`
+// return it. Making one costs no query. A handle with a workflow must never reach an instance of another one.
+
 import type { By } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import { codedAsync } from '../kernel/database/coded.js'

@@ -1,3 +1,5 @@
+// The statuses and events of instances and steps, and which are final. Pure words: everything in workflows may import them.
+
 /**
  * An instance's life. Terminal statuses never change. `decide` is the only place where these arrows are walked.
  *

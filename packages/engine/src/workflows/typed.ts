@@ -1,3 +1,6 @@
+// The types that the builder carries along: what each step receives and returns, and what handlers and starters must therefore give.
+// No code. `define.ts`, `registering.ts` and `client.ts` use them.
+
 import type { StepHandler } from './context.js'
 import type { JoinStrategy, WorkflowDefinition } from './definition/definition.js'
 

@@ -1,3 +1,5 @@
+// Says why an instance does not go on, from its active and failed steps. Pure; `queries/find-why.ts` reads what it needs.
+
 import type { Why } from '../kernel/model/why.js'
 import { missingWorker, PAUSED } from '../kernel/results/presence.js'
 import { type InstanceStatus, instanceHasEnded } from './states.js'

@@ -1,3 +1,6 @@
+// What a worker does for workflows: stores the registered definitions, then runs the loop that claims and calls steps. `worker.ts` of
+// the engine calls it. A step must never be called before its definition is stored.
+
 import type { Chores } from '../kernel/chores/chores.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'

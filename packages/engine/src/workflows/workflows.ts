@@ -1,3 +1,6 @@
+// The namespace `hf.workflows`: lists, definitions and open decisions, hooks and handlers. Only reads, apart from the registrations of
+// this program; what changes instances is in `handle.ts` and `client.ts`.
+
 import type { Database } from '../kernel/database/database.js'
 import { parseId } from '../kernel/ids/id.js'
 import { type Page, readCursor, toPage } from '../kernel/model/page.js'

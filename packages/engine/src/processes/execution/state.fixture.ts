@@ -1,6 +1,6 @@
 import { createCodec } from '../../kernel/codec/codec.js'
 import { normalizeRetryPolicy } from '../../kernel/retry/retry-policy.js'
-import type { ProcessDefinition } from '../define.js'
+import type { DefinedProcess } from '../define.js'
 import type { RecordedResponse } from '../history.js'
 import type { RecordedEvent } from './apply.js'
 import type { RemoteSpec, StepSpec } from './call-spec.js'
@@ -10,7 +10,7 @@ import { ExecutionState } from './state.js'
 /** The state of an execution before its first event. */
 export function emptyState(responses: readonly RecordedResponse[] = []): ExecutionState {
   const codec = createCodec()
-  const definition = { responses: new Map([['told', {}]]) } as unknown as ProcessDefinition
+  const definition = { responses: new Map([['told', {}]]) } as unknown as DefinedProcess
   const data = new ProcessState({ definition, codec, initial: {}, seen: 0, unmet: [], events: [], responses })
   return new ExecutionState(data, codec, { startAt: 0, cancel: null })
 }

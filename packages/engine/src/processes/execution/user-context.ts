@@ -20,7 +20,7 @@ import {
   textOption,
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
-import type { ProcessDefinition } from '../define.js'
+import { type DefinedProcess, definedProcess } from '../define.js'
 import { unknownResponse } from '../refused.js'
 import type { Attempting, Attempts, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
 import { createDeterminism } from './determinism.js'
@@ -235,15 +235,16 @@ function commandSpec(
   }
 }
 
-function definitionOf(name: string, process: object): ProcessDefinition {
-  if ('execute' in process && 'stateSchema' in process) return process as ProcessDefinition
+function definitionOf(name: string, process: object): DefinedProcess {
+  const defined = definedProcess(process)
+  if (defined) return defined
   throw invalidOption(`child ${name}`, 'process', 'must be made with defineProcess')
 }
 
 function childSpec(
   { item, parts, state: { calls }, now }: Execution,
   name: string,
-  process: ProcessDefinition,
+  process: DefinedProcess,
   state: unknown,
   options: object,
 ): RemoteSpec {

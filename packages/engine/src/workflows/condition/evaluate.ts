@@ -1,3 +1,6 @@
+// Evaluates a parsed condition on the input of its step. Pure. Numbers are compared digit by digit, and a value that cannot be compared
+// is an error of the step, never a silent `false`.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { areEqual, equalTo, toNumber } from './compare.js'
 import { compareDecimals, type Decimal } from './decimal.js'

@@ -16,8 +16,6 @@ import { endOfCalls } from './skip.js'
 import type { Payload, StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
-/** What became of the handlers of steps. The compensations' side is in compensations.ts. */
-
 export function claimStep(t: Transition, step: StepState, lost: LostCall): void {
   if (step.inFlight) claimLost(t, step, lost)
   else if (step.status === 'PENDING' && t.status === 'RUNNING') begin(t, step)

@@ -1,3 +1,6 @@
+// What a decision consists of, and the state after it. `transition.ts` makes decisions; `store/` writes them. All parts of one decision
+// are written in one transaction, or none.
+
 import type { Json } from '../../kernel/codec/type.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { StepType } from '../definition/definition.js'

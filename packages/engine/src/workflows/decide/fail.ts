@@ -1,3 +1,6 @@
+// What a step that failed for good means for the instance: the dead letter queue, the rollback, or nothing while another branch can
+// still win. Pure. An instance must end or wait for a person, never both.
+
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { blockHasFailed } from './blocks.js'

@@ -1,3 +1,6 @@
+// What people do to an instance: decide, cancel, abort, and retry or settle a dead letter. `decide.ts` calls it. Pure. What does not fit
+// the status is refused with `HF_WRONG_STATUS` and must change nothing.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { workOf, wrongStatus } from '../../kernel/model/work.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'

@@ -1,3 +1,6 @@
+// The options of steps, compensations and workflows: their documentation, checks and defaults. The builder and `load.ts` use the same
+// checks, so that a definition from JSON is held to the same rules.
+
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'

@@ -1,3 +1,6 @@
+// Claims due steps and the starts of instances that begin later; `source.ts` calls it. The claim itself begins the call where the step
+// is as its queue says (`fresh`), so that one statement stands before a call.
+
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'

@@ -1,3 +1,5 @@
+// Renders a definition, and how far an instance has come, as a Mermaid diagram. Pure; users and handles call it.
+
 import { type Plan, planOf } from '../decide/plan.js'
 import { compensationOf, type StepDefinition, type WorkflowDefinition } from '../definition/definition.js'
 import type { StepStatus } from '../states.js'

@@ -1,3 +1,6 @@
+// Decisions as the documents that the SQL functions take (`workflows-write.sql`, `workflows-start.sql`). Several decisions about one
+// instance become one document. The field names are those of the SQL functions; a document is never stored.
+
 import { newId } from '../../kernel/ids/id.js'
 import type { DeadLetter, Decision, HumanDecision, QueueItem, WorkflowEvent } from '../decide/decision.js'
 import type { Payload, StepState } from '../decide/state.js'
